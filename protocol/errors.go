@@ -1,0 +1,96 @@
+package protocol
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/wsd-dev/wsd/protocol/wire"
+)
+
+// Code is the code of a JSON-RPC error on the exec-server wire.
+type Code int64
+
+const (
+	// CodeInvalidRequest: unparsable messages, handshake order, unknown or duplicate
+	// ids, file permissions, refused options, exceeded limits.
+	CodeInvalidRequest Code = -32600
+	// CodeMethodNotFound: the method is not served.
+	CodeMethodNotFound Code = -32601
+	// CodeInvalidParams: the parameters do not decode or contradict each other.
+	CodeInvalidParams Code = -32602
+	// CodeInternal: spawn failures and every other failure of the system.
+	CodeInternal Code = -32603
+	// CodeNotFound: no such file, or an unknown file handle.
+	CodeNotFound Code = -32004
+	// CodeSessionAttached: the session to resume has a live connection.
+	CodeSessionAttached Code = -32010
+	// CodePreconditionFailed: the file is not what ifMatch or ifNoneMatch asked for
+	// (additive). The data is a PreconditionData.
+	CodePreconditionFailed Code = -32011
+)
+
+// Error is a JSON-RPC error as it stands on the wire. Services return one where
+// the code or the data matters to the client; any other error becomes
+// CodeInternal.
+type Error struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+	// Data is nil when the error carries none; the member is then absent.
+	Data any `json:"data,omitempty"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Errorf makes an Error with code and a formatted message.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Kinds of process/start failures, as found in SpawnErrorData.
+const (
+	KindSpawnNotFound         = "spawnNotFound"
+	KindSpawnPermissionDenied = "spawnPermissionDenied"
+	KindSpawnFailed           = "spawnFailed"
+	KindSandboxUnavailable    = "sandboxUnavailable"
+)
+
+// SpawnErrorData is the data of a process/start error.
+type SpawnErrorData struct {
+	Kind string `json:"kind"`
+}
+
+// PreconditionData is the data of a CodePreconditionFailed error.
+type PreconditionData struct {
+	Kind string `json:"kind"` // always "preconditionFailed"
+	// CurrentHash is the hash of the file as it is now, nil when there is none.
+	CurrentHash *string `json:"currentHash"`
+}
+
+// RawData is the data of an error that arrived, still JSON.
+type RawData []byte
+
+// AppendWire writes the data as it came.
+func (d RawData) AppendWire(dst []byte) ([]byte, error) { return append(dst, d...), nil }
+
+// UnmarshalWire decodes an error that arrived; its Data, if any, is a RawData.
+func (e *Error) UnmarshalWire(raw []byte) error {
+	var members struct {
+		Code    int64   `json:"code"`
+		Message string  `json:"message"`
+		Data    RawData `json:"data" wire:"nullable"`
+	}
+	if err := wire.Unmarshal(raw, &members); err != nil {
+		return err
+	}
+	*e = Error{Code: Code(members.Code), Message: members.Message}
+	if members.Data != nil {
+		e.Data = members.Data
+	}
+	return nil
+}
+
+// UnmarshalWire keeps raw as it is.
+func (d *RawData) UnmarshalWire(raw []byte) error {
+	*d = bytes.Clone(raw)
+	return nil
+}

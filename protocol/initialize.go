@@ -1,0 +1,80 @@
+package protocol
+
+// InitializeParams opens a session or, with ResumeSessionID, takes one over.
+type InitializeParams struct {
+	ClientName      string  `json:"clientName"`
+	ResumeSessionID *string `json:"resumeSessionId" wire:"nullable"`
+}
+
+// InitializeResult names the session and describes the machine.
+type InitializeResult struct {
+	SessionID       string          `json:"sessionId"`
+	EnvironmentInfo EnvironmentInfo `json:"environmentInfo"`
+}
+
+// Empty is the parameters of a method that has none, and the result of one that
+// returns nothing.
+type Empty struct{}
+
+// EnvironmentInfo describes the machine that the server runs on.
+type EnvironmentInfo struct {
+	Shell                Shell           `json:"shell"`
+	ExecutorVersion      string          `json:"executorVersion"`
+	Cwd                  string          `json:"cwd"`         // file URI
+	UserHomeDir          string          `json:"userHomeDir"` // file URI
+	PlatformOS           string          `json:"platformOs"`  // as runtime.GOOS, "macos" for darwin
+	PrependPathDirs      []string        `json:"prependPathDirs"`
+	TemporaryDirectories []string        `json:"temporaryDirectories"`
+	TempDir              string          `json:"tempDir"` // file URI
+	Capabilities         map[string]bool `json:"capabilities"`
+	// Limits (additive) are the sizes a client should keep to.
+	Limits *Limits `json:"limits,omitempty"`
+}
+
+// Shell is the user's login shell.
+type Shell struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+}
+
+// Limits is what a client may rely on.
+type Limits struct {
+	MaxMessageBytes    int `json:"maxMessageBytes"`
+	MaxReadFileBytes   int `json:"maxReadFileBytes"`
+	MaxBlockBytes      int `json:"maxBlockBytes"`
+	MaxRetainedBytes   int `json:"maxRetainedBytes"`
+	SessionGraceMs     int `json:"sessionGraceMs"`
+	ProcessRetentionMs int `json:"processRetentionMs"`
+}
+
+// EnvironmentStatusResult is the answer to environment/status.
+type EnvironmentStatusResult struct {
+	Status string `json:"status"` // "ready", or "draining" during shutdown
+}
+
+// Capabilities that a server of this package's wire may announce. The first group
+// is the original's, the second is additive.
+const (
+	CapFsWatchMissing             = "fsWatchMissing"
+	CapFileWriteStreaming         = "fileWriteStreaming"
+	CapSandboxedFileStreaming     = "sandboxedFileStreaming"
+	CapHTTPHeaderEnvVars          = "httpHeaderEnvVars"
+	CapCapabilityDiscoveryV2      = "capabilityDiscoveryV2"
+	CapCapabilityDiscoverySandbox = "capabilityDiscoverySandbox"
+
+	CapProcessResize     = "processResize"
+	CapProcessCloseStdin = "processCloseStdin"
+	CapProcessSignals    = "processSignals"
+	CapProcessList       = "processList"
+	CapProcessTimeout    = "processTimeout"
+	CapProcessAttach     = "processAttach"
+	CapFsRename          = "fsRename"
+	CapFsSymlink         = "fsSymlink"
+	CapFsReadLink        = "fsReadLink"
+	CapFsChmod           = "fsChmod"
+	CapFsGlob            = "fsGlob"
+	CapFsGrep            = "fsGrep"
+	CapFsWatch           = "fsWatch"
+	CapFsConditional     = "fsConditionalWrites"
+	CapFsAtomicWrites    = "fsAtomicWrites"
+)

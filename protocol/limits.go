@@ -1,0 +1,75 @@
+package protocol
+
+import "time"
+
+// Limits of the wire. Each names the reaction to exceeding it.
+const (
+	// MaxMessageBytes bounds one incoming message, fragments together. Above it a
+	// WebSocket is closed with 1009 and a stdio server ends.
+	MaxMessageBytes = 64 << 20
+	// MaxJSONValues bounds the values in one message, MaxJSONDepth its nesting.
+	// Above either, the message is answered as unparsable.
+	MaxJSONValues = 262_144
+	MaxJSONDepth  = 126
+	// MaxRequestsInFlight bounds the requests of one connection that have no answer
+	// yet. At the limit the server stops reading that connection.
+	MaxRequestsInFlight = 4096
+	// MaxRequestBytesInFlight bounds the bytes of those requests likewise.
+	MaxRequestBytesInFlight = 2 * MaxMessageBytes
+	// MaxQueuedNotificationBytes bounds what waits to be written to a connection.
+	// At the limit notifications wait, which holds back the child that prints.
+	MaxQueuedNotificationBytes = 512 << 10
+
+	// PingInterval is the time between the server's WebSocket pings.
+	PingInterval = 30 * time.Second
+	// SessionGrace is how long a detached session keeps its processes.
+	SessionGrace = 80 * time.Second
+	// MaxDetachedSessions bounds the detached sessions of a server; the one detached
+	// longest is dropped for a new one.
+	MaxDetachedSessions = 1024
+
+	// ProcessRetention is how long a closed process stays readable.
+	ProcessRetention = 80 * time.Second
+	// MaxRetainedBytes and MaxRetainedChunks bound the output kept per process; the
+	// oldest whole chunk goes first.
+	MaxRetainedBytes  = 1 << 20
+	MaxRetainedChunks = 50_000
+	// MaxProcesses bounds the processes of one session, kept ones included; at the
+	// limit process/start is refused.
+	MaxProcesses = 8192
+	// MaxQueuedWrites and MaxQueuedWriteBytes bound the stdin queue of a process; at
+	// either the answer to the next write waits.
+	MaxQueuedWrites     = 128
+	MaxQueuedWriteBytes = 8 << 20
+	// MaxWriteIDs is how many accepted write ids a process remembers.
+	MaxWriteIDs = 4096
+
+	// MaxReadFileBytes bounds fs/readFile; larger files are read in blocks. It is
+	// that of the wire (512 MiB).
+	MaxReadFileBytes = 512 << 20
+	// MaxBlockBytes bounds one block of a file stream.
+	MaxBlockBytes = 1 << 20
+	// MaxHandleIDBytes bounds a file handle's id, MaxFileHandles the open handles of
+	// a connection.
+	MaxHandleIDBytes = 32
+	MaxFileHandles   = 128
+	// MaxWalk* bound the options of fs/walk, MaxWalkBytes its answer, counted as the
+	// length of each URI plus 64.
+	MaxWalkDepth       = 64
+	MaxWalkDirectories = 10_000
+	MaxWalkEntries     = 50_000
+	MaxWalkBytes       = 4 << 20
+	// MaxWatches bounds the fs/watch subscriptions of a connection.
+	MaxWatches = 64
+	// MaxWatchedDirectories bounds the directories those watch together; beyond it
+	// fs/watch is refused, and a tree that grows past it is reported as an overflow.
+	MaxWatchedDirectories = 65_536
+	// MaxMissingPaths bounds the list of fs/watchMissing.
+	MaxMissingPaths = 1024
+
+	// MaxHTTPRequests bounds the http/request calls of a connection that are under
+	// way; at the limit the next is refused. MaxHTTPBodyBytes bounds a body that is
+	// not streamed.
+	MaxHTTPRequests  = 64
+	MaxHTTPBodyBytes = 64 << 20
+)

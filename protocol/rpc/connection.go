@@ -1,0 +1,57 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+)
+
+// A Connection carries whole messages in both directions. It knows nothing of JSON.
+type Connection interface {
+	// Read returns the next message, which stays valid until the next Read. It
+	// returns io.EOF at an orderly end, ErrTooLarge after a message over the limit,
+	// and the context's error when ctx ends. One caller at a time.
+	Read(ctx context.Context) ([]byte, error)
+	// Write sends one message and does not keep it. It is safe for concurrent use
+	// and unblocked by Close.
+	Write(ctx context.Context, msg []byte) error
+	// Close unblocks Read and Write and is safe to call again.
+	Close() error
+}
+
+// A BatchWriter is a Connection that sends several messages at less cost than one
+// by one.
+type BatchWriter interface {
+	WriteBatch(ctx context.Context, msgs [][]byte) error
+}
+
+// A FaultCloser is a Connection that can tell the other end why it closes.
+type FaultCloser interface {
+	// CloseFault closes like Close, saying code (RFC 6455, section 7.4) and reason.
+	CloseFault(code int, reason string) error
+}
+
+// Close codes of RFC 6455 that faults map to.
+const (
+	CloseGoingAway       = 1001
+	CloseProtocolError   = 1002
+	CloseInvalidData     = 1007
+	ClosePolicyViolation = 1008
+	CloseTooLarge        = 1009
+	CloseInternalError   = 1011
+)
+
+var (
+	// ErrTooLarge is returned by Read for a message over the connection's limit. The
+	// connection cannot be read any further.
+	ErrTooLarge = errors.New("message exceeds the size limit")
+	// ErrClosed is returned by what needs a connection that has ended.
+	ErrClosed = errors.New("connection closed")
+)
+
+// closeFault closes c, with the reason where c can tell it.
+func closeFault(c Connection, code int, reason string) error {
+	if f, ok := c.(FaultCloser); ok {
+		return f.CloseFault(code, reason)
+	}
+	return c.Close()
+}

@@ -1,0 +1,289 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/wire"
+)
+
+// A Handler gets what a Peer reads. Its methods are called one at a time, in the
+// order of arrival, and the Peer reads nothing until they return: they must not
+// wait for other messages. The raw slices they are given are theirs until they
+// return.
+type Handler interface {
+	// HandleRequest sees to it that req is answered, at once or later.
+	HandleRequest(ctx context.Context, req *Request)
+	// HandleNotification returns an error for a notification that is not expected;
+	// the other end is told.
+	HandleNotification(ctx context.Context, method string, params []byte) error
+}
+
+// A Notifier sends notifications to a client.
+type Notifier interface {
+	// Notify returns once the notification is queued, in order with those before
+	// it. While the queue is full it waits: that is how a slow reader holds back
+	// whoever produces. It returns an error that is ErrClosed when nobody is there
+	// to be told, and the context's error when ctx ends first.
+	Notify(ctx context.Context, method string, params any) error
+}
+
+// PeerConfig is what a Peer may be told; the zero value works for a client.
+type PeerConfig struct {
+	// Handler may be nil for a peer that only calls: requests are refused and
+	// notifications dropped.
+	Handler Handler
+	// Logger is used for what the other end cannot be told. nil discards.
+	Logger *slog.Logger
+	// ParsePrefix begins the message of the error that answers an unparsable message.
+	ParsePrefix string
+	// Version2 makes the peer write "jsonrpc":"2.0" from the start. Otherwise it does
+	// once a request carried it.
+	Version2 bool
+}
+
+// A Peer speaks JSON-RPC on one Connection, in either role or both.
+type Peer struct {
+	conn   Connection
+	cfg    PeerConfig
+	out    *outbox
+	calls  calls
+	window window
+
+	version2 atomic.Bool
+	closed   chan struct{}
+	once     sync.Once
+	cause    error // why it closed; set before closed is
+}
+
+// NewPeer makes a Peer. Nothing is read until Serve runs.
+func NewPeer(conn Connection, cfg PeerConfig) *Peer {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.ParsePrefix == "" {
+		cfg.ParsePrefix = "failed to parse JSON-RPC message: "
+	}
+	p := &Peer{conn: conn, cfg: cfg, closed: make(chan struct{})}
+	p.version2.Store(cfg.Version2)
+	p.out = newOutbox(conn, func(err error) { p.shut(err, 0, "") })
+	p.calls.peer = p
+	return p
+}
+
+// Serve reads until the connection ends and returns why: nil after an orderly end.
+// Requests may still be running then, and their answers are still written if the
+// connection allows; Flush waits for what is queued and Close ends all of it.
+func (p *Peer) Serve(ctx context.Context) error {
+	err := p.read(ctx)
+	p.calls.end(err)
+	select {
+	case <-p.closed:
+		return p.cause
+	default:
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func (p *Peer) read(ctx context.Context) error {
+	for {
+		if err := p.window.wait(ctx, p.closed); err != nil {
+			return err
+		}
+		msg, err := p.conn.Read(ctx)
+		if err != nil {
+			if errors.Is(err, ErrTooLarge) {
+				p.CloseFault(CloseTooLarge, err.Error())
+			}
+			return err
+		}
+		p.receive(ctx, msg)
+	}
+}
+
+var envelopeLimits = wire.Limits{Depth: protocol.MaxJSONDepth, Values: protocol.MaxJSONValues}
+
+func (p *Peer) receive(ctx context.Context, msg []byte) {
+	env, err := wire.ParseEnvelope(msg, envelopeLimits)
+	if err != nil {
+		p.refuse(err)
+		return
+	}
+	switch env.Kind {
+	case wire.Response:
+		if !p.calls.settle(&env) {
+			p.fault(protocol.Errorf(protocol.CodeInvalidRequest, "response to no request: id %v is not waiting for one", env.ID))
+		}
+	case wire.Notification:
+		if p.cfg.Handler == nil {
+			return
+		}
+		if err := p.cfg.Handler.HandleNotification(ctx, env.Method, env.Params); err != nil {
+			p.fault(WireError(err))
+		}
+	case wire.Request:
+		if env.Version2 {
+			p.version2.Store(true)
+		}
+		req := &Request{
+			ID: env.ID, Method: env.Method, Params: env.Params, Trace: env.Trace, Received: time.Now(),
+			peer: p, version2: env.Version2, size: len(msg),
+		}
+		p.window.add(req.size)
+		if p.cfg.Handler == nil {
+			req.ReplyInline(nil, protocol.Errorf(protocol.CodeMethodNotFound, "this end serves no methods, `%s` included", env.Method))
+			return
+		}
+		p.cfg.Handler.HandleRequest(ctx, req)
+	}
+}
+
+// faultID is the id of errors that answer no request.
+var faultID = wire.IntID(-1)
+
+// refuse answers a message that is none.
+func (p *Peer) refuse(err error) {
+	id := faultID
+	if shape, ok := errors.AsType[*wire.ShapeError](err); ok && shape.ID.IsSet() {
+		id = shape.ID
+	}
+	p.replyFault(id, protocol.Errorf(protocol.CodeInvalidRequest, "%s%s", p.cfg.ParsePrefix, err))
+}
+
+func (p *Peer) fault(failure *protocol.Error) { p.replyFault(faultID, failure) }
+
+func (p *Peer) replyFault(id wire.ID, failure *protocol.Error) {
+	p.window.add(0)
+	p.reply(id, nil, failure, p.version2.Load(), false, func() { p.window.remove(0) })
+}
+
+// reply queues the answer to a request, then calls queued. With wait it returns
+// after that; without, a goroutine waits for room if there is none.
+func (p *Peer) reply(id wire.ID, result any, failure *protocol.Error, version2, wait bool, queued func()) {
+	msg := buffers.Get().(*buffer)
+	var err error
+	if failure == nil {
+		msg.b, err = wire.AppendResult(msg.b[:0], id, result, version2)
+		if err != nil {
+			p.cfg.Logger.Error("result has no encoding", "err", err)
+			failure = protocol.Errorf(protocol.CodeInternal, "%v", err)
+		}
+	}
+	if failure != nil {
+		msg.b, err = wire.AppendError(msg.b[:0], id, failure, version2)
+		if err != nil {
+			p.cfg.Logger.Error("error data has no encoding", "err", err)
+			msg.b, _ = wire.AppendError(nil, id, &protocol.Error{Code: failure.Code, Message: failure.Message}, version2)
+		}
+	}
+	switch {
+	case wait:
+		p.sendOwn(p.out.replies, msg)
+		queued()
+	case p.out.trySend(p.out.replies, msg):
+		queued()
+	default:
+		go func() { // ends when the connection does at the latest
+			p.sendOwn(p.out.replies, msg)
+			queued()
+		}()
+	}
+}
+
+// sendOwn sends a message that only the end of the connection may keep from being
+// sent; that end is told elsewhere.
+func (p *Peer) sendOwn(l lane, msg *buffer) {
+	ctx, cancel := p.lifetime(context.Background())
+	defer cancel()
+	_ = p.out.send(ctx, l, msg)
+}
+
+// lifetime is ctx, ended with ErrClosed when the connection ends.
+func (p *Peer) lifetime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return closableContext(ctx, p.closed)
+}
+
+// Notify implements Notifier.
+func (p *Peer) Notify(ctx context.Context, method string, params any) error {
+	msg := buffers.Get().(*buffer)
+	var err error
+	if msg.b, err = wire.AppendRequest(msg.b[:0], wire.ID{}, method, params, p.version2.Load()); err != nil {
+		return err
+	}
+	if p.out.trySend(p.out.notifications, msg) {
+		return p.Err()
+	}
+	ctx, cancel := p.lifetime(ctx)
+	defer cancel()
+	return p.out.send(ctx, p.out.notifications, msg)
+}
+
+// Flush waits until everything queued so far is written.
+func (p *Peer) Flush(ctx context.Context) error {
+	return p.out.flush(ctx)
+}
+
+// Done is closed when the connection has been closed from this end or has failed.
+func (p *Peer) Done() <-chan struct{} { return p.closed }
+
+// Err returns nil while the connection is open, else why it is not; the error is
+// ErrClosed.
+func (p *Peer) Err() error {
+	select {
+	case <-p.closed:
+		return closedError{p.cause}
+	default:
+		return nil
+	}
+}
+
+// Close ends the connection and everything that waits on it.
+func (p *Peer) Close() error {
+	p.shut(nil, 0, "")
+	return nil
+}
+
+// CloseFault ends the connection for a fault of the other end, telling it why.
+func (p *Peer) CloseFault(code int, reason string) {
+	p.shut(errors.New(reason), code, reason)
+}
+
+func (p *Peer) shut(cause error, code int, reason string) {
+	p.once.Do(func() {
+		p.cause = cause
+		close(p.closed)
+		p.out.fail(closedError{cause})
+		p.calls.end(cause)
+		var err error
+		if code != 0 {
+			err = closeFault(p.conn, code, reason)
+		} else {
+			err = p.conn.Close()
+		}
+		if err != nil {
+			p.cfg.Logger.Debug("connection did not close cleanly", "err", err)
+		}
+	})
+}
+
+// closedError is ErrClosed with a reason.
+type closedError struct{ cause error }
+
+func (e closedError) Error() string {
+	if e.cause == nil {
+		return ErrClosed.Error()
+	}
+	return ErrClosed.Error() + ": " + e.cause.Error()
+}
+
+func (e closedError) Is(target error) bool { return target == ErrClosed }
+func (e closedError) Unwrap() error        { return e.cause }

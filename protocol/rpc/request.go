@@ -1,0 +1,51 @@
+package rpc
+
+import (
+	"sync"
+	"time"
+
+	"github.com/wsd-dev/wsd/protocol/wire"
+)
+
+// Request is a request that arrived. It is answered exactly once, by Reply or
+// ReplyInline.
+type Request struct {
+	ID       wire.ID
+	Method   string
+	Params   []byte // valid until HandleRequest returns; nil when absent
+	Trace    wire.TraceContext
+	Received time.Time
+
+	peer     *Peer
+	version2 bool
+	size     int
+
+	mu    sync.Mutex
+	after []func() // run once the answer is queued
+}
+
+// Reply answers with result, or with err if it is not nil. It waits while the
+// queue of answers is full.
+func (r *Request) Reply(result any, err error) { r.reply(result, err, true) }
+
+// ReplyInline is Reply for handlers on the reading goroutine: it never waits.
+func (r *Request) ReplyInline(result any, err error) { r.reply(result, err, false) }
+
+func (r *Request) reply(result any, err error, wait bool) {
+	failure := WireError(err)
+	r.peer.reply(r.ID, result, failure, r.version2, wait, func() {
+		r.peer.window.remove(r.size)
+		r.mu.Lock()
+		after := r.after
+		r.mu.Unlock()
+		for _, fn := range after {
+			fn()
+		}
+	})
+}
+
+func (r *Request) afterReply(fn func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.after = append(r.after, fn)
+}

@@ -1,0 +1,81 @@
+package rpc
+
+import (
+	"context"
+	"sync"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// window counts the requests that have no answer queued yet. While there are too
+// many, or they are too large together, nothing more is read.
+type window struct {
+	mu    sync.Mutex
+	count int
+	bytes int
+	room  chan struct{} // non-nil while somebody waits
+	empty chan struct{} // non-nil while somebody waits for count to be 0
+}
+
+func (w *window) add(size int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count++
+	w.bytes += size
+}
+
+func (w *window) remove(size int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count--
+	w.bytes -= size
+	if w.room != nil && !w.full() {
+		close(w.room)
+		w.room = nil
+	}
+	if w.empty != nil && w.count == 0 {
+		close(w.empty)
+		w.empty = nil
+	}
+}
+
+func (w *window) full() bool {
+	return w.count >= protocol.MaxRequestsInFlight || w.bytes >= protocol.MaxRequestBytesInFlight
+}
+
+// wait returns once the window is open.
+func (w *window) wait(ctx context.Context, closed <-chan struct{}) error {
+	w.mu.Lock()
+	if !w.full() {
+		w.mu.Unlock()
+		return nil
+	}
+	if w.room == nil {
+		w.room = make(chan struct{})
+	}
+	room := w.room
+	w.mu.Unlock()
+	select {
+	case <-room:
+		return nil
+	case <-closed:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// drained returns a channel that is closed once every request has its answer queued.
+func (w *window) drained() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.count == 0 {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	if w.empty == nil {
+		w.empty = make(chan struct{})
+	}
+	return w.empty
+}

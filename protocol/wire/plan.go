@@ -1,0 +1,78 @@
+package wire
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// Unmarshaler decodes itself from checked JSON.
+type Unmarshaler interface {
+	UnmarshalWire(raw []byte) error
+}
+
+// Appender encodes itself as JSON.
+type Appender interface {
+	AppendWire(dst []byte) ([]byte, error)
+}
+
+// presence says what a member may be.
+type presence int
+
+const (
+	required presence = iota // present and not null
+	optional                 // absent or not null
+	nullable                 // absent, null or a value
+)
+
+// field is one member of a struct.
+type field struct {
+	name      string
+	key       []byte // `"name":`, as encoded
+	index     int
+	presence  presence
+	omitEmpty bool
+}
+
+// plan is what is known of a struct type.
+type plan struct {
+	fields []field
+}
+
+var plans sync.Map // reflect.Type to *plan
+
+// planOf reads the tags of t once. Tags that make no sense are a fault of this
+// program, so it panics.
+func planOf(t reflect.Type) *plan {
+	if p, ok := plans.Load(t); ok {
+		return p.(*plan)
+	}
+	p := &plan{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
+		if name == "" {
+			panic(fmt.Sprintf("wire: %v.%s has no json name", t, f.Name))
+		}
+		out := field{name: name, key: append(AppendString(nil, name), ':'), index: i, omitEmpty: options == "omitempty"}
+		switch tag := f.Tag.Get("wire"); tag {
+		case "":
+		case "optional":
+			out.presence = optional
+		case "nullable":
+			out.presence = nullable
+		default:
+			panic(fmt.Sprintf("wire: %v.%s has the unknown tag %q", t, f.Name, tag))
+		}
+		p.fields = append(p.fields, out)
+	}
+	stored, _ := plans.LoadOrStore(t, p)
+	return stored.(*plan)
+}
