@@ -1,0 +1,18 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is wsd with its surroundings passed in; it returns the exit status. args are
+// those after the program's name.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	return a.run(ctx, args)
+}
