@@ -18,12 +18,6 @@ type Connection interface {
 	Close() error
 }
 
-// A BatchWriter is a Connection that sends several messages at less cost than one
-// by one.
-type BatchWriter interface {
-	WriteBatch(ctx context.Context, msgs [][]byte) error
-}
-
 // A FaultCloser is a Connection that can tell the other end why it closes.
 type FaultCloser interface {
 	// CloseFault closes like Close, saying code (RFC 6455, section 7.4) and reason.

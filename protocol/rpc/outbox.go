@@ -16,9 +16,6 @@ const maxQueuedReplyBytes = 8 << 20
 // maxPooledBytes is the largest buffer kept for reuse.
 const maxPooledBytes = 256 << 10
 
-// maxBatch bounds the messages handed to a BatchWriter at once.
-const maxBatch = 64
-
 // lane is a kind of outgoing message with a budget of its own, so that a flood of
 // notifications cannot keep answers from being queued.
 type lane struct {
@@ -116,8 +113,6 @@ func (o *outbox) done(msg *buffer) {
 }
 
 func (o *outbox) drain() {
-	batcher, _ := o.conn.(BatchWriter)
-	var batch []*buffer
 	for {
 		o.mu.Lock()
 		if len(o.queue) == 0 || o.err != nil {
@@ -130,36 +125,18 @@ func (o *outbox) drain() {
 			}
 			return
 		}
-		n := min(len(o.queue), maxBatch)
-		if batcher == nil {
-			n = 1
-		}
-		batch = append(batch[:0], o.queue[:n]...)
-		clear(o.queue[:n])
-		o.queue = o.queue[n:]
+		msg := o.queue[0]
+		o.queue[0] = nil
+		o.queue = o.queue[1:]
 		o.mu.Unlock()
 
-		err := o.write(batcher, batch)
-		for _, msg := range batch {
-			o.done(msg)
-		}
+		err := o.conn.Write(context.Background(), msg.b) // Close ends a write that waits
+		o.done(msg)
 		if err != nil {
 			o.fail(err)
 			o.onError(err)
 		}
 	}
-}
-
-func (o *outbox) write(batcher BatchWriter, batch []*buffer) error {
-	ctx := context.Background() // Close ends a write that waits
-	if len(batch) == 1 {
-		return o.conn.Write(ctx, batch[0].b)
-	}
-	msgs := make([][]byte, len(batch))
-	for i, msg := range batch {
-		msgs[i] = msg.b
-	}
-	return batcher.WriteBatch(ctx, msgs)
 }
 
 // fail makes every later send return err.

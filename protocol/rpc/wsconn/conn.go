@@ -1,0 +1,275 @@
+// Package wsconn makes an rpc.Connection of a WebSocket, for either end.
+//
+// One message is one text frame on the way out; text and binary are taken on the
+// way in. Pings are answered even while the other end reads slowly, without holding
+// up what it sends. An idle connection has no goroutine and no buffer of its own.
+package wsconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+)
+
+const (
+	// closeWait bounds how long Close waits to send its close frame.
+	closeWait = 20 * time.Millisecond
+	// lingerTime and lingerBytes bound what is still read after a fault, so that the
+	// other end receives the close frame and not a reset.
+	lingerTime  = time.Second
+	lingerBytes = 4 * protocol.MaxMessageBytes
+	// controlWait bounds the write of a ping or pong.
+	controlWait = 5 * time.Second
+)
+
+// Config is what a Conn may be told; the zero value works.
+type Config struct {
+	// MaxMessageBytes bounds an incoming message; 0 means protocol.MaxMessageBytes.
+	MaxMessageBytes int64
+	// PingInterval is the time between pings; 0 means none. An answer is not required:
+	// what keeps the connection's TCP alive is enough.
+	PingInterval time.Duration
+}
+
+// Conn is an rpc.Connection, an rpc.FaultCloser and a Prober.
+type Conn struct {
+	ws   *websocket.Conn
+	cfg  Config
+	ping *time.Timer
+
+	reading  context.Context // of the latest Read
+	stopRead func() bool
+	buf      []byte // of the latest Read
+	faulted  bool   // the other end broke the protocol; it has been sent a close frame
+
+	writing chan struct{}          // holds a token while somebody writes
+	pong    atomic.Pointer[string] // payload of a pong that waits for the writer
+
+	heard     atomic.Int64 // messages and pongs received
+	hearing   sync.Mutex
+	listeners []chan struct{} // woken by the next of those
+
+	closed chan struct{}
+	once   sync.Once
+}
+
+// New makes a Connection of an established WebSocket, which it owns from then on.
+func New(ws *websocket.Conn, cfg Config) *Conn {
+	if cfg.MaxMessageBytes == 0 {
+		cfg.MaxMessageBytes = protocol.MaxMessageBytes
+	}
+	c := &Conn{ws: ws, cfg: cfg, writing: make(chan struct{}, 1), closed: make(chan struct{})}
+	ws.SetReadLimit(cfg.MaxMessageBytes)
+	ws.SetPingHandler(c.answerPing)
+	ws.SetPongHandler(func(string) error { c.hear(); return nil })
+	if cfg.PingInterval > 0 {
+		c.ping = time.AfterFunc(time.Hour, c.sendPing)
+		c.ping.Reset(cfg.PingInterval) // not at once: sendPing uses c.ping
+	}
+	return c
+}
+
+// Read implements rpc.Connection.
+func (c *Conn) Read(ctx context.Context) ([]byte, error) {
+	c.watch(ctx)
+	release(c.buf)
+	c.buf = nil
+	_, r, err := c.ws.NextReader()
+	if err == nil {
+		c.buf, err = readAll(r)
+	}
+	if err == nil {
+		c.hear()
+		return c.buf, nil
+	}
+	return nil, c.readError(ctx, err)
+}
+
+func (c *Conn) readError(ctx context.Context, err error) error {
+	select {
+	case <-c.closed:
+		return rpc.ErrClosed
+	default:
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, websocket.ErrReadLimit) {
+		c.faulted = true
+		return rpc.ErrTooLarge
+	}
+	if closing, ok := errors.AsType[*websocket.CloseError](err); ok {
+		switch closing.Code {
+		case websocket.CloseNormalClosure, websocket.CloseGoingAway, websocket.CloseNoStatusReceived:
+			return io.EOF
+		case websocket.CloseAbnormalClosure: // the end of TCP without a close frame
+			return fmt.Errorf("connection cut: %w", io.ErrUnexpectedEOF)
+		}
+		return fmt.Errorf("closed by the other end: %w", err)
+	}
+	if _, isNet := errors.AsType[net.Error](err); !isNet {
+		c.faulted = true // what is left is a breach of RFC 6455, answered with 1002
+	}
+	return err
+}
+
+// watch has the end of ctx end the read that waits.
+func (c *Conn) watch(ctx context.Context) {
+	if c.reading == ctx {
+		return
+	}
+	if c.stopRead != nil {
+		c.stopRead()
+	}
+	c.reading = ctx
+	c.stopRead = context.AfterFunc(ctx, func() {
+		_ = c.ws.NetConn().SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection only
+	})
+}
+
+// Write implements rpc.Connection.
+func (c *Conn) Write(ctx context.Context, msg []byte) error {
+	select {
+	case c.writing <- struct{}{}:
+	case <-c.closed:
+		return rpc.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	stop := func() bool { return true }
+	if ctx.Done() != nil {
+		stop = context.AfterFunc(ctx, func() { _ = c.ws.NetConn().SetWriteDeadline(time.Unix(1, 0)) })
+	}
+	err := c.ws.WriteMessage(websocket.TextMessage, msg)
+	stop()
+	<-c.writing
+	c.sendPong()
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-c.closed:
+		return rpc.ErrClosed
+	default:
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// answerPing runs on the reading goroutine and must not wait for the writer.
+func (c *Conn) answerPing(payload string) error {
+	c.hear()
+	c.pong.Store(&payload)
+	c.sendPong()
+	return nil
+}
+
+// sendPong sends the pong that waits, unless somebody writes: they do it after.
+func (c *Conn) sendPong() {
+	for c.pong.Load() != nil {
+		select {
+		case c.writing <- struct{}{}:
+		default:
+			return
+		}
+		if payload := c.pong.Swap(nil); payload != nil {
+			// A failure shows at the next write or read.
+			_ = c.ws.WriteControl(websocket.PongMessage, []byte(*payload), time.Now().Add(controlWait))
+		}
+		<-c.writing
+	}
+}
+
+func (c *Conn) sendPing() {
+	select {
+	case <-c.closed:
+		return
+	default:
+	}
+	_ = c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(controlWait))
+	c.ping.Reset(c.cfg.PingInterval)
+}
+
+// Probe asks the other end for a sign of life and returns nil once there is one: a
+// pong or a message. It needs a Read under way.
+func (c *Conn) Probe(ctx context.Context) error {
+	sign := make(chan struct{})
+	c.hearing.Lock()
+	c.listeners = append(c.listeners, sign)
+	c.hearing.Unlock()
+	go func() { // ends within controlWait
+		_ = c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(controlWait))
+	}()
+	select {
+	case <-sign:
+		return nil
+	case <-c.closed:
+		return rpc.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *Conn) hear() {
+	c.hearing.Lock()
+	listeners := c.listeners
+	c.listeners = nil
+	c.hearing.Unlock()
+	for _, sign := range listeners {
+		close(sign)
+	}
+}
+
+// Close implements rpc.Connection.
+func (c *Conn) Close() error { return c.close(websocket.CloseNormalClosure, "", false) }
+
+// CloseFault implements rpc.FaultCloser.
+func (c *Conn) CloseFault(code int, reason string) error {
+	return c.close(code, reason, true)
+}
+
+func (c *Conn) close(code int, reason string, linger bool) error {
+	var err error
+	c.once.Do(func() {
+		linger = linger || c.faulted
+		close(c.closed)
+		if c.ping != nil {
+			c.ping.Stop()
+		}
+		const maxReason = 123 // RFC 6455, section 5.5
+		if len(reason) > maxReason {
+			reason = reason[:maxReason]
+		}
+		_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(closeWait))
+		if linger {
+			go c.linger() // ends after lingerTime
+			return
+		}
+		err = c.ws.Close()
+	})
+	return err
+}
+
+// linger reads on after a fault: closing with data unread would make the kernel
+// send a reset, which can overtake the close frame.
+func (c *Conn) linger() {
+	conn := c.ws.NetConn()
+	_ = conn.SetDeadline(time.Now().Add(lingerTime))
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+	_, _ = io.CopyN(io.Discard, conn, lingerBytes)
+	_ = c.ws.Close()
+}
