@@ -63,7 +63,7 @@ type SpawnErrorData struct {
 type PreconditionData struct {
 	Kind string `json:"kind"` // always "preconditionFailed"
 	// CurrentHash is the hash of the file as it is now, nil when there is none.
-	CurrentHash *string `json:"currentHash"`
+	CurrentHash *string `json:"currentHash" wire:"nullable"`
 }
 
 // RawData is the data of an error that arrived, still JSON.

@@ -15,7 +15,7 @@ type ReadFileParams struct {
 type ReadFileResult struct {
 	DataBase64 []byte `json:"dataBase64"`
 	// Hash is "sha256:" and 64 hex digits, when asked for.
-	Hash string `json:"hash,omitempty"`
+	Hash string `json:"hash,omitempty" wire:"optional"`
 }
 
 // WriteFileParams replaces a file atomically, or creates it.
@@ -37,7 +37,7 @@ type WriteFileParams struct {
 
 // WriteFileResult answers fs/writeFile.
 type WriteFileResult struct {
-	Hash string `json:"hash,omitempty"`
+	Hash string `json:"hash,omitempty" wire:"optional"`
 }
 
 // CreateDirectoryParams makes a directory.
@@ -68,8 +68,8 @@ type Metadata struct {
 	ModifiedAtMs int64  `json:"modifiedAtMs"`
 	// Mode (additive) is the permission bits with setuid, setgid and sticky, as in
 	// chmod(2).
-	Mode uint32 `json:"mode"`
-	Hash string `json:"hash,omitempty"`
+	Mode uint32 `json:"mode" wire:"optional"`
+	Hash string `json:"hash,omitempty" wire:"optional"`
 }
 
 // PathParams names a path.
@@ -104,8 +104,8 @@ type DirectoryEntry struct {
 	IsFile      bool   `json:"isFile"`
 	// Path (additive) is the entry's URI, present when its name is not valid UTF-8
 	// and FileName therefore does not tell it.
-	Path     string    `json:"path,omitempty"`
-	Metadata *Metadata `json:"metadata,omitempty"`
+	Path     string    `json:"path,omitempty" wire:"optional"`
+	Metadata *Metadata `json:"metadata,omitempty" wire:"nullable"`
 }
 
 // WalkParams lists a tree, breadth first.
@@ -257,7 +257,7 @@ type SymlinkParams struct {
 type ReadLinkResult struct {
 	Target string `json:"target"`
 	// TargetBase64 is present when the text is not valid UTF-8.
-	TargetBase64 Bytes `json:"targetBase64,omitempty"`
+	TargetBase64 Bytes `json:"targetBase64,omitempty" wire:"optional"`
 }
 
 // ChmodParams (additive) sets permission bits, following links.

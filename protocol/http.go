@@ -33,5 +33,5 @@ type HTTPBodyDeltaParams struct {
 	Seq         uint64  `json:"seq"` // from 1
 	DeltaBase64 []byte  `json:"deltaBase64"`
 	Done        bool    `json:"done"`
-	Error       *string `json:"error"`
+	Error       *string `json:"error" wire:"nullable"`
 }

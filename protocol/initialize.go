@@ -9,7 +9,7 @@ type InitializeParams struct {
 // InitializeResult names the session and describes the machine.
 type InitializeResult struct {
 	SessionID       string          `json:"sessionId"`
-	EnvironmentInfo EnvironmentInfo `json:"environmentInfo"`
+	EnvironmentInfo EnvironmentInfo `json:"environmentInfo" wire:"nullable"`
 }
 
 // Empty is the parameters of a method that has none, and the result of one that
@@ -19,16 +19,16 @@ type Empty struct{}
 // EnvironmentInfo describes the machine that the server runs on.
 type EnvironmentInfo struct {
 	Shell                Shell           `json:"shell"`
-	ExecutorVersion      string          `json:"executorVersion"`
-	Cwd                  string          `json:"cwd"`         // file URI
-	UserHomeDir          string          `json:"userHomeDir"` // file URI
-	PlatformOS           string          `json:"platformOs"`  // as runtime.GOOS, "macos" for darwin
-	PrependPathDirs      []string        `json:"prependPathDirs"`
-	TemporaryDirectories []string        `json:"temporaryDirectories"`
-	TempDir              string          `json:"tempDir"` // file URI
-	Capabilities         map[string]bool `json:"capabilities"`
+	ExecutorVersion      string          `json:"executorVersion" wire:"nullable"`
+	Cwd                  string          `json:"cwd" wire:"nullable"`         // file URI
+	UserHomeDir          string          `json:"userHomeDir" wire:"nullable"` // file URI
+	PlatformOS           string          `json:"platformOs" wire:"nullable"`  // as runtime.GOOS, "macos" for darwin
+	PrependPathDirs      []string        `json:"prependPathDirs" wire:"nullable"`
+	TemporaryDirectories []string        `json:"temporaryDirectories" wire:"nullable"`
+	TempDir              string          `json:"tempDir" wire:"nullable"` // file URI
+	Capabilities         map[string]bool `json:"capabilities" wire:"nullable"`
 	// Limits (additive) are the sizes a client should keep to.
-	Limits *Limits `json:"limits,omitempty"`
+	Limits *Limits `json:"limits,omitempty" wire:"nullable"`
 }
 
 // Shell is the user's login shell.

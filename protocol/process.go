@@ -74,7 +74,7 @@ type StartResult struct {
 	SandboxType string `json:"sandboxType"`
 	// Attached (additive, processAttach) is true when the same request had already
 	// started this process and nothing was started again.
-	Attached bool `json:"attached,omitempty"`
+	Attached bool `json:"attached,omitempty" wire:"optional"`
 }
 
 // ReadParams reads retained output.
@@ -91,13 +91,13 @@ type ReadResult struct {
 	Chunks        []OutputChunk `json:"chunks"`
 	NextSeq       uint64        `json:"nextSeq"`
 	Exited        bool          `json:"exited"`
-	ExitCode      *int          `json:"exitCode"`
+	ExitCode      *int          `json:"exitCode" wire:"nullable"`
 	Closed        bool          `json:"closed"`
-	Failure       *string       `json:"failure"`
-	SandboxDenied bool          `json:"sandboxDenied"`
+	Failure       *string       `json:"failure" wire:"nullable"`
+	SandboxDenied bool          `json:"sandboxDenied" wire:"optional"`
 	// Signal and TimedOut (additive) as in ExitedParams.
-	Signal   string `json:"signal,omitempty"`
-	TimedOut bool   `json:"timedOut,omitempty"`
+	Signal   string `json:"signal,omitempty" wire:"optional"`
+	TimedOut bool   `json:"timedOut,omitempty" wire:"optional"`
 }
 
 // OutputChunk is one read from the child.
@@ -187,7 +187,7 @@ type ProcessInfo struct {
 	StartedAtMs int64    `json:"startedAtMs"` // Unix time
 	NextSeq     uint64   `json:"nextSeq"`
 	Exited      bool     `json:"exited"`
-	ExitCode    *int     `json:"exitCode"`
+	ExitCode    *int     `json:"exitCode" wire:"nullable"`
 	Closed      bool     `json:"closed"`
 	SandboxType string   `json:"sandboxType"`
 }
@@ -208,9 +208,9 @@ type ExitedParams struct {
 	SandboxDenied bool   `json:"sandboxDenied"`
 	// Signal (additive) is the name of the signal that ended the process, such as
 	// "SIGKILL"; absent when it exited by itself. On a PTY ExitCode is then 1.
-	Signal string `json:"signal,omitempty"`
+	Signal string `json:"signal,omitempty" wire:"optional"`
 	// TimedOut (additive) is true when timeoutMs ended it.
-	TimedOut bool `json:"timedOut,omitempty"`
+	TimedOut bool `json:"timedOut,omitempty" wire:"optional"`
 }
 
 // ClosedParams is the process/closed notification, the last of a process.
