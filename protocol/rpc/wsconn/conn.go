@@ -47,10 +47,11 @@ type Conn struct {
 	cfg  Config
 	ping *time.Timer
 
-	reading  context.Context // of the latest Read
-	stopRead func() bool
-	buf      []byte // of the latest Read
-	faulted  bool   // the other end broke the protocol; it has been sent a close frame
+	reading     context.Context // of the latest Read
+	stopRead    func() bool
+	readStopped chan struct{} // closed once the end of reading has taken effect
+	buf         []byte        // of the latest Read
+	faulted     bool          // the other end broke the protocol; it has been sent a close frame
 
 	writing chan struct{}          // holds a token while somebody writes
 	pong    atomic.Pointer[string] // payload of a pong that waits for the writer
@@ -123,16 +124,20 @@ func (c *Conn) readError(ctx context.Context, err error) error {
 	return err
 }
 
-// watch has the end of ctx end the read that waits.
+// watch has the end of ctx end the read that waits. The watch is kept from read to
+// read, as most have the same context.
 func (c *Conn) watch(ctx context.Context) {
 	if c.reading == ctx {
 		return
 	}
-	if c.stopRead != nil {
-		c.stopRead()
+	if c.stopRead != nil && !c.stopRead() {
+		<-c.readStopped // the last context ended after its read
+		_ = c.ws.NetConn().SetReadDeadline(time.Time{})
 	}
-	c.reading = ctx
+	stopped := make(chan struct{})
+	c.reading, c.readStopped = ctx, stopped
 	c.stopRead = context.AfterFunc(ctx, func() {
+		defer close(stopped)
 		_ = c.ws.NetConn().SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection only
 	})
 }

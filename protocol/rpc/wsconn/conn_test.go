@@ -1,0 +1,162 @@
+package wsconn
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/protocol/rpc/rpctest"
+)
+
+// dial returns the two ends of a WebSocket over loopback: the server's as a Conn,
+// the client's as it is.
+func dial(t *testing.T, cfg Config) (*Conn, *websocket.Conn) {
+	t.Helper()
+	accepted := make(chan *websocket.Conn, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		accepted <- ws
+	}))
+	t.Cleanup(srv.Close)
+	client, resp, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(srv.URL, "http"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	server := New(<-accepted, cfg)
+	t.Cleanup(func() { client.Close(); server.Close() })
+	return server, client
+}
+
+func TestConnection(t *testing.T) {
+	rpctest.TestConnection(t, func(t *testing.T) (rpc.Connection, rpc.Connection) {
+		server, client := dial(t, Config{})
+		return server, New(client, Config{})
+	})
+	t.Run("FromTheClient", func(t *testing.T) {
+		rpctest.TestConnection(t, func(t *testing.T) (rpc.Connection, rpc.Connection) {
+			server, client := dial(t, Config{})
+			return New(client, Config{}), server
+		})
+	})
+}
+
+func closeCode(t *testing.T, client *websocket.Conn) int {
+	t.Helper()
+	_ = client.SetReadDeadline(time.Now().Add(10 * time.Second))
+	for {
+		_, _, err := client.ReadMessage()
+		if err == nil {
+			continue
+		}
+		closing, ok := errors.AsType[*websocket.CloseError](err)
+		if !ok {
+			t.Fatalf("no close frame: %v", err)
+		}
+		return closing.Code
+	}
+}
+
+// C-020: a message over the limit ends with a close frame that arrives, although
+// the client is still sending.
+func TestC020TooLarge(t *testing.T) {
+	server, client := dial(t, Config{MaxMessageBytes: 1 << 20})
+	go func() { _ = client.WriteMessage(websocket.TextMessage, make([]byte, 30<<20)) }()
+	if _, err := server.Read(t.Context()); !errors.Is(err, rpc.ErrTooLarge) {
+		t.Fatalf("got %v", err)
+	}
+	_ = server.CloseFault(rpc.CloseTooLarge, "too large")
+	if code := closeCode(t, client); code != rpc.CloseTooLarge {
+		t.Errorf("close code %d", code)
+	}
+}
+
+func TestCloseFault(t *testing.T) {
+	server, client := dial(t, Config{})
+	if err := server.CloseFault(rpc.ClosePolicyViolation, strings.Repeat("because ", 40)); err != nil {
+		t.Fatal(err)
+	}
+	if code := closeCode(t, client); code != rpc.ClosePolicyViolation {
+		t.Errorf("close code %d", code)
+	}
+}
+
+func TestPings(t *testing.T) {
+	_, client := dial(t, Config{PingInterval: 5 * time.Millisecond})
+	pings := make(chan struct{}, 10)
+	client.SetPingHandler(func(string) error {
+		select {
+		case pings <- struct{}{}:
+		default:
+		}
+		return nil
+	})
+	go func() { _, _, _ = client.ReadMessage() }()
+	for range 3 {
+		<-pings
+	}
+}
+
+// C-024: a ping is answered although a writer waits for the client to read, and
+// reading goes on meanwhile.
+func TestC024PongBesideAStalledWriter(t *testing.T) {
+	server, client := dial(t, Config{})
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		msg := make([]byte, 16<<20) // more than the sockets hold
+		_ = server.Write(context.Background(), msg)
+	}()
+	for len(server.writing) == 0 { // until the write has begun
+		runtime.Gosched()
+	}
+	if err := client.WriteControl(websocket.PingMessage, []byte("x"), time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.WriteMessage(websocket.TextMessage, []byte("hi")); err != nil {
+		t.Fatal(err)
+	}
+	if msg, err := server.Read(t.Context()); err != nil || string(msg) != "hi" {
+		t.Fatalf("read beside a stalled writer: %q, %v", msg, err)
+	}
+	pong := make(chan string, 1)
+	client.SetPongHandler(func(payload string) error { pong <- payload; return nil })
+	go func() {
+		for {
+			if _, _, err := client.ReadMessage(); err != nil {
+				return
+			}
+		}
+	}()
+	if got := <-pong; got != "x" {
+		t.Errorf("pong %q", got)
+	}
+	<-wrote
+}
+
+func TestProbe(t *testing.T) {
+	server, client := dial(t, Config{})
+	go func() { _, _ = server.Read(context.Background()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := server.Probe(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a mute client: %v", err)
+	}
+	go func() { _, _, _ = client.ReadMessage() }() // answers pings
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := server.Probe(ctx); err != nil {
+		t.Errorf("a live client: %v", err)
+	}
+}
