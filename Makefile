@@ -1,0 +1,147 @@
+# wsd. `make` alone prints the targets. A machine with Go and make is enough for
+# `make serve` and `make test`; what else a target needs it says or installs into
+# .cache/, which git ignores.
+
+GO             ?= go
+GO_WANT        := 1.26
+GOLANGCI       := v2.15.0
+CODEX          := 0.171.0
+LISTEN         ?= ws://127.0.0.1:45678
+FUZZTIME       ?= 60s
+TEST_TIMEOUT   ?= 10m
+RACE_TIMEOUT   ?= 20m
+# The most that a static binary may weigh.
+MAX_BYTES      := 31457280
+
+CACHE          := $(CURDIR)/.cache
+LINTER         := $(CACHE)/bin/golangci-lint-$(GOLANGCI)
+CODEX_BIN      := $(CACHE)/npm/codex-$(CODEX)/node_modules/.bin/codex
+TAGS           := e2e,interop
+
+# What `wsd version` prints. Without a tag or without git the program says so itself.
+VERSION        ?= $(shell git describe --tags --match 'v*' 2>/dev/null | sed 's/^v//')
+COMMIT         ?= $(shell git rev-parse HEAD 2>/dev/null)
+DATE           ?= $(shell git log -1 --format=%cI 2>/dev/null)
+DIRTY          ?= $(shell test -z "$$(git status --porcelain 2>/dev/null)" || echo true)
+LDFLAGS        := -s -w $(strip $(foreach v,Version=$(VERSION) Commit=$(COMMIT) Date=$(DATE) Dirty=$(DIRTY),-X main.build$(v)))
+BUILD          := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+
+# git refuses to look into a clone that belongs to another user, and `go build`
+# fails with it; the version comes from the flags above instead.
+export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help go serve build test race fuzz e2e interop lint fmt cover bench bench-peer \
+	docs cross release ci clean distclean
+
+help: ## print the targets
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r t d; do printf '  %-11s %s\n' "$$t" "$$d"; done
+
+go:
+	@command -v $(GO) >/dev/null 2>&1 || { \
+		echo "make: '$(GO)' is not on the PATH. wsd needs Go $(GO_WANT) or newer: install it, or say where it is with make GO=/path/to/go" >&2; exit 1; }
+	@v=$$($(GO) env GOVERSION) || { \
+		echo "make: '$(GO) env' fails; wsd needs Go $(GO_WANT) or newer" >&2; exit 1; }; \
+	echo "$${v#go} $(GO_WANT)" | awk '{ split($$1, a, "."); split($$2, b, "."); exit !(a[1]+0 > b[1]+0 || (a[1]+0 == b[1]+0 && a[2]+0 >= b[2]+0)) }' || { \
+		echo "make: $$v is too old. wsd needs Go $(GO_WANT) or newer (GOTOOLCHAIN=auto lets an older Go fetch it)" >&2; exit 1; }
+
+serve: build ## build wsd and serve this directory on LISTEN (ws://127.0.0.1:45678)
+	@exec ./bin/wsd serve --listen $(LISTEN)
+
+build: go ## build bin/wsd, static
+	@mkdir -p bin
+	$(BUILD) -o bin/wsd ./cmd/wsd
+
+test: go ## run the tests
+	$(GO) test -timeout $(TEST_TIMEOUT) ./...
+
+race: go ## run the tests under the race detector (needs a C compiler)
+	@command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null 2>&1 || { echo "make: the race detector needs a C compiler; '$$($(GO) env CC)' is not on the PATH" >&2; exit 1; }
+	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout $(RACE_TIMEOUT) ./...
+
+fuzz: go ## run every fuzz target for FUZZTIME (60s)
+	@set -e; grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r file; do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
+			echo "fuzz $$target ($$(dirname "$$file"))"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -parallel 2 "$$(dirname "$$file")" </dev/null; \
+		done; \
+	done
+
+e2e: build ## run the endurance tests against bin/wsd
+	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -timeout 20m ./cmd/wsd/endurance/
+
+interop: build $(CODEX_BIN) ## drive bin/wsd with the real codex client (needs npm)
+	WSD_BIN=$(CURDIR)/bin/wsd CODEX_BIN=$(CODEX_BIN) $(GO) test -tags interop -count=1 -timeout 20m ./cmd/wsd/interop/
+
+lint: go $(LINTER) ## lint (builds the linter once, some minutes)
+	$(LINTER) run --build-tags $(TAGS) ./...
+	$(LINTER) fmt --diff
+
+fmt: go $(LINTER) ## format the code
+	$(LINTER) fmt
+
+cover: go ## measure test coverage, into .cache/cover.html
+	@mkdir -p $(CACHE)
+	$(GO) test -timeout $(TEST_TIMEOUT) -coverpkg=./... -coverprofile=$(CACHE)/cover.out ./...
+	$(GO) tool cover -html=$(CACHE)/cover.out -o $(CACHE)/cover.html
+	$(GO) tool cover -func=$(CACHE)/cover.out | tail -n 1
+
+bench: go ## run the benchmarks of the packages
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+bench-peer: build $(CODEX_BIN) ## measure bin/wsd beside the real codex exec-server (needs npm)
+	@mkdir -p $(CACHE)
+	$(GO) build -o $(CACHE)/bench-peer ./bench/peer
+	$(CACHE)/bench-peer --wsd bin/wsd --codex $(CODEX_BIN) $(BENCH_FLAGS)
+
+docs: build ## write the man pages and completions into dist/
+	@mkdir -p dist/man dist/completion
+	./bin/wsd man --dir dist/man
+	@for shell in bash zsh fish; do ./bin/wsd completion $$shell > dist/completion/wsd.$$shell; done
+	@ls dist/man dist/completion
+
+cross: go ## build for every platform, into dist/; Linux must be static and small
+	@mkdir -p dist
+	@set -e; for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
+		os=$${platform%/*}; arch=$${platform#*/}; out=dist/wsd-$$os-$$arch; \
+		echo "build $$out"; \
+		GOOS=$$os GOARCH=$$arch $(BUILD) -o $$out ./cmd/wsd; \
+	done
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet -tags $(TAGS) ./...
+	WSD_DIST=$(CURDIR)/dist WSD_MAX_BYTES=$(MAX_BYTES) $(GO) test -count=1 -run '^TestReleaseBinaries$$' ./cmd/wsd/layers/
+
+release: cross docs ## pack dist/ for a release
+	@set -e; cd dist; rm -f *.tar.gz SHA256SUMS; \
+	for binary in wsd-*-*; do \
+		rm -rf pack; mkdir pack; cp "$$binary" pack/wsd; cp -r man completion ../README.md pack/; \
+		tar -czf "$$binary$(VERSION:%=-%).tar.gz" -C pack .; rm -rf pack; \
+	done; \
+	sha256sum *.tar.gz > SHA256SUMS; cat SHA256SUMS
+
+ci: go ## what a change must pass: lint, race, fuzz, endurance, interop, cross builds
+	@set -e; for step in lint race 'fuzz FUZZTIME=5s' e2e interop cross; do \
+		printf '\n== make %s\n' "$$step"; start=$$(date +%s); \
+		$(MAKE) --no-print-directory $$step; \
+		printf '== make %s: %s s\n' "$$step" $$(($$(date +%s) - start)); \
+	done
+
+clean: ## remove what was built
+	rm -rf bin dist $(CACHE)/bench-peer $(CACHE)/cover.*
+
+distclean: clean ## remove the tools in .cache/ too
+	rm -rf $(CACHE)
+
+$(LINTER): | go
+	@mkdir -p $(CACHE)/bin
+	@echo "building golangci-lint $(GOLANGCI), once"
+	GOBIN=$(CACHE)/bin/new CGO_ENABLED=0 $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+	@mv $(CACHE)/bin/new/golangci-lint $@ && rmdir $(CACHE)/bin/new
+
+$(CODEX_BIN):
+	@command -v npm >/dev/null 2>&1 || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && \
+		apt-get -qq update && apt-get -qq install -y --no-install-recommends nodejs npm; } || { \
+		echo "make: the real codex client comes from npm, which is not on the PATH; install Node.js with npm" >&2; exit 1; }
+	@mkdir -p $(CACHE)/npm/codex-$(CODEX)
+	npm install --prefix $(CACHE)/npm/codex-$(CODEX) --no-audit --no-fund --loglevel=error @openai/codex@$(CODEX) </dev/null
+	@test -x $@

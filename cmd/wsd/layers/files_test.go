@@ -1,0 +1,122 @@
+package layers
+
+import (
+	"bytes"
+	"go/parser"
+	"go/token"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// root is the top of the repository.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// commented reports whether the Go file at path has a package comment.
+func commented(t *testing.T, path string) bool {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.PackageClauseOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Doc != nil && strings.TrimSpace(f.Doc.Text()) != ""
+}
+
+// unwanted are the words that belong to one machine: where this clone lies, its
+// user's home, and the hosts that packages come from.
+func unwanted(dir, home string) []string {
+	words := []string{
+		"registry.npmjs" + ".org",
+		"proxy.golang" + ".org",
+		"deb.debian" + ".org",
+	}
+	// A clone directly in one of these says nothing that is not said everywhere.
+	common := []string{"/", "/tmp", "/srv", "/home", "/usr", "/opt", "/var", "/mnt", ""}
+	for _, place := range []string{filepath.Dir(dir), home} {
+		if !slices.Contains(common, place) {
+			words = append(words, place+"/")
+		}
+	}
+	return words
+}
+
+// find lists which of words are in data.
+func find(data []byte, words []string) []string {
+	var found []string
+	for _, w := range words {
+		if bytes.Contains(data, []byte(w)) {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
+func TestNoMachinePaths(t *testing.T) {
+	dir := root(t)
+	home, _ := os.UserHomeDir()
+	words, files := unwanted(dir, home), 0
+	skip := []string{".git", ".cache", "bin", "dist"}
+	err := filepath.WalkDir(dir, func(path string, d iofs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, path)
+		if d.IsDir() && slices.Contains(skip, rel) {
+			return filepath.SkipDir
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files++
+		for _, w := range find(data, words) {
+			t.Errorf("%s names %s, which is of one machine only", rel, w)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 50 {
+		t.Errorf("looked at %d files only", files)
+	}
+}
+
+func TestFind(t *testing.T) {
+	words := unwanted("/data/clones/wsd", "/users/ann")
+	got := find([]byte("see /data/clones/notes and /users/anna and /users/ann/x"), words)
+	if want := []string{"/data/clones/", "/users/ann/"}; !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+	if w := unwanted("/tmp/wsd", "/"); len(w) != 3 {
+		t.Errorf("unwanted in a common place: %q", w)
+	}
+}
+
+// No package and no directory is named after nothing in particular.
+func TestNoVagueNames(t *testing.T) {
+	vague := []string{"util", "utils", "common", "helpers", "helper", "types", "misc", "sync", "internal"}
+	for _, p := range packages(t, "linux") {
+		for part := range strings.SplitSeq(p.name(), "/") {
+			if slices.Contains(vague, part) {
+				t.Errorf("%s: name the package after what it provides", p.name())
+			}
+		}
+	}
+}

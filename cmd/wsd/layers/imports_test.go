@@ -1,0 +1,182 @@
+package layers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/wsd-dev/wsd"
+
+// table says, for each package, which others of ours its code may import. A name
+// that ends in /... stands for the package and all below it. The first row that
+// fits a package counts; a package that no row fits fails the test, so that every
+// new one is given its place. Tests may import what they like, short of a cycle.
+var table = []struct {
+	pkg string
+	may []string
+}{
+	{"protocol/wire", nil},
+	{"protocol", []string{"protocol/wire"}},
+	{"protocol/rpc", []string{"protocol", "protocol/wire"}},
+	{"protocol/rpc/...", []string{"protocol", "protocol/wire", "protocol/rpc"}},
+
+	{"fs/fileuri", nil},
+	// The sandbox confines what process and fs hand it, through interfaces that they
+	// declare; the helper process serves fs/* itself.
+	{"process/sandbox", []string{"protocol/...", "process", "fs/..."}},
+	{"process/...", []string{"protocol/...", "process/...", "fs/fileuri"}},
+	{"fs/...", []string{"protocol/...", "fs/..."}},
+
+	// The server knows no service; execserver is where they meet.
+	{"server/execserver", []string{"protocol/...", "server/...", "process/...", "fs/..."}},
+	{"server/environment", []string{"protocol/...", "fs/fileuri"}},
+	{"server/httprequest", []string{"protocol/..."}},
+	{"server/...", []string{"protocol/...", "server/..."}},
+
+	{"client/...", []string{"protocol/...", "fs/fileuri", "client/..."}},
+	{"bench/...", []string{"protocol/...", "bench/..."}},
+	{"cmd/...", []string{"..."}},
+}
+
+// A goPackage is what go list says of a package.
+type goPackage struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+}
+
+// name is the package's path within the module.
+func (p *goPackage) name() string {
+	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+}
+
+// packages lists the packages of the module as they are built for goos.
+func packages(t *testing.T, goos string) []*goPackage {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-tags", "e2e,interop",
+		"-json=ImportPath,Dir,GoFiles,Imports", module+"/...")
+	cmd.Env = append(cmd.Environ(), "GOOS="+goos, "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.Bytes())
+	}
+	var list []*goPackage
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		p := new(goPackage)
+		if err := d.Decode(p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	if len(list) < len(table)/2 {
+		t.Fatalf("go list found %d packages only", len(list))
+	}
+	return list
+}
+
+// fits reports whether pattern stands for the package called name.
+func fits(pattern, name string) bool {
+	if pattern == "..." {
+		return true
+	}
+	if root, all := strings.CutSuffix(pattern, "/..."); all {
+		return name == root || strings.HasPrefix(name, root+"/")
+	}
+	return name == pattern
+}
+
+// forbidden lists the imports of ours that the table does not let name have, or an
+// error when the table says nothing of name.
+func forbidden(name string, imports []string) ([]string, error) {
+	for _, row := range table {
+		if !fits(row.pkg, name) {
+			continue
+		}
+		var bad []string
+		for _, path := range imports {
+			ours, is := strings.CutPrefix(path, module+"/")
+			if is && !slices.ContainsFunc(row.may, func(m string) bool { return fits(m, ours) }) {
+				bad = append(bad, ours)
+			}
+		}
+		return bad, nil
+	}
+	return nil, errors.New("the table of layers has no row for this package")
+}
+
+func TestLayers(t *testing.T) {
+	for _, goos := range []string{"linux", "darwin"} {
+		t.Run(goos, func(t *testing.T) {
+			used := map[string]bool{}
+			for _, p := range packages(t, goos) {
+				bad, err := forbidden(p.name(), p.Imports)
+				if err != nil {
+					t.Errorf("%s: %v", p.name(), err)
+				}
+				for _, b := range bad {
+					t.Errorf("%s must not import %s", p.name(), b)
+				}
+				for _, row := range table {
+					if fits(row.pkg, p.name()) {
+						used[row.pkg] = true
+						break
+					}
+				}
+			}
+			for _, row := range table {
+				if !used[row.pkg] {
+					t.Errorf("the table has a row for %s, and there is no such package", row.pkg)
+				}
+			}
+		})
+	}
+}
+
+// The check itself must be able to fail.
+func TestLayersForbidden(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		imports []string
+		want    []string
+	}{
+		{"protocol", []string{"errors", module + "/protocol/rpc"}, []string{"protocol/rpc"}},
+		{"server", []string{module + "/protocol/rpc", module + "/process"}, []string{"process"}},
+		{"server/execserver", []string{module + "/process", module + "/client"}, []string{"client"}},
+		{"client", []string{module + "/fs/fileuri", module + "/fs"}, []string{"fs"}},
+		{"cmd/wsd", []string{module + "/server", module + "/client"}, nil},
+	} {
+		bad, err := forbidden(tt.name, tt.imports)
+		if err != nil || !slices.Equal(bad, tt.want) {
+			t.Errorf("forbidden(%s, %v) = %v, %v; want %v", tt.name, tt.imports, bad, err, tt.want)
+		}
+	}
+	if _, err := forbidden("util", nil); err == nil {
+		t.Error("a package without a row passes")
+	}
+}
+
+// One comment a package, which says what the package is.
+func TestPackageComments(t *testing.T) {
+	for _, p := range packages(t, "linux") {
+		var in []string
+		for _, file := range p.GoFiles {
+			if commented(t, p.Dir+"/"+file) {
+				in = append(in, file)
+			}
+		}
+		if len(in) != 1 {
+			t.Errorf("%s: package comment in %v; want it in exactly one file", p.name(), in)
+		}
+	}
+}
