@@ -27,6 +27,18 @@ const (
 	// MaxDetachedSessions bounds the detached sessions of a server; the one detached
 	// longest is dropped for a new one.
 	MaxDetachedSessions = 1024
+	// MaxConnections bounds the connections of a server; the next is refused, over HTTP
+	// with status 503.
+	MaxConnections = 4096
+	// ProbeTimeout is how long a connection may stay mute that was sent a ping because
+	// another one asks for its session; it is dropped then.
+	ProbeTimeout = 3 * time.Second
+	// DrainTimeout bounds how long a stdio server answers what it has read after its
+	// input ended; requests that run longer are cancelled.
+	DrainTimeout = 30 * time.Second
+	// ShutdownTimeout bounds a shutdown; what has not ended by then is left to the end of
+	// the program.
+	ShutdownTimeout = 5 * time.Second
 
 	// ProcessRetention is how long a closed process stays readable.
 	ProcessRetention = 80 * time.Second
