@@ -33,10 +33,6 @@ func (w *window) remove(size int) {
 		close(w.room)
 		w.room = nil
 	}
-	if w.empty != nil && w.count == 0 {
-		close(w.empty)
-		w.empty = nil
-	}
 }
 
 func (w *window) full() bool {
@@ -63,19 +59,4 @@ func (w *window) wait(ctx context.Context, closed <-chan struct{}) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// drained returns a channel that is closed once every request has its answer queued.
-func (w *window) drained() <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.count == 0 {
-		done := make(chan struct{})
-		close(done)
-		return done
-	}
-	if w.empty == nil {
-		w.empty = make(chan struct{})
-	}
-	return w.empty
 }
