@@ -1,0 +1,213 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+type block struct {
+	Data []byte `json:"data"`
+}
+
+// A reader that stops reading holds back who notifies, at a bounded cost; answers
+// still get into the queue, and everything arrives once it reads again.
+func TestNotifyWaitsForASlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := Pair()
+		p := NewPeer(a, PeerConfig{})
+		const each, count = 64 << 10, 100
+		sent := make(chan int, count)
+		go func() {
+			for i := range count {
+				if err := p.Notify(context.Background(), "n", block{make([]byte, each)}); err != nil {
+					t.Error(err)
+				}
+				sent <- i
+			}
+			close(sent)
+		}()
+		synctest.Wait()
+		if n := len(sent); n > protocol.MaxQueuedNotificationBytes/each+pairBuffer+2 {
+			t.Errorf("%d notifications were taken from nobody's reader", n)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := p.Notify(ctx, "n", block{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("notify with a full queue: %v", err)
+		}
+		answered := make(chan struct{})
+		go func() {
+			req := &Request{ID: faultID, peer: p}
+			req.Reply(block{}, nil)
+			close(answered)
+		}()
+		synctest.Wait()
+		select {
+		case <-answered:
+		default:
+			t.Error("an answer waits behind notifications")
+		}
+		for range count + 1 {
+			if _, err := b.Read(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.Flush(context.Background()); err != nil {
+			t.Error(err)
+		}
+		p.Close()
+		b.Close()
+	})
+}
+
+func TestCloseEndsNotify(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := Pair()
+		defer b.Close()
+		p := NewPeer(a, PeerConfig{})
+		errs := make(chan error, 1)
+		go func() {
+			for {
+				if err := p.Notify(context.Background(), "n", block{make([]byte, 100<<10)}); err != nil {
+					errs <- err
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		p.Close()
+		if err := <-errs; !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v", err)
+		}
+		if err := p.Notify(context.Background(), "n", nil); !errors.Is(err, ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
+
+// An answer too large for the queue still goes out, alone.
+func TestHugeReply(t *testing.T) {
+	a, b := Pair()
+	p := NewPeer(a, PeerConfig{})
+	defer p.Close()
+	defer b.Close()
+	data := bytes.Repeat([]byte{7}, 3*maxQueuedReplyBytes)
+	go func() { (&Request{ID: faultID, peer: p}).Reply(block{data}, nil) }()
+	msg, err := b.Read(t.Context())
+	if err != nil || len(msg) < len(data)*4/3 {
+		t.Errorf("%d bytes, %v", len(msg), err)
+	}
+}
+
+// At MaxRequestsInFlight the server reads no further until answers are queued.
+func TestWindow(t *testing.T) {
+	var w window
+	closed := make(chan struct{})
+	for range protocol.MaxRequestsInFlight {
+		if err := w.wait(t.Context(), closed); err != nil {
+			t.Fatal(err)
+		}
+		w.add(1)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reason := errors.New("reason")
+	cancel(reason)
+	if err := w.wait(ctx, closed); !errors.Is(err, reason) {
+		t.Errorf("got %v, want to wait until ctx ended", err)
+	}
+	done := make(chan error)
+	go func() { done <- w.wait(context.Background(), closed) }()
+	w.remove(1)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	w.add(protocol.MaxRequestBytesInFlight)
+	go func() { done <- w.wait(context.Background(), closed) }()
+	close(closed)
+	if err := <-done; !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCallGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := Pair()
+		client := NewPeer(a, PeerConfig{})
+		served := make(chan error, 1)
+		go func() { served <- client.Serve(context.Background()) }()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		var late block
+		if err := client.Call(ctx, "m", nil, &late); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if msg, err := b.Read(context.Background()); err != nil || string(msg) != `{"id":1,"method":"m"}` {
+			t.Fatalf("%s, %v", msg, err)
+		}
+		// The late answer changes nothing and harms nobody.
+		for _, msg := range []string{`{"id":1,"result":{"data":"AAAA"}}`, `{"id":2,"result":{"data":"AQ=="}}`} {
+			if err := b.Write(context.Background(), []byte(msg)); err != nil {
+				t.Fatal(err)
+			}
+			if msg == `{"id":1,"result":{"data":"AAAA"}}` {
+				synctest.Wait()
+				if late.Data != nil {
+					t.Error("a call that was given up was written to")
+				}
+				go func() {
+					var got block
+					if err := client.Call(context.Background(), "m", nil, &got); err != nil || len(got.Data) != 1 {
+						t.Errorf("the next call: %v, %v", got, err)
+					}
+				}()
+				synctest.Wait()
+			}
+		}
+		synctest.Wait()
+		b.Close()
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		if err := client.Call(context.Background(), "m", nil, nil); !errors.Is(err, ErrClosed) {
+			t.Errorf("call after the end: %v", err)
+		}
+		client.Close()
+	})
+}
+
+func TestCallsBesideEachOther(t *testing.T) {
+	a, b := Pair()
+	scope := slowTable().NewScope()
+	scope.Bind(slow{})
+	server := NewPeer(a, PeerConfig{Handler: dispatching{NewDispatcher(scope, DispatcherConfig{})}})
+	client := NewPeer(b, PeerConfig{})
+	for _, p := range []*Peer{server, client} {
+		done := make(chan struct{})
+		go func() { defer close(done); _ = p.Serve(context.Background()) }()
+		defer func() { p.Close(); <-done }()
+	}
+	errs := make(chan error)
+	for i := range 50 {
+		go func() {
+			name := fmt.Sprint("call ", i)
+			var got slowResult
+			err := client.Call(context.Background(), "poll", slowParams{Name: name, Ms: int64(i % 3)}, &got)
+			if err == nil && got.Name != name {
+				err = fmt.Errorf("%s got the answer of %s", name, got.Name)
+			}
+			errs <- err
+		}()
+	}
+	for range 50 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
