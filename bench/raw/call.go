@@ -1,0 +1,102 @@
+package raw
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// Read returns the next message.
+func (c *Client) Read() (Message, error) {
+	raw, err := c.ReadBytes()
+	if err != nil {
+		return Message{}, err
+	}
+	return parse(raw)
+}
+
+// Encode makes the request that Await(id) gets the answer of, to be sent with Send.
+func (c *Client) Encode(method string, params any) (id int64, msg []byte, err error) {
+	body, err := json.Marshal(params)
+	if err != nil {
+		return 0, nil, err
+	}
+	c.lastID++
+	msg = append(strconv.AppendInt([]byte(`{"id":`), c.lastID, 10), `,"method":"`+method+`","params":`...)
+	return c.lastID, append(append(msg, body...), '}'), nil
+}
+
+// Request sends a request and returns its id.
+func (c *Client) Request(method string, params any) (int64, error) {
+	id, msg, err := c.Encode(method, params)
+	if err != nil {
+		return 0, err
+	}
+	return id, c.Send(msg)
+}
+
+// Await reads until the answer to the request id, handing notifications to OnNotify.
+func (c *Client) Await(id int64) (Message, error) {
+	for {
+		m, err := c.Read()
+		switch {
+		case err != nil:
+			return m, err
+		case m.Method != "":
+			if c.OnNotify != nil {
+				c.OnNotify(m)
+			}
+		case m.ID == id:
+			return m, nil
+		default:
+			return m, fmt.Errorf("answer to %d while waiting for %d: %.200s", m.ID, id, m.Raw)
+		}
+	}
+}
+
+// Call sends a request and decodes its result into result, which may be nil.
+func (c *Client) Call(method string, params, result any) error {
+	id, err := c.Request(method, params)
+	if err != nil {
+		return err
+	}
+	m, err := c.Await(id)
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	if !m.Failed && result == nil {
+		return nil
+	}
+	if err := m.Decode(result); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return nil
+}
+
+// Initialize opens a session, or takes over the one called resume, and returns its id.
+func (c *Client) Initialize(resume string) (string, error) {
+	params := map[string]any{"clientName": "raw"}
+	if resume != "" {
+		params["resumeSessionId"] = resume
+	}
+	var result struct{ SessionID string }
+	if err := c.Call("initialize", params, &result); err != nil {
+		return "", err
+	}
+	return result.SessionID, c.Send([]byte(`{"method":"initialized","params":{}}`))
+}
+
+// Start is the parameters of process/start.
+type Start struct {
+	ProcessID string            `json:"processId"`
+	Argv      []string          `json:"argv"`
+	Cwd       string            `json:"cwd"`
+	Env       map[string]string `json:"env"`
+	TTY       bool              `json:"tty"`
+	PipeStdin bool              `json:"pipeStdin"`
+}
+
+// NewStart is a process called id that runs argv in the root directory.
+func NewStart(id string, argv ...string) Start {
+	return Start{ProcessID: id, Argv: argv, Cwd: "file:///", Env: map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}}
+}
