@@ -1,0 +1,50 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+// newCapability makes a policy that accepts one token. Only its digest is kept, and
+// digests are what is compared: that takes the same time for every token.
+func newCapability(cfg Config) (*Policy, error) {
+	digest, err := capabilityDigest(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Policy{check: func(token string) error {
+		got := sha256.Sum256([]byte(token))
+		if subtle.ConstantTimeCompare(got[:], digest[:]) != 1 {
+			return InvalidToken
+		}
+		return nil
+	}}, nil
+}
+
+func capabilityDigest(cfg Config) (digest [sha256.Size]byte, err error) {
+	switch {
+	case cfg.TokenFile != "" && cfg.TokenSHA256 != "":
+		return digest, errors.New("--ws-token-file and --ws-token-sha256 exclude each other")
+	case cfg.TokenFile != "":
+		token, err := readSecret("websocket token", cfg.TokenFile)
+		if err != nil {
+			return digest, err
+		}
+		if len(token) == 0 {
+			return digest, fmt.Errorf("websocket token file %s is empty", cfg.TokenFile)
+		}
+		return sha256.Sum256(token), nil
+	case cfg.TokenSHA256 != "":
+		b, err := hex.DecodeString(cfg.TokenSHA256)
+		if err != nil || len(b) != len(digest) {
+			return digest, errors.New("--ws-token-sha256 must be 64 hex digits")
+		}
+		copy(digest[:], b)
+		return digest, nil
+	default:
+		return digest, errors.New("--ws-auth capability-token needs --ws-token-file or --ws-token-sha256")
+	}
+}

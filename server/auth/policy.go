@@ -1,0 +1,111 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// Modes of Config.
+const (
+	ModeCapabilityToken   = "capability-token"
+	ModeSignedBearerToken = "signed-bearer-token"
+)
+
+// DefaultClockSkew is how far the clocks of the two ends may differ.
+const DefaultClockSkew = 30 * time.Second
+
+// Config is the settings of the command line. Those of a mode that is not chosen must
+// be empty.
+type Config struct {
+	// Mode is ModeCapabilityToken, ModeSignedBearerToken, or empty for no policy.
+	Mode string
+
+	// TokenFile holds the capability token, TokenSHA256 its digest in 64 hex digits;
+	// one of them is given.
+	TokenFile   string
+	TokenSHA256 string
+
+	// SharedSecretFile holds the key of the signatures, 32 bytes or more.
+	SharedSecretFile string
+	// Issuer and Audience, unless empty, are what the claims iss and aud must be or,
+	// for aud, contain.
+	Issuer   string
+	Audience string
+	// ClockSkew is how far exp and nbf may be off; nil means DefaultClockSkew.
+	ClockSkew *time.Duration
+}
+
+// A Policy accepts or refuses requests.
+type Policy struct {
+	check func(token string) error
+}
+
+// New makes the Policy that cfg describes; nil without a Mode.
+func New(cfg Config) (*Policy, error) {
+	capability := cfg.TokenFile != "" || cfg.TokenSHA256 != ""
+	signed := cfg.SharedSecretFile != "" || cfg.Issuer != "" || cfg.Audience != "" || cfg.ClockSkew != nil
+	switch cfg.Mode {
+	case "":
+		if capability || signed {
+			return nil, errors.New("settings for tokens need --ws-auth capability-token or --ws-auth signed-bearer-token")
+		}
+		return nil, nil
+	case ModeCapabilityToken:
+		if signed {
+			return nil, errors.New("--ws-shared-secret-file, --ws-issuer, --ws-audience and --ws-max-clock-skew-seconds need --ws-auth signed-bearer-token")
+		}
+		return newCapability(cfg)
+	case ModeSignedBearerToken:
+		if capability {
+			return nil, errors.New("--ws-token-file and --ws-token-sha256 need --ws-auth capability-token")
+		}
+		return newSigned(cfg)
+	default:
+		return nil, fmt.Errorf("unknown --ws-auth mode %q: want %s or %s", cfg.Mode, ModeCapabilityToken, ModeSignedBearerToken)
+	}
+}
+
+// A Refusal is why a request was refused. Its text is for the client and tells no
+// more than the wire's seven bodies do.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+// The refusals.
+const (
+	MissingToken     Refusal = "missing websocket bearer token"
+	InvalidHeader    Refusal = "invalid authorization header"
+	InvalidToken     Refusal = "invalid websocket bearer token"
+	InvalidJWT       Refusal = "invalid websocket jwt"
+	ExpiredJWT       Refusal = "expired websocket jwt"
+	EarlyJWT         Refusal = "websocket jwt is not valid yet"
+	IssuerMismatch   Refusal = "websocket jwt issuer mismatch"
+	AudienceMismatch Refusal = "websocket jwt audience mismatch"
+)
+
+// Authorize returns nil for a request that may pass, else a Refusal, the body of a 401.
+func (p *Policy) Authorize(r *http.Request) error {
+	header := r.Header.Values("Authorization")
+	if len(header) == 0 {
+		return MissingToken
+	}
+	scheme, token, _ := strings.Cut(header[0], " ")
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return InvalidHeader
+	}
+	return p.check(token)
+}
+
+// readSecret reads a file that holds a secret, blanks around it left out.
+func readSecret(what, path string) (Secret, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	return Secret(strings.TrimSpace(string(b))), nil
+}
