@@ -30,6 +30,15 @@ const (
 	// MaxConnections bounds the connections of a server; the next is refused, over HTTP
 	// with status 503.
 	MaxConnections = 4096
+	// MaxHTTPConnections bounds the TCP connections that are no WebSocket, or not yet; the
+	// next is closed at once.
+	MaxHTTPConnections = 1024
+	// MaxHTTPHeaderBytes bounds the head of an HTTP request, answered 431 above, and
+	// HTTPHeaderTimeout the time it may take, TLS handshake included; the connection is
+	// closed then. HTTPIdleTimeout is how long one is kept between requests.
+	MaxHTTPHeaderBytes = 64 << 10
+	HTTPHeaderTimeout  = 10 * time.Second
+	HTTPIdleTimeout    = 60 * time.Second
 	// ProbeTimeout is how long a connection may stay mute that was sent a ping because
 	// another one asks for its session; it is dropped then.
 	ProbeTimeout = 3 * time.Second
