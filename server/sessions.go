@@ -52,7 +52,7 @@ func (r *sessions) open(conn *connection) (*Session, *attachment, error) {
 }
 
 // resume attaches the session id to conn. If it has a connection already, that is
-// returned with the error.
+// returned with the session and the error.
 func (r *sessions) resume(id string, conn *connection) (*Session, *attachment, *connection, error) {
 	r.mu.Lock()
 	s := r.byID[id]
@@ -62,7 +62,7 @@ func (r *sessions) resume(id string, conn *connection) (*Session, *attachment, *
 	}
 	if holder := s.attached.Load(); holder != nil {
 		r.mu.Unlock()
-		return nil, nil, holder.conn, protocol.Errorf(protocol.CodeSessionAttached, "session %s is already attached to another connection", id)
+		return s, nil, holder.conn, protocol.Errorf(protocol.CodeSessionAttached, "session %s is already attached to another connection", id)
 	}
 	s.detached.clock.Stop()
 	r.waiting.Remove(s.detached.place)
