@@ -36,6 +36,7 @@ var table = []struct {
 	// The server knows no service; execserver is where they meet.
 	{"server/execserver", []string{"protocol/...", "server/...", "process/...", "fs/..."}},
 	{"server/environment", []string{"protocol/...", "fs/fileuri"}},
+	{"server/discovery", []string{"protocol/...", "fs/fileuri"}},
 	{"server/httprequest", []string{"protocol/..."}},
 	{"server/...", []string{"protocol/...", "server/..."}},
 
