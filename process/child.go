@@ -1,0 +1,108 @@
+package process
+
+import (
+	"io"
+	"os"
+	"syscall"
+	"time"
+)
+
+// A Spawner starts children.
+type Spawner interface {
+	// Start returns once the program runs, or a *SpawnError. Nothing is left of a
+	// child that was not returned. The Command's Files stay the caller's.
+	Start(cmd Command) (*Child, error)
+	// Close is called when no child of the Spawner lives any more.
+	Close() error
+}
+
+// Command is what a Spawner starts: a program that has been found already.
+type Command struct {
+	Path string   // relative to Dir unless absolute
+	Argv []string // with argv[0]
+	Env  []string // the whole environment, as name=value
+	Dir  string   // absolute
+	// Terminal makes stdin, stdout and stderr one terminal of that size; else stdout
+	// and stderr are pipes.
+	Terminal *Size
+	// PipeStdin makes stdin a pipe; else it is the null device. Ignored with Terminal.
+	PipeStdin bool
+	// Files become descriptors 3 and up.
+	Files []*os.File
+}
+
+// Size is that of a terminal, in characters.
+type Size struct {
+	Rows, Cols uint16
+}
+
+// Child is a running child: the leader of a session and of a process group.
+type Child struct {
+	PID     int
+	Outputs []Output // stdout and stderr, or the terminal
+	Input   Input    // nil when nothing can be written
+	Process Process
+}
+
+// Output is the reading end of what a child prints. One goroutine reads; SetDeadline
+// and Close may be called beside it.
+type Output interface {
+	// Stream is one of protocol.Stream*.
+	Stream() string
+	// Read waits for a chunk, which is the caller's from then on. It returns io.EOF
+	// when no more will come, os.ErrDeadlineExceeded at the deadline even if there
+	// is something to read, os.ErrClosed after Close.
+	Read() ([]byte, error)
+	// SetDeadline sets when Read gives up; the zero time means never.
+	SetDeadline(t time.Time) error
+	// Buffered is how much the child has written that was not read yet, false if that
+	// cannot be told.
+	Buffered() (int, bool)
+	Close() error
+}
+
+// Input is the writing end of a child's stdin.
+type Input interface {
+	// Write waits until all of p is written; Close ends that wait.
+	io.WriteCloser
+	// EOF has the child see the end of its input: on a pipe for good, on a terminal
+	// once, by the character that stands for it. Nothing is written to a pipe after.
+	EOF() error
+}
+
+// Process is the child as the system knows it.
+type Process interface {
+	// Wait returns how the child ended, once. It waits for the child itself, not for
+	// its descendants.
+	Wait() WaitStatus
+	// Signal sends a signal to the child's group, or to the child alone. It returns
+	// os.ErrProcessDone when nobody is there to get it.
+	Signal(sig syscall.Signal, group bool) error
+	// Resize sets the size of the terminal.
+	Resize(size Size) error
+	// Close releases what is left after Wait; no signal reaches the group any more.
+	Close() error
+}
+
+// WaitStatus is how a child ended.
+type WaitStatus struct {
+	// Lost is true when somebody else has collected the status.
+	Lost   bool
+	Code   int            // exit status, when Signal is 0
+	Signal syscall.Signal // that ended it, or 0
+}
+
+// opExec is the Op of a SpawnError that exec returned: the program is to blame.
+const opExec = "exec"
+
+// SpawnError is why a program could not be started.
+type SpawnError struct {
+	// What failed, such as "exec" or "open terminal".
+	Op string
+	// Errno is the system's reason.
+	Errno syscall.Errno
+}
+
+func (e *SpawnError) Error() string { return e.Op + ": " + systemText(e.Errno) }
+
+func (e *SpawnError) Unwrap() error { return e.Errno }

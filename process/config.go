@@ -1,0 +1,53 @@
+package process
+
+import (
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// Config is what a Service may be told; the zero value works.
+type Config struct {
+	// SessionID names the session in listings.
+	SessionID string
+	// Logger is told what the client is not. nil discards.
+	Logger *slog.Logger
+	// Retention is how long a closed process stays readable and its id taken; 0 means
+	// protocol.ProcessRetention.
+	Retention time.Duration
+	// Directory is that of the server; nil means that there are no other sessions.
+	Directory *Directory
+	// Sandbox confines what a client wants confined; nil refuses to start that.
+	Sandbox Launcher
+	// Spawner starts the children and is closed by the Service; nil means a HostSpawner.
+	Spawner Spawner
+	// OpenLog opens the log of a new process; nil means a MemoryLog.
+	OpenLog func(processID string) (LogStore, error)
+	// Environ returns the server's environment, for requests that build on it. It is
+	// called once at most; nil means os.Environ.
+	Environ func() []string
+}
+
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Retention == 0 {
+		c.Retention = protocol.ProcessRetention
+	}
+	if c.Directory == nil {
+		c.Directory = NewDirectory()
+	}
+	if c.Spawner == nil {
+		c.Spawner = new(HostSpawner)
+	}
+	if c.OpenLog == nil {
+		c.OpenLog = func(string) (LogStore, error) { return NewMemoryLog(Retention{}), nil }
+	}
+	if c.Environ == nil {
+		c.Environ = os.Environ
+	}
+	return c
+}

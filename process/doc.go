@@ -1,0 +1,24 @@
+// Package process runs the children of a session: it starts them, numbers what
+// they print, tells the client of it, and ends them.
+//
+// From the bottom up: a Spawner starts a Child; a supervisor owns one child, its
+// pumps, its stdin queue and its deadline, and appends what happens to a LogStore,
+// where output, exit and close share one counter; a publisher follows the log and
+// notifies the client; a Service keeps the supervisors of one session by id and
+// serves process/*; a Directory knows the Services of a server.
+//
+// Invariants:
+//
+//   - Events of a process are numbered from 1 without holes. Exactly one is the exit,
+//     exactly one the close, and the close is the last.
+//   - The exit comes after everything that the process itself has printed. It does
+//     not wait for descendants that keep its pipes open; the close does.
+//   - Nothing is evicted from the log before it has been published, because a child
+//     is held back while too much waits for a slow client. Without a client the
+//     publisher discards, and the child runs free.
+//   - Every child leads a session and a process group of its own, and is waited for:
+//     no zombie is left.
+//
+// Everything exported is safe for concurrent use. Limits are those of
+// protocol/limits.go.
+package process

@@ -1,0 +1,34 @@
+package process
+
+// Kind says what an Event is.
+type Kind uint8
+
+const (
+	// KindOutput is a chunk of output: Stream and Data are set.
+	KindOutput Kind = iota + 1
+	// KindExited is the end of the process itself: Exit is set.
+	KindExited
+	// KindClosed says that no event will follow.
+	KindClosed
+)
+
+// Event is something that happened to a process.
+type Event struct {
+	Seq    uint64 // from 1, without holes, given by the log
+	Kind   Kind
+	Stream string // one of protocol.Stream*
+	Data   []byte // not changed after Append
+	Exit   *Exit
+}
+
+// Exit is how a process ended.
+type Exit struct {
+	// Code is the status; 128 plus the signal's number for a child with pipes and 1
+	// for one with a terminal when a signal ended it; -1 when the status is lost.
+	Code int
+	// Signal is the name of the signal that ended it, such as "SIGKILL", or empty.
+	Signal        string
+	SandboxDenied bool
+	// TimedOut is true when its deadline ended it.
+	TimedOut bool
+}

@@ -1,0 +1,110 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// chunkBytes is the most that one read takes, and so the largest chunk.
+const chunkBytes = 64 << 10
+
+// chunks lends buffers to reads. A stream that is quiet holds none.
+var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
+
+// fileOutput is the Output at the end of a pipe or a terminal.
+type fileOutput struct {
+	stream string
+	file   *os.File
+	raw    syscall.RawConn
+	exact  bool // what the child has written can be read at once
+
+	// Of the one reader.
+	try  func(fd uintptr) bool
+	data []byte
+	err  error
+}
+
+func newFileOutput(stream string, file *os.File, exact bool) (*fileOutput, error) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	o := &fileOutput{stream: stream, file: file, raw: raw, exact: exact}
+	o.try = o.tryRead
+	return o, nil
+}
+
+func (o *fileOutput) Stream() string { return o.stream }
+
+// Read implements Output.
+func (o *fileOutput) Read() ([]byte, error) {
+	o.data, o.err = nil, nil
+	if err := o.raw.Read(o.try); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, os.ErrDeadlineExceeded
+		}
+		return nil, os.ErrClosed
+	}
+	data := o.data
+	o.data = nil
+	return data, o.err
+}
+
+// tryRead returns false when there is nothing to read yet.
+func (o *fileOutput) tryRead(fd uintptr) bool {
+	buf := chunks.Get().(*[chunkBytes]byte)
+	n, err := syscall.Read(int(fd), buf[:])
+	for err == syscall.EINTR {
+		n, err = syscall.Read(int(fd), buf[:])
+	}
+	switch {
+	case err == syscall.EAGAIN:
+		chunks.Put(buf)
+		return false
+	case n > chunkBytes*3/4: // little is lost by keeping all of it
+		o.data = buf[:n]
+		return true
+	case n > 0:
+		o.data = bytes.Clone(buf[:n])
+	case err == nil, err == syscall.EIO: // the latter ends a terminal on Linux
+		o.err = io.EOF
+	default:
+		o.err = err
+	}
+	chunks.Put(buf)
+	return true
+}
+
+// SetDeadline implements Output.
+func (o *fileOutput) SetDeadline(t time.Time) error { return o.file.SetReadDeadline(t) }
+
+// Buffered implements Output.
+func (o *fileOutput) Buffered() (int, bool) {
+	if !o.exact {
+		return 0, false
+	}
+	var n int
+	var err error
+	if ctlErr := o.raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), getBuffered) }); ctlErr != nil || err != nil {
+		return 0, false
+	}
+	return n, true
+}
+
+// Close implements Output.
+func (o *fileOutput) Close() error { return o.file.Close() }
+
+// pipeInput writes to a pipe.
+type pipeInput struct {
+	*os.File
+}
+
+// EOF closes the pipe.
+func (p *pipeInput) EOF() error { return p.Close() }

@@ -1,0 +1,144 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// HostSpawner starts children of this program: fork and exec, with nothing in
+// between. Each leads a session and a process group of its own, has no other
+// descriptors than its three and the Command's files, and no signal blocked or
+// ignored. One with pipes gets SIGTERM should this program die, one with a terminal
+// the terminal's SIGHUP. The zero value is ready.
+type HostSpawner struct {
+	mu     sync.Mutex
+	forker *forker // from the first Start to Close
+}
+
+// Start implements Spawner.
+func (h *HostSpawner) Start(cmd Command) (*Child, error) {
+	f, err := h.join()
+	if err != nil {
+		return nil, err
+	}
+	if cmd.Terminal != nil {
+		return startTerminal(f, cmd)
+	}
+	return startPipes(f, cmd)
+}
+
+func (h *HostSpawner) join() (*forker, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.forker == nil {
+		h.forker = joinForker()
+	}
+	return h.forker, nil
+}
+
+// Close implements Spawner. The HostSpawner can be used again.
+func (h *HostSpawner) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.forker != nil {
+		h.forker = nil
+		leaveForker()
+	}
+	return nil
+}
+
+// stdio holds the descriptors of a child while it is started.
+type stdio struct {
+	theirs []int      // the child's ends, to be closed here
+	ours   []*os.File // this program's ends, to be closed if the start fails
+}
+
+func (s *stdio) closeTheirs() {
+	for _, fd := range s.theirs {
+		_ = syscall.Close(fd) // the child has its own copy, if any
+	}
+	s.theirs = nil
+}
+
+func (s *stdio) closeAll() {
+	s.closeTheirs()
+	for _, f := range s.ours {
+		_ = f.Close()
+	}
+}
+
+// pipe adds a pipe whose end for the child is the one it writes or reads.
+func (s *stdio) pipe(name string, childWrites bool) (ours *os.File, theirs int, err error) {
+	ours, theirs, err = openPipe(name, childWrites)
+	if err != nil {
+		return nil, 0, spawnStep("open pipe", err)
+	}
+	s.ours, s.theirs = append(s.ours, ours), append(s.theirs, theirs)
+	return ours, theirs, nil
+}
+
+func startPipes(f *forker, cmd Command) (_ *Child, err error) {
+	var io stdio
+	defer func() {
+		if err != nil {
+			io.closeAll()
+		}
+	}()
+	stdout, childOut, err := io.pipe(protocol.StreamStdout, true)
+	if err != nil {
+		return nil, err
+	}
+	stderr, childErr, err := io.pipe(protocol.StreamStderr, true)
+	if err != nil {
+		return nil, err
+	}
+	child := &Child{}
+	var childIn int
+	if cmd.PipeStdin {
+		var stdin *os.File
+		if stdin, childIn, err = io.pipe("stdin", false); err != nil {
+			return nil, err
+		}
+		child.Input = &pipeInput{stdin}
+	} else {
+		if childIn, err = syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0); err != nil {
+			return nil, spawnStep("open "+os.DevNull, err)
+		}
+		io.theirs = append(io.theirs, childIn)
+	}
+	started, err := f.fork(cmd, []int{childIn, childOut, childErr}, false)
+	if err != nil {
+		return nil, err
+	}
+	io.closeTheirs()
+	child.PID, child.Process = started.pid, started
+	for _, file := range []*os.File{stdout, stderr} {
+		out, err := newFileOutput(file.Name(), file, true)
+		if err != nil {
+			return nil, abandon(started, err)
+		}
+		child.Outputs = append(child.Outputs, out)
+	}
+	return child, nil
+}
+
+// abandon ends a child that cannot be used after all.
+func abandon(p *hostProcess, err error) error {
+	_ = p.Signal(syscall.SIGKILL, true)
+	p.Wait()
+	_ = p.Close()
+	return spawnStep("watch output", err)
+}
+
+// spawnStep is a *SpawnError for a step before the fork.
+func spawnStep(op string, err error) error {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok {
+		errno = syscall.EIO
+	}
+	return &SpawnError{Op: op, Errno: errno}
+}

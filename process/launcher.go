@@ -1,0 +1,38 @@
+package process
+
+import (
+	"context"
+	"os"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// A Launcher confines what is to be started.
+type Launcher interface {
+	// Confine returns how to start cmd so that it is held to policy. Its error is a
+	// *protocol.Error, or becomes one of kind sandboxUnavailable. With enforceManaged
+	// the network is held to managed, which may be nil.
+	Confine(ctx context.Context, policy *protocol.Sandbox, managed *protocol.ManagedNetwork, enforceManaged bool, cmd Launch) (Confined, error)
+}
+
+// Launch is a program that has been found, and how to call it.
+type Launch struct {
+	Path string   // relative to Dir unless absolute
+	Argv []string // with argv[0]
+	Env  []string // the whole environment, as name=value
+	Dir  string   // absolute
+}
+
+// Confined is how a confined program is started: through a helper, as a rule.
+type Confined struct {
+	Launch Launch
+	// Files become descriptors 3 and up. They are closed once the child has been
+	// started or could not be.
+	Files []*os.File
+	// Started, if set, is called once when the helper runs. It waits until the helper
+	// has executed the program and returns nil, or returns why it could not, as exec
+	// would: syscall.ENOENT and so on. When the helper dies, it returns.
+	Started func() error
+	// Type is the sandboxType that process/start reports.
+	Type string
+}

@@ -1,0 +1,2 @@
+// Package logtest tests implementations of process.LogStore.
+package logtest

@@ -1,0 +1,108 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"time"
+)
+
+// How long a pump listens for late output after the process itself has ended and all
+// it has printed was read, when descendants keep the stream open: until there was
+// none for quietTime, and no longer than drainTime. A terminal passes output on with
+// a delay and cannot tell how much there is, so it is given longer.
+const (
+	quietTime         = 20 * time.Millisecond
+	quietTimeTerminal = 100 * time.Millisecond
+	drainTime         = 250 * time.Millisecond
+)
+
+// pump moves one stream of a child into its log.
+type pump struct {
+	out  Output
+	room func() bool        // waits until more may be read; false when no more is wanted
+	log  func([]byte) error // logs a chunk
+
+	drained chan struct{} // closed when what the process itself printed is logged
+	done    chan struct{} // closed when the stream has ended
+}
+
+func newPump(out Output, room func() bool, log func([]byte) error) *pump {
+	return &pump{out: out, room: room, log: log, drained: make(chan struct{}), done: make(chan struct{})}
+}
+
+// processEnded tells the pump that the process itself has ended: from now on it
+// watches for the end of what that had printed. Called once.
+func (p *pump) processEnded() {
+	// An expired deadline reaches a read that waits, and the next one otherwise. It
+	// cannot be set once the stream has ended, when there is nobody to tell.
+	_ = p.out.SetDeadline(time.Unix(1, 0))
+}
+
+// run returns at the end of the stream.
+func (p *pump) run() {
+	defer close(p.done)
+	err := p.follow()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = p.drain()
+	}
+	close(p.drained)
+	if err == nil {
+		_ = p.out.SetDeadline(time.Time{})
+		_ = p.follow()
+	}
+}
+
+// step logs the next chunk and says how long it was.
+func (p *pump) step() (int, error) {
+	if !p.room() {
+		return 0, os.ErrClosed
+	}
+	data, err := p.out.Read()
+	if len(data) > 0 {
+		if err := p.log(data); err != nil {
+			return 0, err
+		}
+	}
+	return len(data), err
+}
+
+// follow logs chunks until a read fails, and returns why.
+func (p *pump) follow() error {
+	for {
+		if _, err := p.step(); err != nil {
+			return err
+		}
+	}
+}
+
+// drain logs what the process itself has printed. It returns nil if the stream goes
+// on after that.
+func (p *pump) drain() error {
+	_ = p.out.SetDeadline(time.Time{})
+	left, exact := p.out.Buffered()
+	if !exact {
+		return p.listen(quietTimeTerminal)
+	}
+	for left > 0 { // no read of these waits
+		n, err := p.step()
+		if err != nil {
+			return err
+		}
+		left -= n
+	}
+	return p.listen(quietTime)
+}
+
+// listen logs until the stream has been quiet for a while.
+func (p *pump) listen(quiet time.Duration) error {
+	end := time.Now().Add(drainTime)
+	for now := time.Now(); now.Before(end); now = time.Now() {
+		_ = p.out.SetDeadline(now.Add(quiet))
+		if _, err := p.step(); errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}

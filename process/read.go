@@ -1,0 +1,82 @@
+package process
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+)
+
+// read serves process/read (exec-rpc.md, section 3.7).
+func (s *Service) read(ctx context.Context, p *protocol.ReadParams) (*protocol.ReadResult, error) {
+	e, err := s.find(ctx, p.ProcessID)
+	if err != nil {
+		return nil, err
+	}
+	if e == nil {
+		return nil, unknownProcess(p.ProcessID)
+	}
+	defer e.release()
+
+	wait := p.WaitMs != nil && *p.WaitMs > 0
+	if !wait {
+		result, _, err := e.read(p)
+		return result, err
+	}
+	var timeout <-chan time.Time
+	for {
+		changed := e.changed.next()
+		result, worth, err := e.read(p)
+		if err != nil || worth || !wait {
+			return result, err
+		}
+		if timeout == nil { // the first time
+			rpc.Async(ctx)
+			timer := time.NewTimer(milliseconds(*p.WaitMs))
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			wait = false
+		case <-ctx.Done(): // the connection ends: say what is known
+			wait = false
+		}
+	}
+}
+
+// read returns the state of the process and the chunks after p.AfterSeq, and whether
+// that is worth an answer to a client that would rather wait.
+func (e *entry) read(p *protocol.ReadParams) (*protocol.ReadResult, bool, error) {
+	var after uint64
+	if p.AfterSeq != nil {
+		after = *p.AfterSeq
+	}
+	maxBytes := -1
+	if p.MaxBytes != nil {
+		maxBytes = int(min(*p.MaxBytes, math.MaxInt32))
+	}
+	failure := e.failed()
+	page, err := e.log.Read(nil, after, maxBytes)
+	if err != nil {
+		return nil, false, err
+	}
+	result := &protocol.ReadResult{NextSeq: page.Next, Closed: page.Closed, Failure: failure}
+	for _, event := range page.Events {
+		if event.Kind == KindOutput {
+			result.Chunks = append(result.Chunks, protocol.OutputChunk{Seq: event.Seq, Stream: event.Stream, Chunk: event.Data})
+		}
+	}
+	if n := len(result.Chunks); n > 0 && maxBytes >= 0 {
+		result.NextSeq = result.Chunks[n-1].Seq + 1
+	}
+	if exit := page.Exit; exit != nil {
+		result.Exited, result.ExitCode = true, &exit.Code
+		result.SandboxDenied, result.Signal, result.TimedOut = exit.SandboxDenied, exit.Signal, exit.TimedOut
+	}
+	unseenExit := page.Exit != nil && page.Next > 0 && after < page.Next-1
+	return result, len(result.Chunks) > 0 || page.Closed || unseenExit || failure != nil, nil
+}

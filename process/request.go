@@ -1,0 +1,123 @@
+package process
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// maxProcessIDBytes bounds an id, which every notification carries.
+const maxProcessIDBytes = 64 << 10
+
+// The size of a terminal, in rows or columns.
+const maxTerminalSize = 10_000
+
+var defaultTerminal = Size{Rows: 24, Cols: 80}
+
+// request is a process/start that has been checked, as far as that is possible
+// without looking at the system.
+type request struct {
+	params   *protocol.StartParams
+	program  string // argv[0], which arg0 does not change
+	argv     []string
+	env      []string
+	dir      string
+	terminal *Size
+	timeout  time.Duration // 0 for none
+}
+
+// check turns the parameters of process/start into a request.
+func check(p *protocol.StartParams, environ func() []string) (*request, error) {
+	if len(p.ProcessID) > maxProcessIDBytes {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "processId is longer than %d bytes", maxProcessIDBytes)
+	}
+	if err := checkOptions(p); err != nil {
+		return nil, err
+	}
+	r := &request{params: p, argv: slices.Clone(p.Argv)}
+	switch {
+	case len(p.Argv) == 0:
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "argv must not be empty")
+	case p.Argv[0] == "":
+		return nil, spawnRefused("argv[0] must not be empty")
+	}
+	r.program = p.Argv[0]
+	if p.Arg0 != nil {
+		r.argv[0] = *p.Arg0
+	}
+	for i, arg := range append(r.argv, r.program) {
+		if strings.ContainsRune(arg, 0) {
+			return nil, spawnRefused("argv[%d] has a NUL byte", i%len(r.argv))
+		}
+	}
+	var err error
+	if r.dir, err = fileuri.Path(p.Cwd); err != nil {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "cwd URI `%.1024s` is not valid on this exec-server host: %v", p.Cwd, err)
+	}
+	var server []string
+	if p.EnvPolicy != nil {
+		server = environ()
+	}
+	if r.env, err = childEnv(p.EnvPolicy, p.Env, server); err != nil {
+		return nil, err
+	}
+	if p.TTY {
+		if _, ok := envValue(r.env, "SHELL"); !ok {
+			r.env = append(r.env, "SHELL="+loginShell())
+		}
+		r.terminal = &defaultTerminal
+	}
+	if p.Size != nil {
+		size, err := terminalSize(p.Size.Rows, p.Size.Cols)
+		if err != nil {
+			return nil, err
+		}
+		if !p.TTY {
+			return nil, protocol.Errorf(protocol.CodeInvalidParams, "size is that of a terminal, and tty is false")
+		}
+		r.terminal = &size
+	}
+	if p.TimeoutMs != nil {
+		if *p.TimeoutMs == 0 {
+			return nil, protocol.Errorf(protocol.CodeInvalidParams, "timeoutMs must not be 0")
+		}
+		r.timeout = milliseconds(*p.TimeoutMs)
+	}
+	return r, nil
+}
+
+// checkOptions refuses what this server does not offer, and what is malformed.
+func checkOptions(p *protocol.StartParams) error {
+	if p.NetworkProxy != nil {
+		return sandboxUnavailable("networkProxy is not offered: the capability networkProxyLaunch is not among this server's")
+	}
+	if p.ShellSnapshot != nil {
+		return sandboxUnavailable("shellSnapshot is not offered: the capability shellSnapshotV2 is not among this server's")
+	}
+	if p.Metadata != nil && p.Metadata.ThreadID != nil {
+		if _, err := uuid.Parse(*p.Metadata.ThreadID); err != nil {
+			return protocol.Errorf(protocol.CodeInvalidParams, "metadata.threadId is not a UUID: %v", err)
+		}
+	}
+	return nil
+}
+
+// terminalSize checks the size of a terminal.
+func terminalSize(rows, cols uint32) (Size, error) {
+	if rows < 1 || rows > maxTerminalSize || cols < 1 || cols > maxTerminalSize {
+		return Size{}, protocol.Errorf(protocol.CodeInvalidParams,
+			"a terminal of %d rows and %d columns is not possible: both are 1 to %d", rows, cols, maxTerminalSize)
+	}
+	return Size{Rows: uint16(rows), Cols: uint16(cols)}, nil
+}
+
+// milliseconds is as long as a Duration can be at most.
+func milliseconds(ms uint64) time.Duration {
+	return time.Duration(min(ms, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
+}

@@ -1,0 +1,4 @@
+package process
+
+// maxSignal is the highest signal number.
+const maxSignal = 64

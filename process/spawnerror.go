@@ -1,0 +1,53 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// spawnRefused is the error for parameters that no program can be started with,
+// found before anything was tried.
+func spawnRefused(format string, args ...any) *protocol.Error {
+	return &protocol.Error{
+		Code:    protocol.CodeInvalidParams,
+		Message: fmt.Sprintf(format, args...),
+		Data:    protocol.SpawnErrorData{Kind: protocol.KindSpawnFailed},
+	}
+}
+
+// sandboxUnavailable is the error for confinement that cannot be had.
+func sandboxUnavailable(format string, args ...any) *protocol.Error {
+	return &protocol.Error{
+		Code:    protocol.CodeInvalidParams,
+		Message: fmt.Sprintf(format, args...),
+		Data:    protocol.SpawnErrorData{Kind: protocol.KindSandboxUnavailable},
+	}
+}
+
+// spawnFailed is the error for a start that the system refused. what names the
+// directory, the program or the step that is to blame.
+func spawnFailed(what string, err error, hint string) *protocol.Error {
+	text, kind := err.Error(), protocol.KindSpawnFailed
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		text, kind = systemText(errno), spawnKind(errno)
+	}
+	message := what + ": " + text
+	if hint != "" {
+		message += ": " + hint
+	}
+	return &protocol.Error{Code: protocol.CodeInternal, Message: message, Data: protocol.SpawnErrorData{Kind: kind}}
+}
+
+func spawnKind(errno syscall.Errno) string {
+	switch errno {
+	case syscall.ENOENT:
+		return protocol.KindSpawnNotFound
+	case syscall.EACCES, syscall.EPERM:
+		return protocol.KindSpawnPermissionDenied
+	default:
+		return protocol.KindSpawnFailed
+	}
+}

@@ -1,0 +1,75 @@
+package process
+
+import (
+	"context"
+	"time"
+
+	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+)
+
+// start serves process/start. A process is started at most once for a request: a
+// repeat finds the process of the first, even one that has ended, or shares the
+// failure of a first that is under way.
+func (s *Service) start(ctx context.Context, p *protocol.StartParams) (*protocol.StartResult, error) {
+	r, err := check(p, s.environ)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := digest(p)
+	if err != nil {
+		return nil, err
+	}
+	e, fresh, err := s.reserve(p.ProcessID, sum)
+	if err != nil {
+		return nil, err
+	}
+	if !fresh {
+		if err := e.wait(ctx); err != nil {
+			return nil, err
+		}
+		return &protocol.StartResult{ProcessID: e.id, SandboxType: e.sandboxType, Attached: true}, nil
+	}
+	defer s.starts.Done()
+	defer close(e.ready)
+	if e.err = s.begin(e, r); e.err != nil {
+		s.free(e)
+		return nil, e.err
+	}
+	rpc.AfterReply(ctx, func() { close(e.replied) })
+	return &protocol.StartResult{ProcessID: e.id, SandboxType: e.sandboxType}, nil
+}
+
+// begin starts the child of e and everything that serves it.
+func (s *Service) begin(e *entry, r *request) error {
+	log, err := s.cfg.OpenLog(e.id)
+	if err != nil {
+		return spawnFailed("open output log", err, "")
+	}
+	child, sandboxType, err := s.launch(r)
+	if err != nil {
+		if closeErr := log.Close(); closeErr != nil {
+			s.cfg.Logger.Error("output log did not close", "process", e.id, "err", closeErr)
+		}
+		return err
+	}
+	e.pid, e.argv, e.cwd = child.PID, cutArgv(r.params.Argv), fileuri.Format(r.dir)
+	e.startedAt, e.sandboxType = time.Now(), sandboxType
+	e.supervisor = &supervisor{
+		child: child, log: log,
+		tty:       r.params.TTY,
+		sandboxed: sandboxType != protocol.SandboxNone,
+		timeout:   r.timeout,
+		logger:    s.cfg.Logger.With("process", e.id),
+		ended:     func() { s.keep(e) },
+	}
+	e.holders.Store(2) // the entry's and the publisher's
+	e.supervisor.start()
+	s.wg.Go(func() { // ends with the process or the service; waited for by Close
+		defer e.release()
+		s.publish(e)
+	})
+	s.cfg.Logger.Debug("process started", "process", e.id, "pid", e.pid, "tty", e.tty, "sandbox", e.sandboxType)
+	return nil
+}

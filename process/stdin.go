@@ -1,0 +1,202 @@
+package process
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+var (
+	// errStdinClosed is returned for a write after the end of the input.
+	errStdinClosed = errors.New("stdin is closed")
+	// errStdinBroken is returned for a write after terminate.
+	errStdinBroken = errors.New("failed to write to process stdin")
+)
+
+// stdin is the queue of a child's input. Writes are written in the order of put. One
+// that the queue has no room for waits outside, in order too. What the child does
+// not take, because it has closed its end or is gone, is dropped silently.
+type stdin struct {
+	input Input
+
+	mu      sync.Mutex
+	queue   []*ticket // accepted
+	bytes   int       // of queue
+	waiting []*ticket // not accepted yet
+	ids     writeIDs
+	ended   bool // no more input: EOF was put
+	broken  bool // terminate was called
+	deaf    bool // a write has failed: the child takes no more
+	writing bool
+	wg      sync.WaitGroup
+}
+
+// ticket is one write, or one EOF.
+type ticket struct {
+	data []byte
+	eof  bool
+	id   *string
+	// holders is how many requests wait for the ticket: repeats share it.
+	holders int
+	done    chan struct{} // closed once accepted, or refused with err
+	err     error
+}
+
+func (t *ticket) settle(err error) {
+	t.err, t.data = err, nil
+	close(t.done)
+}
+
+func newStdin(input Input) *stdin { return &stdin{input: input} }
+
+// put queues a write. id may be nil; the ticket of an earlier write with the same id
+// is returned if that is remembered. Once the ticket's done is closed, its err says
+// whether the write was accepted; who does not wait for that calls withdraw.
+func (s *stdin) put(id *string, data []byte) (*ticket, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id != nil {
+		if t := s.ids.find(*id); t != nil {
+			t.holders++
+			return t, nil
+		}
+	}
+	return s.add(&ticket{data: data, id: id, done: make(chan struct{})})
+}
+
+// putEOF queues the end of the input. With final nothing can be written after it.
+func (s *stdin) putEOF(final bool) (*ticket, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, err := s.add(&ticket{eof: true, done: make(chan struct{})})
+	if err == nil && final {
+		s.ended = true
+	}
+	return t, err
+}
+
+func (s *stdin) add(t *ticket) (*ticket, error) {
+	switch {
+	case s.broken:
+		return nil, errStdinBroken
+	case s.ended:
+		return nil, errStdinClosed
+	}
+	if t.id != nil {
+		s.ids.add(*t.id, t)
+	}
+	t.holders++
+	s.waiting = append(s.waiting, t)
+	s.admit()
+	return t, nil
+}
+
+// admit accepts what there is room for.
+func (s *stdin) admit() {
+	for len(s.waiting) > 0 {
+		t := s.waiting[0]
+		if !s.deaf && len(s.queue) > 0 &&
+			(len(s.queue) >= protocol.MaxQueuedWrites || s.bytes+len(t.data) > protocol.MaxQueuedWriteBytes) {
+			return
+		}
+		s.waiting[0] = nil
+		s.waiting = s.waiting[1:]
+		s.accept(t)
+	}
+}
+
+func (s *stdin) accept(t *ticket) {
+	data, eof := t.data, t.eof
+	t.settle(nil)
+	if s.deaf || len(data) == 0 && !eof {
+		return
+	}
+	s.queue = append(s.queue, &ticket{data: data, eof: eof})
+	s.bytes += len(data)
+	if !s.writing {
+		s.writing = true
+		s.wg.Go(s.write) // waited for by close
+	}
+}
+
+// write empties the queue into the child.
+func (s *stdin) write() {
+	for {
+		s.mu.Lock()
+		if len(s.queue) == 0 {
+			s.queue, s.writing = nil, false
+			s.mu.Unlock()
+			return
+		}
+		t := s.queue[0]
+		s.mu.Unlock()
+
+		var err error
+		if t.eof {
+			err = s.input.EOF()
+		} else {
+			_, err = s.input.Write(t.data)
+		}
+
+		s.mu.Lock()
+		if len(s.queue) > 0 { // else break or close has emptied it
+			s.queue[0] = nil
+			s.queue = s.queue[1:]
+			s.bytes -= len(t.data)
+		}
+		if err != nil { // the child has closed its end, which is its right
+			s.drop()
+		}
+		s.admit()
+		s.mu.Unlock()
+	}
+}
+
+// drop forgets what is queued; later writes are accepted and lead nowhere.
+func (s *stdin) drop() {
+	s.deaf = true
+	clear(s.queue)
+	s.queue, s.bytes = s.queue[:0], 0
+}
+
+// withdraw takes back a write that was not accepted yet, unless another request
+// waits for it too.
+func (s *stdin) withdraw(t *ticket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.holders--; t.holders > 0 {
+		return
+	}
+	if i := slices.Index(s.waiting, t); i >= 0 {
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+		if t.id != nil {
+			s.ids.remove(*t.id)
+		}
+		t.settle(errStdinBroken)
+		s.admit()
+	}
+}
+
+// terminate drops everything and refuses what comes.
+func (s *stdin) terminate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = true
+	s.drop()
+	for _, t := range s.waiting {
+		t.settle(errStdinBroken)
+	}
+	s.waiting = nil
+}
+
+// close ends a write that waits, drops what is queued, and waits for the writer.
+func (s *stdin) close() {
+	s.mu.Lock()
+	s.drop()
+	s.admit()
+	s.mu.Unlock()
+	_ = s.input.Close() // nobody is left to be told
+	s.wg.Wait()
+}

@@ -1,0 +1,248 @@
+package process
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// killDelay is the time between the SIGTERM and the SIGKILL of a deadline.
+const killDelay = 2 * time.Second
+
+// supervisor owns one child until everything of it has been logged.
+type supervisor struct {
+	child     *Child
+	log       LogStore
+	tty       bool
+	sandboxed bool
+	timeout   time.Duration // 0 for none
+	logger    *slog.Logger
+	ended     func() // called last, once everything is logged
+
+	stdin   *stdin // nil when nothing can be written
+	window  window
+	changed changes // after every event, and after failure is set
+	pumps   []*pump
+
+	mu         sync.Mutex
+	exited     bool // the child is gone; its exit may not be logged yet
+	timedOut   bool
+	terminated bool
+	failure    string
+
+	dropped chan struct{} // closed by terminate: no more output is wanted
+	cut     chan struct{} // closed once the streams are to end when the child has
+	broken  chan struct{} // closed by fail
+	done    chan struct{} // closed when nothing of the child is left
+}
+
+// start begins to supervise s.child.
+func (s *supervisor) start() {
+	for _, ch := range []*chan struct{}{&s.dropped, &s.cut, &s.broken, &s.done} {
+		*ch = make(chan struct{})
+	}
+	if s.child.Input != nil {
+		s.stdin = newStdin(s.child.Input)
+	}
+	for _, out := range s.child.Outputs {
+		s.pumps = append(s.pumps, newPump(out,
+			func() bool { return s.window.wait(s.dropped) },
+			func(data []byte) error {
+				return s.append(Event{Kind: KindOutput, Stream: out.Stream(), Data: data})
+			}))
+	}
+	go s.run() // ends with the child; waited for through done
+}
+
+func (s *supervisor) run() {
+	defer close(s.done)
+	var wg sync.WaitGroup
+	for _, p := range s.pumps {
+		wg.Go(p.run)
+	}
+	if s.timeout > 0 {
+		over := make(chan struct{})
+		wg.Go(func() { s.deadline(over) })
+		defer wg.Wait()
+		defer close(over)
+	}
+
+	status := s.child.Process.Wait()
+	s.mu.Lock()
+	s.exited = true
+	s.mu.Unlock()
+	for _, p := range s.pumps {
+		p.processEnded()
+	}
+	for _, p := range s.pumps {
+		<-p.drained
+	}
+	_ = s.append(Event{Kind: KindExited, Exit: s.exit(status)}) // append has noted the failure
+	for _, p := range s.pumps {
+		select {
+		case <-p.done:
+		case <-s.cut:
+			_ = p.out.Close() // ends the pump
+			<-p.done
+		}
+	}
+
+	if s.stdin != nil {
+		s.stdin.close()
+	}
+	for _, p := range s.pumps {
+		if err := p.out.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+			s.logger.Debug("output did not close cleanly", "err", err)
+		}
+	}
+	if err := s.child.Process.Close(); err != nil {
+		s.logger.Debug("child was not released cleanly", "err", err)
+	}
+	_ = s.append(Event{Kind: KindClosed})
+	s.ended()
+}
+
+// append logs an event and tells of it.
+func (s *supervisor) append(e Event) error {
+	if e.Kind == KindOutput {
+		// Counted first: the publisher may be done with the event before Append returns.
+		s.window.add(len(e.Data))
+	}
+	_, err := s.log.Append(e)
+	if err != nil {
+		s.fail(err)
+	}
+	s.changed.announce()
+	return err
+}
+
+// fail ends a child whose log cannot be written: its output would be lost silently.
+func (s *supervisor) fail(err error) {
+	s.mu.Lock()
+	first := s.failure == ""
+	if first {
+		s.failure = "write output log: " + err.Error()
+	}
+	s.mu.Unlock()
+	if first {
+		s.logger.Error("output log cannot be written, the process is killed", "err", err)
+		close(s.broken)
+		s.terminate()
+	}
+}
+
+// exit says how the child ended, when all it printed has been logged.
+func (s *supervisor) exit(status WaitStatus) *Exit {
+	s.mu.Lock()
+	exit := &Exit{Code: exitCode(status, s.tty), TimedOut: s.timedOut}
+	s.mu.Unlock()
+	if status.Signal != 0 {
+		exit.Signal = signalName(status.Signal)
+	}
+	if s.sandboxed && exit.Code != 0 {
+		page, err := s.log.Read(nil, 0, -1)
+		if err != nil {
+			s.fail(err)
+		}
+		exit.SandboxDenied = sandboxDenied(exit.Code, page.Events)
+	}
+	return exit
+}
+
+// exitCode is the code that the wire gives an end: the signal of a child with a
+// terminal does not show in it.
+func exitCode(status WaitStatus, tty bool) int {
+	switch {
+	case status.Lost:
+		return -1
+	case status.Signal == 0:
+		return status.Code
+	case tty:
+		return 1
+	default:
+		return 128 + int(status.Signal)
+	}
+}
+
+// terminate kills the group and drops what was not read, also what descendants that
+// left the group may print. It returns whether the child was running and does not
+// wait for its end.
+func (s *supervisor) terminate() (running bool) {
+	s.mu.Lock()
+	running = !s.exited
+	first := !s.terminated
+	s.terminated = true
+	s.mu.Unlock()
+	if !first {
+		return running
+	}
+	s.kill()
+	if s.stdin != nil {
+		s.stdin.terminate()
+	}
+	close(s.dropped)
+	for _, p := range s.pumps {
+		_ = p.out.Close() // only fails when it is closed
+	}
+	return running
+}
+
+func (s *supervisor) kill() {
+	if err := s.child.Process.Signal(syscall.SIGKILL, true); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		s.logger.Error("process group could not be killed", "pid", s.child.PID, "err", err)
+	}
+}
+
+// signal sends sig to the child or its group, unless the child has ended.
+func (s *supervisor) signal(sig syscall.Signal, group bool) error {
+	s.mu.Lock()
+	exited := s.exited
+	s.mu.Unlock()
+	if exited {
+		return nil
+	}
+	if err := s.child.Process.Signal(sig, group); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// deadline ends the group when the time is over: politely, then with SIGKILL. What
+// it has printed until then is kept, and streams that descendants outside the group
+// hold end with it.
+func (s *supervisor) deadline(over <-chan struct{}) {
+	timer := time.NewTimer(s.timeout)
+	defer timer.Stop()
+	select {
+	case <-over:
+		return
+	case <-timer.C:
+	}
+	s.mu.Lock()
+	s.timedOut = !s.exited
+	s.mu.Unlock()
+	if err := s.child.Process.Signal(syscall.SIGTERM, true); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		s.logger.Error("process group could not be ended", "pid", s.child.PID, "err", err)
+	}
+	timer.Reset(killDelay)
+	select {
+	case <-over:
+		return
+	case <-timer.C:
+	}
+	s.kill()
+	close(s.cut)
+}
+
+// failed says why the log cannot be written, nil while it can.
+func (s *supervisor) failed() *string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure == "" {
+		return nil
+	}
+	return &s.failure
+}
