@@ -21,7 +21,11 @@ type app struct {
 // commands returns all commands, in the order that help lists them.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
+		newServeCmd(a),
+		newExecServerCmd(a),
 		newVersionCmd(a),
+		newCompletionCmd(a),
+		newManCmd(a),
 	}
 }
 

@@ -108,6 +108,10 @@ func platformOS() string {
 	return runtime.GOOS
 }
 
+// Close implements rpc.Service; there is nothing to end, and one Service serves all
+// connections.
+func (*Service) Close() error { return nil }
+
 // Register adds the methods of a *Service to t.
 func Register(t *rpc.Table) {
 	inline := rpc.Always[protocol.Empty](rpc.Inline)

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/server"
+	"github.com/wsd-dev/wsd/server/auth"
+	"github.com/wsd-dev/wsd/server/execserver"
+)
+
+// Where the two spellings of the command listen that are told nothing.
+const (
+	serveURL      = "ws://127.0.0.1:45678"
+	execServerURL = server.DefaultListenURL
+)
+
+// envExitOnStdinClose is the original's variable for --exit-on-stdin-close.
+const envExitOnStdinClose = "CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE"
+
+// serveOptions are the flags of wsd serve.
+type serveOptions struct {
+	listen      string
+	auth        auth.Config
+	skewSeconds uint32
+	tls         server.TLSFiles
+	concurrency int
+	grace       time.Duration
+	stdinClose  bool
+	log         logOptions
+}
+
+const serveLong = `Serves the current directory: whoever connects can run commands and read and
+write files as you. Once it accepts connections it prints its URL, and nothing
+else, on standard output. Other wsd commands of yours find it by themselves.
+
+An address that other machines can reach is refused without authentication
+(--ws-auth) or client certificates (--tls-client-ca).
+
+SIGTERM or SIGINT ends it: connections are closed, everything it runs is killed.
+
+Exit status: 0 after SIGTERM, SIGINT or, with stdio, the end of the input;
+1 when it cannot serve; 2 a command line that wsd does not understand.`
+
+const serveExample = `  wsd serve
+  wsd serve --listen unix:///tmp/wsd.sock
+  wsd serve --listen ws://0.0.0.0:45678 --ws-auth capability-token --ws-token-file token
+  wsd serve --listen ws://127.0.0.1:0 --metrics --log-format json`
+
+func newServeCmd(a *app) *cobra.Command {
+	o := &serveOptions{}
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Serve the current directory",
+		Long:    serveLong,
+		Example: serveExample,
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, o) },
+	}
+	o.addFlags(cmd.Flags(), serveURL, "info")
+	return cmd
+}
+
+// newExecServerCmd is serve as the original spells it, so that wsd can take its
+// place in a harness that starts its own server.
+func newExecServerCmd(a *app) *cobra.Command {
+	o := &serveOptions{}
+	cmd := &cobra.Command{
+		Use:   "exec-server",
+		Short: "Serve as 'codex exec-server' does",
+		Long: `The same as 'wsd serve' under the name, and with the default for --listen, that
+harnesses know from 'codex exec-server': put wsd where they start codex.
+
+Exit status: as 'wsd serve'.`,
+		Example: "  wsd exec-server --listen ws://127.0.0.1:0\n  wsd exec-server --listen stdio",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, o) },
+	}
+	o.addFlags(cmd.Flags(), execServerURL, "warn")
+	return cmd
+}
+
+func (o *serveOptions) addFlags(f *pflag.FlagSet, listen, logLevel string) {
+	f.SortFlags = false
+	f.StringVar(&o.listen, "listen", listen, "where to listen: `URL` is ws://IP:PORT (port 0 picks one),\nunix:///PATH, or stdio")
+	f.StringVar(&o.auth.Mode, "ws-auth", "", "ask connections for a bearer token; `MODE` is capability-token or\nsigned-bearer-token")
+	f.StringVar(&o.auth.TokenFile, "ws-token-file", "", "the capability token is the content of `PATH`")
+	f.StringVar(&o.auth.TokenSHA256, "ws-token-sha256", "", "the capability token has the SHA-256 digest `HEX`")
+	f.StringVar(&o.auth.SharedSecretFile, "ws-shared-secret-file", "", "signed tokens are HS256 JWTs under the content of `PATH`,\n32 bytes or more")
+	f.StringVar(&o.auth.Issuer, "ws-issuer", "", "signed tokens must be issued by `NAME`")
+	f.StringVar(&o.auth.Audience, "ws-audience", "", "signed tokens must be meant for `NAME`")
+	f.Uint32Var(&o.skewSeconds, "ws-max-clock-skew-seconds", 30, "how far the clocks of issuer and server may differ")
+	f.StringVar(&o.tls.Cert, "tls-cert", "", "serve TLS with the PEM certificate chain in `PATH`")
+	f.StringVar(&o.tls.Key, "tls-key", "", "the private key of --tls-cert is in `PATH`")
+	f.StringVar(&o.tls.ClientCA, "tls-client-ca", "", "ask for client certificates signed by an authority in `PATH`")
+	f.IntVar(&o.concurrency, "concurrent-requests", rpc.DefaultConcurrency, "how many requests of a connection run at a time")
+	f.DurationVar(&o.grace, "session-grace", protocol.SessionGrace, "how long a session whose connection is lost keeps its processes\nand can be resumed; 0s ends them with the connection")
+	f.BoolVar(&o.stdinClose, "exit-on-stdin-close", false, "end when standard input is closed")
+	o.log.addFlags(f, logLevel)
+}
+
+// check finds what the flags themselves got wrong.
+func (o *serveOptions) check(cmd *cobra.Command) error {
+	hint := helpHint(cmd)
+	switch mode := o.auth.Mode; {
+	case o.concurrency < 1:
+		return usagef("--concurrent-requests 1 runs them one by one", "invalid value %d for --concurrent-requests: it must be 1 or more", o.concurrency)
+	case o.grace < 0:
+		return usagef("--session-grace 0s ends a session with its connection", "invalid value %v for --session-grace: it must not be negative", o.grace)
+	case cmd.Flags().Changed("ws-auth") && mode != auth.ModeCapabilityToken && mode != auth.ModeSignedBearerToken:
+		return usagef(hint, "invalid value %q for --ws-auth: want %s or %s", mode, auth.ModeCapabilityToken, auth.ModeSignedBearerToken)
+	}
+	if cmd.Flags().Changed("ws-max-clock-skew-seconds") {
+		skew := time.Duration(o.skewSeconds) * time.Second
+		o.auth.ClockSkew = &skew
+	}
+	if os.Getenv(envExitOnStdinClose) != "" {
+		o.stdinClose = true
+	}
+	return o.log.check(hint)
+}
+
+// serve runs a server until a signal or the end of its input.
+func (a *app) serve(cmd *cobra.Command, o *serveOptions) error {
+	if err := o.check(cmd); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends wsd the hard way
+	if o.stdinClose {
+		ctx = a.untilInputEnds(ctx)
+	}
+	log := o.log.logger(a.stderr)
+	policy, err := auth.New(o.auth)
+	if err != nil {
+		return err
+	}
+	reaped := make(chan struct{})
+	go func() { // ends with ctx, and is waited for below
+		defer close(reaped)
+		if err := process.Reap(ctx, log); err != nil {
+			log.Error("orphans are not collected", "err", err)
+		}
+	}()
+	defer func() { stop(); <-reaped }()
+	directory := process.NewDirectory()
+	version := readBuildInfo().Version
+	srv, err := execserver.New(execserver.Config{
+		Version: version, SessionGrace: o.sessionGrace(), Concurrency: o.concurrency, Directory: directory, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	endpoint, err := srv.Listen(o.endpoint(a, policy, version, directory))
+	if err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	if endpoint.URL() != stdioURL {
+		defer o.announce(endpoint.URL(), version, log)()
+		if _, err := fmt.Fprintln(a.stdout, endpoint.URL()); err != nil {
+			return errors.Join(fmt.Errorf("print the URL: %w", err), endpoint.Close(), srv.Close())
+		}
+	}
+	return srv.Run(ctx, endpoint)
+}
+
+// stdioURL is the URL of an endpoint on standard input and output.
+const stdioURL = "stdio"
+
+// sessionGrace is the grace as package server has it, where 0 is the default.
+func (o *serveOptions) sessionGrace() time.Duration {
+	if o.grace == 0 {
+		return -1
+	}
+	return o.grace
+}
+
+func (o *serveOptions) endpoint(a *app, policy *auth.Policy, version string, directory *process.Directory) server.EndpointConfig {
+	cfg := server.EndpointConfig{
+		URL: o.listen, TLS: o.tls, Stdout: a.stdout,
+		HTTP: server.HTTPConfig{Version: version, Processes: directory.Running},
+	}
+	if policy != nil {
+		cfg.HTTP.Authorize = policy.Authorize
+	}
+	if in, ok := a.stdin.(io.ReadCloser); ok {
+		cfg.Stdin = in
+	} else {
+		cfg.Stdin = io.NopCloser(a.stdin)
+	}
+	return cfg
+}
+
+// announce tells this user's client commands of the server; what it returns takes
+// that back. A server that cannot be found still serves.
+func (o *serveOptions) announce(url, version string, log *slog.Logger) (withdraw func()) {
+	cwd, err := os.Getwd()
+	if err != nil {
+		log.Warn("working directory is not known", "err", err)
+	}
+	dir, err := userRuntimeDir()
+	var reg *registration
+	if err == nil {
+		reg, err = dir.register(runningServer{
+			URL: dialable(url), PID: os.Getpid(), StartedAt: time.Now(), Version: version, Cwd: cwd,
+			TokenFile: absolute(o.auth.TokenFile), CertFile: absolute(o.tls.Cert),
+		})
+	}
+	if err != nil {
+		log.Warn("client commands will not find this server; give them --connect", "err", err)
+		return func() {}
+	}
+	return func() {
+		if err := reg.Close(); err != nil {
+			log.Warn("runtime file was not removed", "err", err)
+		}
+	}
+}
+
+// untilInputEnds is ctx, ended when standard input does.
+func (a *app) untilInputEnds(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() { // ends with the input or, as nothing interrupts a read of it, with wsd
+		_, _ = io.Copy(io.Discard, a.stdin)
+		cancel()
+	}()
+	return ctx
+}
+
+// absolute is path as seen from any directory; empty stays empty.
+func absolute(path string) string {
+	if path == "" {
+		return ""
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// dialable is a listening URL as a client on this machine dials it.
+func dialable(url string) string {
+	for _, any := range []struct{ all, loopback string }{{"://0.0.0.0:", "://127.0.0.1:"}, {"://[::]:", "://[::1]:"}} {
+		url = strings.Replace(url, any.all, any.loopback, 1)
+	}
+	return url
+}

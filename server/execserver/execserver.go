@@ -1,0 +1,123 @@
+package execserver
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/server"
+	"github.com/wsd-dev/wsd/server/environment"
+	"github.com/wsd-dev/wsd/server/httprequest"
+)
+
+// Config is what a server may be told; the zero value works.
+type Config struct {
+	// Version is the executorVersion that clients are told.
+	Version string
+	// Cwd is the directory that clients are told is served; the process's own when
+	// empty. Nothing is confined to it.
+	Cwd string
+	// SessionGrace, MaxConnections, Concurrency and Observer are those of
+	// server.Config.
+	SessionGrace   time.Duration
+	MaxConnections int
+	Concurrency    int
+	Observer       server.Observer
+	// ProcessRetention is how long a closed process stays readable; 0 means
+	// protocol.ProcessRetention.
+	ProcessRetention time.Duration
+	// Directory lists the processes of all sessions; nil means one of its own.
+	Directory *process.Directory
+	// Sandbox confines what clients want confined; nil refuses that.
+	Sandbox Sandbox
+	// Logger is told of the life of the server. nil discards.
+	Logger *slog.Logger
+}
+
+// Sandbox confines processes and file operations. *sandbox.Sandbox does.
+type Sandbox interface {
+	process.Launcher
+}
+
+// New makes a server of everything. It fails when the working directory is not known.
+func New(cfg Config) (*server.Server, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Directory == nil {
+		cfg.Directory = process.NewDirectory()
+	}
+	table := Table()
+	var srv *server.Server // set before anything asks for the status
+	env, err := environment.New(environment.Config{
+		Version: cfg.Version, Cwd: cfg.Cwd,
+		Capabilities:     environment.Capabilities(table.Names(), behaviours(cfg)...),
+		SessionGrace:     grace(cfg.SessionGrace),
+		ProcessRetention: retention(cfg.ProcessRetention),
+		Draining:         func() bool { return srv.Draining() },
+	})
+	if err != nil {
+		return nil, err
+	}
+	srv = server.New(server.Config{
+		Table: table,
+		NewSession: func(s *server.Session) []rpc.Service {
+			return []rpc.Service{process.NewService(s, process.Config{
+				SessionID: s.ID(), Logger: cfg.Logger, Retention: cfg.ProcessRetention, Directory: cfg.Directory, Sandbox: launcher(cfg.Sandbox),
+			})}
+		},
+		NewConnection: func(n rpc.Notifier) []rpc.Service {
+			return []rpc.Service{env, httprequest.NewService(n, httprequest.Config{Logger: cfg.Logger})}
+		},
+		Info:         env.Info,
+		SessionGrace: cfg.SessionGrace, MaxConnections: cfg.MaxConnections, Concurrency: cfg.Concurrency,
+		Observer: cfg.Observer, Logger: cfg.Logger,
+	})
+	return srv, nil
+}
+
+// Table returns the methods of a server.
+func Table() *rpc.Table {
+	t := rpc.NewTable()
+	server.Register(t)
+	environment.Register(t)
+	process.Register(t)
+	httprequest.Register(t)
+	return t
+}
+
+// behaviours are the capabilities that stand for no method of their own.
+func behaviours(cfg Config) []string {
+	return []string{
+		protocol.CapProcessSignals, protocol.CapProcessTimeout, protocol.CapProcessAttach,
+		protocol.CapHTTPHeaderEnvVars,
+	}
+}
+
+// launcher keeps a missing Sandbox a nil Launcher.
+func launcher(s Sandbox) process.Launcher {
+	if s == nil {
+		return nil
+	}
+	return s
+}
+
+// grace is what clients are told of a server.Config's SessionGrace.
+func grace(d time.Duration) *time.Duration {
+	switch {
+	case d == 0:
+		return nil
+	case d < 0:
+		d = 0
+	}
+	return &d
+}
+
+func retention(d time.Duration) *time.Duration {
+	if d == 0 {
+		return nil
+	}
+	return &d
+}
