@@ -29,6 +29,8 @@ type Command struct {
 	PipeStdin bool
 	// Files become descriptors 3 and up.
 	Files []*os.File
+	// Attr, if set, changes the attributes of the fork, as in Confined.
+	Attr func(*syscall.SysProcAttr)
 }
 
 // Size is that of a terminal, in characters.

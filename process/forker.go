@@ -114,6 +114,9 @@ func (f *forker) fork(cmd Command, stdio []int, tty bool) (*hostProcess, error) 
 	if tty {
 		attr.Sys.Setctty = true // Ctty 0 is the child's stdin
 	}
+	if cmd.Attr != nil {
+		cmd.Attr(attr.Sys)
+	}
 	var p *hostProcess
 	var err error
 	f.do(func() { p, err = forkExec(cmd, attr, tty) })

@@ -76,6 +76,7 @@ func (s *Service) launchProgram(r *request, l Launch) (_ *Child, sandboxType str
 	child, err := s.cfg.Spawner.Start(Command{
 		Path: confined.Launch.Path, Argv: confined.Launch.Argv, Env: confined.Launch.Env, Dir: confined.Launch.Dir,
 		Terminal: r.terminal, PipeStdin: r.params.PipeStdin, Files: confined.Files,
+		Attr: confined.Attr,
 	})
 	if err != nil {
 		return nil, "", err

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"os"
+	"syscall"
 
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -29,6 +30,9 @@ type Confined struct {
 	// Files become descriptors 3 and up. They are closed once the child has been
 	// started or could not be.
 	Files []*os.File
+	// Attr, if set, changes the attributes of the fork: the namespaces that the helper
+	// is born into. It leaves session, terminal and signals as they are.
+	Attr func(*syscall.SysProcAttr)
 	// Started, if set, is called once when the helper runs. It waits until the helper
 	// has executed the program and returns nil, or returns why it could not, as exec
 	// would: syscall.ENOENT and so on. When the helper dies, it returns.
