@@ -1,0 +1,23 @@
+package atomicfile
+
+import "bytes"
+
+// Write makes data the whole content of the target. current is what Inspect
+// returned; a file that is new has the permission bits of mode, less the umask.
+func (t *Target) Write(current *Info, data []byte, mode uint32, o Options) error {
+	if current != nil && current.Device() {
+		return current.overwrite(bytes.NewReader(data), o)
+	}
+	s, mode := t.newStage(current, mode)
+	if err := s.here(mode); err != nil {
+		if current != nil && current.fd >= 0 && current.Regular() && cannotReplace(err) {
+			return current.overwrite(bytes.NewReader(data), o)
+		}
+		return err
+	}
+	defer s.Discard()
+	if _, err := s.file.Write(data); err != nil {
+		return err
+	}
+	return s.commit(current, o)
+}
