@@ -104,14 +104,13 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("start %s: %w", cfg.Kind, err)
 	}
 	s := &Server{PID: cmd.Process.Pid, cmd: cmd, done: make(chan struct{})}
-	line := make(chan string, 1)
-	go func() { // ends with the server, whose end closes stdout; Stop waits for it
-		defer close(s.done)
+	line, read := make(chan string, 1), make(chan struct{})
+	go func() { // ends with the pipe, which Wait closes if no child holds it open
+		defer close(read)
 		r := bufio.NewReader(stdout)
 		first, _ := r.ReadString('\n')
 		line <- strings.TrimSpace(first)
 		_, _ = io.Copy(io.Discard, r)
-		s.err = cmd.Wait()
 	}()
 	select {
 	case s.URL = <-line:
@@ -121,6 +120,11 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
+	go func() { // ends with the server; Stop waits for it
+		defer close(s.done)
+		s.err = cmd.Wait()
+		<-read
+	}()
 	addr, ok := strings.CutPrefix(s.URL, "ws://")
 	if err == nil && !ok {
 		err = fmt.Errorf("printed %q instead of its URL", s.URL)
