@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets the scripts, and the helpers that wsd starts of itself, run this test
+// binary as wsd.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"wsd": main})
+}
+
+// TestScripts runs testdata/*.txt. Besides the usual commands they have
+//
+//	server NAME [ARGS]    start 'wsd ARGS' (default: serve --listen ws://127.0.0.1:0),
+//	                      wait for its URL and put that in $NAME
+//	stop NAME [SIGNAL]    end it (TERM), want exit status 0 and nothing more on stdout
+//
+// Each script has a runtime directory of its own, so that it sees its own servers only.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata", WorkdirRoot: shortDir(t), RequireUniqueNames: true,
+		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup: func(env *testscript.Env) error {
+			run := filepath.Join(env.WorkDir, ".run")
+			if err := os.Mkdir(run, 0o700); err != nil {
+				return err
+			}
+			env.Setenv("XDG_RUNTIME_DIR", run)
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("SHELL", "/bin/sh")
+			env.Values[serversKey{}] = make(map[string]*scriptServer)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"server": startServer, "stop": stopServer},
+	})
+}
+
+// shortDir makes a directory whose path leaves room for the name of a Unix socket,
+// which may have 104 bytes.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "wsd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+type serversKey struct{}
+
+// scriptServer is a server that a script started.
+type scriptServer struct {
+	cmd    *exec.Cmd
+	stdout *bufio.Reader
+}
+
+func startServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: server NAME [ARGS]")
+	}
+	name, args := args[0], args[1:]
+	if len(args) == 0 {
+		args = []string{"serve", "--listen", "ws://127.0.0.1:0"}
+	}
+	program := filepath.Join(strings.Split(ts.Getenv("PATH"), string(os.PathListSeparator))[0], "wsd")
+	cmd := exec.Command(program, args...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, v := range []string{"PATH", "HOME", "SHELL", "XDG_RUNTIME_DIR", "TMPDIR"} {
+		cmd.Env = append(cmd.Env, v+"="+ts.Getenv(v))
+	}
+	log, err := os.Create(ts.MkAbs(filepath.Join(ts.Getenv("WORK"), name+".log")))
+	ts.Check(err)
+	defer log.Close()
+	cmd.Stderr = log
+	pipe, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	s := &scriptServer{cmd: cmd, stdout: bufio.NewReader(pipe)}
+	ts.Value(serversKey{}).(map[string]*scriptServer)[name] = s
+	ts.Defer(func() { s.kill() })
+	url, err := s.stdout.ReadString('\n')
+	if err != nil {
+		ts.Fatalf("no URL from wsd %s: %v\n%s", strings.Join(args, " "), err, ts.ReadFile(log.Name()))
+	}
+	ts.Setenv(name, strings.TrimSpace(url))
+}
+
+// kill ends the server if it still runs.
+func (s *scriptServer) kill() {
+	if s.cmd.ProcessState == nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+	}
+}
+
+func stopServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: stop NAME [SIGNAL]")
+	}
+	s := ts.Value(serversKey{}).(map[string]*scriptServer)[args[0]]
+	if s == nil {
+		ts.Fatalf("there is no server %s", args[0])
+	}
+	sig := syscall.SIGTERM
+	if len(args) == 2 {
+		sig = map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL}[args[1]]
+	}
+	ts.Check(s.cmd.Process.Signal(sig))
+	if err := s.end(sig); err != nil {
+		ts.Fatalf("%s after signal %v: %v", args[0], sig, err)
+	}
+}
+
+// end waits for the server's end and says what was wrong with it.
+func (s *scriptServer) end(sig syscall.Signal) error {
+	stuck := time.AfterFunc(10*time.Second, func() { _ = s.cmd.Process.Kill() })
+	defer stuck.Stop()
+	rest, _ := io.ReadAll(s.stdout)
+	err := s.cmd.Wait()
+	if sig == syscall.SIGKILL {
+		return nil
+	}
+	if err == nil && len(rest) > 0 {
+		return fmt.Errorf("more than the URL on stdout: %q", rest)
+	}
+	return err
+}
