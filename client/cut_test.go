@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,43 +14,8 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/client"
-	"github.com/wsd-dev/wsd/server"
 	"github.com/wsd-dev/wsd/server/execserver"
 )
-
-// serve runs a real server on a loopback port until the test ends.
-func serve(t testing.TB, cfg execserver.Config) string {
-	t.Helper()
-	srv, err := execserver.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	endpoint, err := srv.Listen(server.EndpointConfig{URL: "ws://127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- srv.Run(ctx, endpoint) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("server: %v", err)
-		}
-	})
-	return endpoint.URL()
-}
-
-// dial connects to url until the test ends.
-func dial(t testing.TB, url string, opts *client.Options) *client.Client {
-	t.Helper()
-	c, err := client.Dial(t.Context(), url, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
 
 // cutter forwards TCP connections and cuts each after a random number of bytes in
 // either direction, until it has cut often enough.
