@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"unicode/utf8"
 )
@@ -15,7 +16,7 @@ type ledger struct {
 	processes map[string]*heard
 	// resumed: the connection took a session over, so the first number of a process
 	// may be any.
-	resumed bool
+	resumed atomic.Bool
 }
 
 // heard is what the notifications said of one process.
@@ -97,7 +98,7 @@ func (l *ledger) note(f *frame) error {
 	h := l.processes[p.ProcessID]
 	if h == nil {
 		h = &heard{next: 1}
-		if l.resumed {
+		if l.resumed.Load() {
 			h.next = p.Seq
 		}
 		l.processes[p.ProcessID] = h
@@ -126,7 +127,7 @@ func (l *ledger) note(f *frame) error {
 		}
 		h.exitSeq, h.exitCode, h.denied, h.signal, h.timedOut = p.Seq, *p.ExitCode, *p.Denied, p.Signal, p.TimedOut
 	case "process/closed":
-		if h.exited == 0 && !l.resumed {
+		if h.exited == 0 && !l.resumed.Load() {
 			return fmt.Errorf("%q closed without an exit", p.ProcessID)
 		}
 		h.closed, h.closeSeq = true, p.Seq

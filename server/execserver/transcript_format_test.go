@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,11 +23,13 @@ import (
 //
 //	-> TEXT           send TEXT in a frame
 //	->q "TEXT"        the same, as a quoted Go string
+//	->* N "A" "B" "C" send A, N times B, and C
 //	<- PATTERN        the next message (see transcript_match_test.go)
 //	<~ PATTERN        one of the next messages: neighbours come in any order
 //	<< ID STREAM "TEXT"  output of a process, in any number of chunks; a neighbour
-//	                  of <~ lines like them
+//	                  of <~ lines like them; the text * is any
 //	# TEXT            nothing
+//	@ready            initialize the connection; its session is $session
 //	@open             the connection lives, and nothing else has been sent
 //	@closed [CODE]    the server closes the connection
 //	@on NAME          use, or open, another connection; the first is a
@@ -47,7 +50,7 @@ type transcript struct {
 
 type step struct {
 	line int    // index into the lines of the member "transcript"
-	op   string // "->", "->q", "<-", "<~", "<<" or "@"
+	op   string // "->", "->q", "->*", "<-", "<~", "<<" or "@"
 	text string
 }
 
@@ -97,12 +100,28 @@ func parseSteps(text string) ([]step, error) {
 			continue
 		}
 		op, rest, ok := strings.Cut(line, " ")
-		if !ok || !slices.Contains([]string{"->", "->q", "<-", "<~", "<<"}, op) {
+		if !ok || !slices.Contains([]string{"->", "->q", "->*", "<-", "<~", "<<"}, op) {
 			return nil, fmt.Errorf("line %d: unknown step %q", i+1, line)
 		}
 		steps = append(steps, step{i, op, rest})
 	}
 	return steps, nil
+}
+
+// special is the text that a ->q or ->* step sends.
+func (s step) special() (string, error) {
+	args, err := splitArgs(s.text)
+	if err != nil {
+		return "", err
+	}
+	if s.op == "->q" && len(args) == 1 {
+		return args[0], nil
+	}
+	if s.op != "->*" || len(args) != 4 {
+		return "", fmt.Errorf("%s takes other arguments", s.op)
+	}
+	n, err := strconv.Atoi(args[0])
+	return args[1] + strings.Repeat(args[2], n) + args[3], err
 }
 
 // prepare puts the transcript's files into dir.

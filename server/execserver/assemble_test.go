@@ -1,0 +1,154 @@
+package execserver_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/wsd-dev/wsd/server"
+	"github.com/wsd-dev/wsd/server/execserver"
+)
+
+// serveVariable makes this test program a server, for tests that need one with a user,
+// an environment or limits of its own. It prints its URL and ends with its stdin.
+const serveVariable = "WSD_TEST_SERVE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveVariable) != "" {
+		os.Unsetenv(serveVariable) // children must not serve
+		if err := serveMain(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	// The transcripts look for these two; see 03-2-default-excludes.
+	os.Setenv("WSD_TRANSCRIPT_KEY", "k")
+	os.Setenv("WSD_TRANSCRIPT_PLAIN", "p")
+	os.Exit(m.Run())
+}
+
+func serveMain() error {
+	srv, err := execserver.New(config())
+	if err != nil {
+		return err
+	}
+	endpoint, err := srv.Listen(server.EndpointConfig{Announce: os.Stdout})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { // ends with stdin
+		defer cancel()
+		_, _ = io.Copy(io.Discard, os.Stdin) // either way it has ended
+	}()
+	return srv.Run(ctx, endpoint)
+}
+
+func config() execserver.Config {
+	return execserver.Config{Version: "test"}
+}
+
+// newServer assembles a server in this process.
+func newServer(t *testing.T) *server.Server {
+	t.Helper()
+	srv, err := execserver.New(config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := srv.Close(); err != nil {
+			t.Errorf("close the server: %v", err)
+		}
+	})
+	return srv
+}
+
+// A serverProcess is a server in a process of its own.
+type serverProcess struct {
+	url string
+	pid int
+}
+
+// serverOptions say what is special about a serverProcess.
+type serverOptions struct {
+	env    []string
+	nobody bool     // run as a user without privileges
+	wrap   []string // command that runs the command that follows
+}
+
+// startServer starts a server and stops it when the test ends.
+func startServer(t *testing.T, opts serverOptions) *serverProcess {
+	t.Helper()
+	args := append(opts.wrap, executable(t))
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(append(os.Environ(), serveVariable+"=1"), opts.env...)
+	cmd.Dir = "/"
+	var log strings.Builder
+	cmd.Stderr = &log
+	if opts.nobody && os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: false}}
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the server ended: %v\n%s", err, log.String())
+		}
+	})
+	url, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the server does not start: %v", err)
+	}
+	return &serverProcess{url: strings.TrimSpace(url), pid: cmd.Process.Pid}
+}
+
+// nobody is the user without privileges of Linux distributions.
+const nobody = 65534
+
+// executable is this program where other users can execute it too: go test keeps it in
+// a directory of its own. A hard link costs nothing where it can be had.
+func executable(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(privateDir(t), "wsd-test")
+	if os.Link(self, path) == nil {
+		return path
+	}
+	in, err := os.Open(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
