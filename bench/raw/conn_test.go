@@ -44,9 +44,9 @@ func echo(c *websocket.Conn) {
 	}
 }
 
-func dialTest(t *testing.T, addr string, cfg Config) *Client {
+func dialTest(t *testing.T, addr string) *Client {
 	t.Helper()
-	c, err := Dial(t.Context(), addr, cfg)
+	c, err := Dial(t.Context(), addr, Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func dialTest(t *testing.T, addr string, cfg Config) *Client {
 }
 
 func TestEcho(t *testing.T) {
-	c := dialTest(t, serve(t, echo), Config{})
+	c := dialTest(t, serve(t, echo))
 	for _, size := range []int{0, 1, 125, 126, 4096, 4097, 65535, 65536, readBuffer, readBuffer + 1, maxFrame - 1, maxFrame, maxFrame + 1, 2*maxFrame + 17} {
 		msg := bytes.Repeat([]byte("0123456789abcdef"), size/16+1)[:size]
 		// Beside the reading: the server may write before it has read all.
@@ -79,7 +79,7 @@ func TestBinary(t *testing.T) {
 	c := dialTest(t, serve(t, func(s *websocket.Conn) {
 		kind, _, _ := s.ReadMessage()
 		kinds <- kind
-	}), Config{})
+	}))
 	if err := c.SendBinary([]byte{0xff}); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestPing(t *testing.T) {
 			return
 		}
 		_, _, _ = s.ReadMessage()
-	}), Config{})
+	}))
 	got, err := c.ReadBytes()
 	if err != nil || string(got) != "next" {
 		t.Fatalf("%q, %v", got, err)
@@ -114,7 +114,7 @@ func TestPing(t *testing.T) {
 func TestServerCloses(t *testing.T) {
 	c := dialTest(t, serve(t, func(s *websocket.Conn) {
 		_ = s.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1009, "too long"))
-	}), Config{})
+	}))
 	_, err := c.ReadBytes()
 	if !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "1009 too long") {
 		t.Errorf("ReadBytes: %v", err)

@@ -74,7 +74,7 @@ func TestCall(t *testing.T) {
 			return []string{`{"error":{"code":-32601,"message":"unknown","data":{"kind":"k"}},"id":2}`}
 		}
 		return []string{`{"method":"aside","params":{}}`, `{"id":1,"result":{"n":4}}`}
-	})), Config{})
+	})))
 	var aside []string
 	c.OnNotify = func(m Message) { aside = append(aside, m.Method) }
 	var got struct{ N int }
@@ -91,7 +91,7 @@ func TestCall(t *testing.T) {
 }
 
 func TestCallOutOfStep(t *testing.T) {
-	c := dialTest(t, serve(t, respond(func(string) []string { return []string{`{"id":9,"result":{}}`} })), Config{})
+	c := dialTest(t, serve(t, respond(func(string) []string { return []string{`{"id":9,"result":{}}`} })))
 	if err := c.Call("x", nil, nil); err == nil || !strings.Contains(err.Error(), "answer to 9") {
 		t.Errorf("Call: %v", err)
 	}
@@ -105,7 +105,7 @@ func TestInitialize(t *testing.T) {
 			return []string{`{"id":1,"result":{"sessionId":"s"}}`}
 		}
 		return nil
-	})), Config{})
+	})))
 	id, err := c.Initialize("old")
 	if err != nil || id != "s" {
 		t.Fatalf("%q, %v", id, err)

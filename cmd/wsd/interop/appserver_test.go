@@ -159,16 +159,12 @@ func (a *appServer) read(stdout io.Reader) {
 }
 
 // begin starts a turn; the channel gives its status when it has ended.
-func (a *appServer) begin(thread string, params map[string]any) <-chan string {
+func (a *appServer) begin(thread string) <-chan string {
 	a.t.Helper()
-	all := map[string]any{
+	a.call("turn/start", map[string]any{
 		"threadId": thread,
 		"input":    []any{map[string]any{"type": "text", "text": "run the tool"}},
-	}
-	for k, v := range params {
-		all[k] = v
-	}
-	a.call("turn/start", all, nil)
+	}, nil)
 	return a.turns
 }
 
@@ -186,7 +182,7 @@ func (a *appServer) finish(turn <-chan string) {
 }
 
 // turn runs a whole turn.
-func (a *appServer) turn(thread string, params map[string]any) {
+func (a *appServer) turn(thread string) {
 	a.t.Helper()
-	a.finish(a.begin(thread, params))
+	a.finish(a.begin(thread))
 }

@@ -22,7 +22,7 @@ func TestNoReadOnCompleteStream(t *testing.T) {
 			s := newSetup(t)
 			m := newModel(t, shell(cmd), say())
 			a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
-			a.turn(thread, nil)
+			a.turn(thread)
 			code := "code 0"
 			switch name {
 			case "fails":
@@ -92,7 +92,7 @@ func TestOneReadWithoutSandboxDenied(t *testing.T) {
 	})
 	m := newModel(t, shell("echo hello"), say())
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
-	a.turn(thread, nil)
+	a.turn(thread)
 	want(t, m.results(t)[0].Text, "hello", "code 0")
 	reads := s.relay.Messages(requests("process/read"))
 	if len(reads) != 1 {

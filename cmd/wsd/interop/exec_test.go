@@ -88,9 +88,9 @@ func TestBearerToken(t *testing.T) {
 	s.environment = map[string]any{"authBearerToken": "a token of the test's own", "websocketRequestId": "request-7"}
 	m := newModel(t, shell("echo hello"), say(), shell("echo again"), say())
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
-	a.turn(thread, nil)
+	a.turn(thread)
 	s.relay.Cut()
-	a.turn(thread, nil)
+	a.turn(thread)
 	results := m.results(t)
 	if len(results) != 2 {
 		t.Fatalf("%d tool outputs", len(results))

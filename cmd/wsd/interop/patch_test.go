@@ -59,7 +59,7 @@ func TestPatch(t *testing.T) {
 			unpatched(t, s.workspace)
 			m := newModel(t, custom("apply_patch", patch), say())
 			a, thread := newAppServer(t, newHome(t, m, sandbox), s, map[string]any{"sandbox": sandbox})
-			a.turn(thread, nil)
+			a.turn(thread)
 			want(t, m.results(t)[0].Text, "Success.", "A sub/new.txt", "M old.txt", "D gone.txt")
 			wantPatched(t, s.workspace)
 			for _, method := range []string{"fs/readFile", "fs/writeFile", "fs/createDirectory", "fs/remove"} {
@@ -87,7 +87,7 @@ func TestPatchInShell(t *testing.T) {
 	unpatched(t, s.workspace)
 	m := newModel(t, shell("apply_patch <<'EOF'\n"+patch+"EOF\n"), say())
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
-	a.turn(thread, nil)
+	a.turn(thread)
 	want(t, m.results(t)[0].Text, "Success.")
 	wantPatched(t, s.workspace)
 }
@@ -97,7 +97,7 @@ func TestPatchOutside(t *testing.T) {
 	s, outside := newSetup(t), tempDir(t)
 	m := newModel(t, custom("apply_patch", "*** Begin Patch\n*** Add File: "+outside+"/new.txt\n+no\n*** End Patch\n"), say())
 	a, thread := newAppServer(t, newHome(t, m, "workspace-write"), s, map[string]any{"sandbox": "workspace-write"})
-	a.turn(thread, nil)
+	a.turn(thread)
 	if results := m.results(t); len(results) != 1 {
 		t.Errorf("%d tool outputs", len(results))
 	}

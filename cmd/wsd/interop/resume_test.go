@@ -119,7 +119,7 @@ func TestCutWhileRunning(t *testing.T) {
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
 	output := s.relay.Watch(notices("process/output"))
 	read := s.relay.Watch(answers("process/read"))
-	turn := a.begin(thread, nil)
+	turn := a.begin(thread)
 	within(t, output, "output")
 	s.relay.Cut()
 	within(t, read, "process/read after the cut")
@@ -136,7 +136,7 @@ func TestCutUntilEnded(t *testing.T) {
 	m := newModel(t, shell(numbered), say())
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
 	output := s.relay.Watch(notices("process/output"))
-	turn := a.begin(thread, nil)
+	turn := a.begin(thread)
 	within(t, output, "output")
 	release := s.relay.Hold()
 	defer release()
@@ -157,7 +157,7 @@ func TestCutOften(t *testing.T) {
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
 	output := s.relay.Watch(notices("process/output"))
 	read := s.relay.Watch(answers("process/read"))
-	turn := a.begin(thread, nil)
+	turn := a.begin(thread)
 	within(t, output, "output")
 	for range 4 {
 		s.relay.Refuse(1)
@@ -187,7 +187,7 @@ func TestCutTerminal(t *testing.T) {
 		say(),
 	)
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
-	a.turn(thread, nil)
+	a.turn(thread)
 	all := ""
 	for _, o := range m.results(t) {
 		all += o.Text + "\n"

@@ -42,7 +42,7 @@ func TestSandboxReadOnly(t *testing.T) {
 	}
 	m := newModel(t, shell("cat readable; echo x > written || exit 3"), say())
 	a, thread := newAppServer(t, newHome(t, m, "read-only"), s, map[string]any{"sandbox": "read-only"})
-	a.turn(thread, nil)
+	a.turn(thread)
 	want(t, m.results(t)[0].Text, "content", "code 3")
 	wantNoFile(t, s.workspace, "written")
 	wantConfined(t, s)
@@ -60,7 +60,7 @@ func TestSandboxWorkspaceWrite(t *testing.T) {
 	}
 	m := newModel(t, shell("echo in > inside; echo x > '"+outside+"/written'; echo x > .git/written; echo survived; exit 4"), say())
 	a, thread := newAppServer(t, newHome(t, m, "workspace-write"), s, map[string]any{"sandbox": "workspace-write"})
-	a.turn(thread, nil)
+	a.turn(thread)
 	want(t, m.results(t)[0].Text, "survived", "code 4")
 	wantFile(t, s.workspace, "inside", "in\n")
 	wantNoFile(t, outside, "written")
@@ -76,7 +76,7 @@ func TestSandboxUnnoticed(t *testing.T) {
 	s := newSetup(t)
 	m := newModel(t, shell("echo hello > greeting && cat greeting"), say())
 	a, thread := newAppServer(t, newHome(t, m, "workspace-write"), s, map[string]any{"sandbox": "workspace-write"})
-	a.turn(thread, nil)
+	a.turn(thread)
 	want(t, m.results(t)[0].Text, "hello", "code 0")
 	wantConfined(t, s)
 	if exitedDenied(t, s) {

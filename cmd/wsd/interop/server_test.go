@@ -68,7 +68,7 @@ func prepare(m *testing.M) (int, error) {
 // tempDir is a directory of the test's own, outside the system's temporary one.
 func tempDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(scratch, "t-")
+	dir, err := os.MkdirTemp(scratch, "t-") //nolint:usetesting // t.TempDir lies in the system's
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func TestTerminal(t *testing.T) {
 		say(),
 	)
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
-	a.turn(thread, nil)
+	a.turn(thread)
 	results := m.results(t)
 	if len(results) != 3 {
 		t.Fatalf("%d tool outputs: %v", len(results), results)
@@ -84,6 +84,6 @@ func TestNoTerminal(t *testing.T) {
 	s := newSetup(t)
 	m := newModel(t, shell("test -t 0 || echo none; cat; echo ended"), say())
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
-	a.turn(thread, nil)
+	a.turn(thread)
 	want(t, m.results(t)[0].Text, "none\nended", "code 0")
 }
