@@ -18,7 +18,18 @@ import (
 // TestMain lets the scripts, and the helpers that wsd starts of itself, run this test
 // binary as wsd.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"wsd": main})
+	testscript.Main(cleaner{m}, map[string]func(){"wsd": main})
+}
+
+// cleaner removes what the tests share when they are over.
+type cleaner struct{ testscript.TestingM }
+
+func (c cleaner) Run() int {
+	code := c.TestingM.Run()
+	if builtBinary != "" {
+		os.RemoveAll(filepath.Dir(builtBinary))
+	}
+	return code
 }
 
 // TestScripts runs testdata/*.txt. Besides the usual commands they have
