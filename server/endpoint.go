@@ -143,6 +143,7 @@ type openConnections struct{ n atomic.Int64 }
 func (o *openConnections) change(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
+		tuneTCP(c)
 		if o.n.Add(1) > protocol.MaxHTTPConnections {
 			c.Close()
 		}

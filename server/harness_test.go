@@ -157,7 +157,7 @@ func (f *fakeFiles) getMetadata(_ context.Context, p *pathParams) (*pathParams, 
 }
 
 func (f *fakeFiles) big(context.Context, *protocol.Empty) (*pathParams, error) {
-	return &pathParams{Path: strings.Repeat("x", 1<<20)}, nil
+	return &pathParams{Path: strings.Repeat("x", 64<<10)}, nil
 }
 
 func (f *fakeFiles) crash(context.Context, *protocol.Empty) (*pathParams, error) { panic("told to") }
@@ -361,4 +361,20 @@ func (w *world) process(i int) *fakeProcesses {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.processes[i]
+}
+
+// eventually waits until cond holds.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("never: %s", what)
+		}
+	}
 }
