@@ -27,6 +27,7 @@ type connection struct {
 	session  *Session
 	services []rpc.Service // connection-lived
 
+	cancel  context.CancelCauseFunc // of the context that serve runs with
 	probing atomic.Bool
 }
 
@@ -44,13 +45,11 @@ func newConnection(s *Server, conn rpc.Connection, opts ConnectionOptions) *conn
 func (c *connection) serve(ctx context.Context) error {
 	began := time.Now()
 	c.log.Debug("connection opened", "conn", c.opts.Remote, "request", c.opts.RequestID)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	err := c.peer.Serve(ctx)
 	if err == nil && c.opts.AnswerAll {
-		err = c.answerAll(cancel)
+		err = c.answerAll()
 	}
-	c.end(ctx, cancel)
+	c.end(ctx)
 	c.log.Info("connection ended", "conn", c.opts.Remote, "session", c.sessionID(), "dur", time.Since(began), "err", err)
 	return err
 }
@@ -58,7 +57,7 @@ func (c *connection) serve(ctx context.Context) error {
 // end takes the connection down. The session is let go first, because its client may
 // be waiting to resume it; a session that ends here, though, must see no request after
 // its end.
-func (c *connection) end(ctx context.Context, cancel context.CancelCauseFunc) {
+func (c *connection) end(ctx context.Context) {
 	resumable := !c.opts.Final && c.server.cfg.SessionGrace >= 0
 	if resumable {
 		c.detach()
@@ -68,7 +67,7 @@ func (c *connection) end(ctx context.Context, cancel context.CancelCauseFunc) {
 	} else {
 		_ = c.peer.Close() // never fails
 	}
-	cancel(rpc.ErrClosed)
+	c.cancel(rpc.ErrClosed)
 	c.dispatcher.Wait()
 	if err := closeServices(c.services); err != nil {
 		c.log.Error("connection did not end cleanly", "conn", c.opts.Remote, "err", err)
@@ -86,7 +85,7 @@ func (c *connection) detach() {
 
 // answerAll waits until what was read is answered and written. When that takes too
 // long the requests are cancelled, which has most answer with what they have.
-func (c *connection) answerAll(cancel context.CancelCauseFunc) error {
+func (c *connection) answerAll() error {
 	answered := make(chan struct{})
 	go func() { // ends with the requests, which end's Wait waits for too
 		c.dispatcher.Wait()
@@ -103,9 +102,15 @@ func (c *connection) answerAll(cancel context.CancelCauseFunc) error {
 		case <-c.peer.Done():
 			return c.peer.Err()
 		case <-timeout.C:
-			cancel(errors.New("the input has ended"))
+			c.cancel(errors.New("the input has ended"))
 		}
 	}
+}
+
+// shutdown ends the connection from another goroutine, without waiting for it.
+func (c *connection) shutdown() {
+	c.peer.CloseFault(rpc.CloseGoingAway, shutdownReason)
+	c.cancel(ErrClosed) // a WebSocket may linger after a fault, to have its reason read
 }
 
 // HandleRequest implements rpc.Handler.

@@ -104,6 +104,8 @@ func (s *Server) serve(ctx context.Context, conn rpc.Connection, opts Connection
 		conn = s.cfg.Observer.Connection(conn)
 	}
 	c := newConnection(s, conn, opts)
+	ctx, c.cancel = context.WithCancelCause(ctx)
+	defer c.cancel(nil)
 	if !s.add(c) {
 		c.peer.CloseFault(rpc.CloseGoingAway, shutdownReason)
 		return ErrClosed
@@ -143,12 +145,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 
 	s.sessions.closeAll()
+	var telling sync.WaitGroup
 	for _, c := range conns {
-		go c.peer.CloseFault(rpc.CloseGoingAway, shutdownReason) // ends before c does
+		telling.Go(c.shutdown)
 	}
 	ended := make(chan struct{})
 	go func() { // ends when everything has, which is what was asked for
 		defer close(ended)
+		telling.Wait()
 		s.running.Wait()
 		s.background.Wait()
 		s.sessions.wait()
