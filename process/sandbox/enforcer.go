@@ -1,0 +1,82 @@
+package sandbox
+
+import (
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// Config is what an Enforcer may be told; the zero value works.
+type Config struct {
+	// Logger is told of helpers that fail. nil discards.
+	Logger *slog.Logger
+	// Role is the role of Main that serves fs/*; empty means "fs".
+	Role string
+
+	// force, for tests, allows one way of confining only: "user", "root", "landlock"
+	// or "none".
+	force string
+}
+
+// An Enforcer confines processes (it is a process.Launcher) and file operations (it is
+// an fs.Sandboxer). Its binary must call Main.
+type Enforcer struct {
+	cfg  Config
+	wg   sync.WaitGroup // helpers, and sandboxes that hold masks
+	stop chan struct{}  // closed by Close
+	once sync.Once
+	ways ways
+}
+
+// closeGrace is how long Close waits for sandboxes whose processes are being killed.
+const closeGrace = 2 * time.Second
+
+// New makes an Enforcer.
+func New(cfg Config) *Enforcer {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Role == "" {
+		cfg.Role = "fs"
+	}
+	return &Enforcer{cfg: cfg, stop: make(chan struct{})}
+}
+
+// Close ends the helpers that serve fs/* and waits for them. It gives sandboxes with
+// processes two seconds to end; the empty directories of one that does not remain.
+func (e *Enforcer) Close() error {
+	e.once.Do(func() { close(e.stop) })
+	e.wg.Wait()
+	return nil
+}
+
+// Direct reports whether fs/* may be served by this process: s restricts nothing, or
+// nothing is written and the whole disk can be read.
+func (e *Enforcer) Direct(s *protocol.Sandbox, write bool) (bool, error) {
+	if s == nil {
+		return true, nil
+	}
+	p, err := Resolve(s, fileContext())
+	if err != nil {
+		return false, fileError(err)
+	}
+	return p.FullWrite() || !write && p.FullRead(), nil
+}
+
+// fileContext is that of fs/*: the server's own environment, and no directory.
+func fileContext() Context { return Context{TempDir: os.Getenv("TMPDIR")} }
+
+// lookup returns the value of a variable in an environment, the last one given.
+func lookup(env []string, name string) string {
+	value := ""
+	for _, pair := range env {
+		if v, is := strings.CutPrefix(pair, name+"="); is {
+			value = v
+		}
+	}
+	return value
+}

@@ -1,0 +1,103 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// kindPreparation is the data.kind of a process/start whose sandbox object names
+// something that is not of this host.
+const kindPreparation = "sandboxPreparation"
+
+// ErrUnavailable is what every error is that says: this machine cannot enforce that.
+var ErrUnavailable = errors.New("sandbox unavailable")
+
+// unavailable says which part of a policy cannot be enforced.
+type unavailable struct{ missing string }
+
+func unavailablef(format string, args ...any) error {
+	return &unavailable{missing: fmt.Sprintf(format, args...)}
+}
+
+func (e *unavailable) Error() string        { return "sandbox unavailable: " + e.missing }
+func (e *unavailable) Is(target error) bool { return target == ErrUnavailable }
+
+// A foreignError is a URI in a sandbox object that names no path of this host.
+type foreignError struct {
+	// what names the member: "permission path", "policy cwd", "workspace root".
+	what string
+	err  error
+}
+
+func (e *foreignError) Error() string { return fmt.Sprintf("invalid sandbox %s: %v", e.what, e.err) }
+func (e *foreignError) Unwrap() error { return e.err }
+
+// errNeedsCwd is that of entries whose place depends on a directory nobody gave.
+var errNeedsCwd = protocol.Errorf(protocol.CodeInvalidParams,
+	"file system sandbox context with dynamic permissions requires cwd")
+
+// processError is err as process/start answers it.
+func processError(err error) error {
+	var foreign *foreignError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrUnavailable):
+		return &protocol.Error{
+			Code: protocol.CodeInvalidParams, Message: err.Error(),
+			Data: protocol.SpawnErrorData{Kind: protocol.KindSandboxUnavailable},
+		}
+	case errors.As(err, &foreign):
+		return &protocol.Error{
+			Code: protocol.CodeInvalidParams, Message: "failed to prepare process sandbox: " + err.Error(),
+			Data: protocol.SpawnErrorData{Kind: kindPreparation},
+		}
+	}
+	return err
+}
+
+// fileError is err as fs/* answers it.
+func fileError(err error) error {
+	var foreign *foreignError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrUnavailable):
+		return &protocol.Error{
+			Code: protocol.CodeInvalidParams, Message: err.Error(),
+			Data: protocol.SpawnErrorData{Kind: protocol.KindSandboxUnavailable},
+		}
+	case errors.As(err, &foreign):
+		switch foreign.what {
+		case whatCwd:
+			return protocol.Errorf(protocol.CodeInvalidRequest, "%v", foreign.err)
+		case whatPath:
+			return protocol.Errorf(protocol.CodeInvalidRequest, "invalid sandbox permission path URI: %v", foreign.err)
+		}
+		return protocol.Errorf(protocol.CodeInvalidRequest, "%v", err)
+	}
+	return err
+}
+
+const (
+	whatPath = "permission path"
+	whatCwd  = "policy cwd"
+	whatRoot = "workspace root"
+	whatHome = "user home"
+	whatTemp = "temporary directory"
+)
+
+// hostPath returns the path of a URI in the member called what.
+func hostPath(what, uri string) (string, error) {
+	path, err := fileuri.Path(uri)
+	if err == nil {
+		return path, nil
+	}
+	if bad, ok := errors.AsType[*fileuri.Error](err); ok && bad.Kind == fileuri.Foreign {
+		return "", &foreignError{what: what, err: err}
+	}
+	return "", protocol.Errorf(protocol.CodeInvalidParams, "%v", err)
+}

@@ -1,0 +1,161 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Descriptors of a helper.
+const (
+	fdPlan   = 3
+	fdStatus = 4
+)
+
+// maxPlan bounds the text of a plan.
+const maxPlan = 64 << 20
+
+// runHelper confines this process and becomes the program of its plan. It returns
+// only when it could not, and has told so.
+func runHelper() {
+	unix.CloseOnExec(fdPlan)
+	unix.CloseOnExec(fdStatus)
+	var signal int32
+	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0)
+	p, err := readPlan()
+	if err == nil {
+		err = confine(p)
+	}
+	if err != nil {
+		tell(statusUnavailable, err)
+		return
+	}
+	if signal > 0 { // as it was, should one of the steps have cleared it
+		_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(signal), 0, 0, 0)
+	}
+	if p.Dir != nil {
+		if err := os.Chdir(string(p.Dir)); err != nil {
+			tell(statusExec, &opError{op: "chdir", err: errnoOf(err)})
+			return
+		}
+	}
+	tell(statusReady, nil)
+	tell(statusExec, &opError{op: "exec", err: execute(p)})
+}
+
+func readPlan() (*plan, error) {
+	f := os.NewFile(fdPlan, "plan")
+	defer f.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxPlan))
+	if err != nil {
+		return nil, step(err, "read the plan")
+	}
+	return decodePlan(text)
+}
+
+// confine carries a plan out on the calling thread.
+func confine(p *plan) error {
+	filter := filterOptions{network: !p.Network}
+	switch p.Mechanism {
+	case mechanismNamespaces:
+		if p.Unshare {
+			flags := unix.CLONE_NEWNS | unix.CLONE_NEWIPC
+			if !p.Network {
+				flags |= unix.CLONE_NEWNET
+			}
+			if err := unix.Unshare(flags); err != nil {
+				return step(err, "make namespaces")
+			}
+		}
+		watch, err := buildView(p)
+		if err != nil {
+			return err
+		}
+		if watch >= 0 {
+			if err := sendDescriptor(watch); err != nil {
+				return err
+			}
+		}
+		filter.confined = true
+	case mechanismLandlock:
+		filter.confined, filter.metadata = true, true
+	case mechanismNetwork:
+		if err := noNewPrivileges(); err != nil {
+			return err
+		}
+		return applyFilter(filter)
+	default:
+		return step(unix.EINVAL, "confine by %q", p.Mechanism)
+	}
+	if err := lockDown(p); err != nil {
+		return err
+	}
+	return applyFilter(filter)
+}
+
+// lockDown takes away every capability and adds Landlock's rules.
+func lockDown(p *plan) error {
+	self := -1
+	if p.Mechanism == mechanismLandlock && p.Path == nil {
+		fd, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return step(err, "open this program")
+		}
+		self = fd
+	}
+	if err := dropCapabilities(); err != nil {
+		return err
+	}
+	if err := noNewPrivileges(); err != nil {
+		return err
+	}
+	if p.Mechanism == mechanismLandlock {
+		return landlockRead(p, self)
+	}
+	l, err := newLandlock(landlockABI(), false, p.Network)
+	if err != nil {
+		return err
+	}
+	return l.apply()
+}
+
+// execute becomes the program, or returns why it cannot.
+func execute(p *plan) error {
+	if p.Path != nil {
+		return syscall.Exec(string(p.Path), os.Args[2:], os.Environ())
+	}
+	return syscall.Exec("/proc/self/exe", []string{os.Args[0], serveWord, p.Role}, os.Environ())
+}
+
+// tell says on the status socket what has become of this helper.
+func tell(what byte, err error) {
+	msg := []byte{what}
+	if err != nil {
+		f := failure{Text: err.Error(), Errno: uintptr(errnoOf(err))}
+		if op, ok := errors.AsType[*opError](err); ok {
+			f.Op = op.op
+		}
+		text, _ := json.Marshal(f) // strings and a number
+		msg = append(msg, text...)
+	}
+	_, _ = unix.Write(fdStatus, msg)
+}
+
+// sendDescriptor gives a descriptor to the server.
+func sendDescriptor(fd int) error {
+	err := unix.Sendmsg(fdStatus, []byte{statusWatch}, unix.UnixRights(fd), nil, 0)
+	return step(errors.Join(err, unix.Close(fd)), "hand over the watch")
+}
+
+// errnoOf returns the number of the system's reason, EINVAL if there is none.
+func errnoOf(err error) syscall.Errno {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno
+	}
+	return unix.EINVAL
+}

@@ -1,0 +1,135 @@
+package sandbox
+
+import (
+	"context"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A way is how a helper gets its namespaces.
+type way int
+
+const (
+	wayNone  way = iota
+	wayPlain     // it needs none
+	wayUser      // it is born into them, and into a user namespace in which it may mount
+	wayRoot      // it makes them with the capabilities of this process
+)
+
+// attributes returns what a helper's fork has to do for the way, nil for nothing.
+func (w way) attributes(network bool) func(*syscall.SysProcAttr) {
+	if w != wayUser {
+		return nil
+	}
+	return func(attr *syscall.SysProcAttr) {
+		attr.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
+		if !network {
+			attr.Cloneflags |= unix.CLONE_NEWNET
+		}
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+		if os.Geteuid() != 0 { // root keeps them through exec
+			attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
+		}
+	}
+}
+
+// ways are what this machine turned out to allow. Each is tried at most once, by a
+// helper that really does it.
+type ways struct {
+	mu         sync.Mutex
+	namespaces *attempt
+	landlock   *attempt
+	seccomp    *attempt
+}
+
+// An attempt is what came of trying.
+type attempt struct {
+	way    way
+	err    error
+	reason string // why not, in words
+}
+
+func (a *attempt) ok() bool { return a.way != wayNone }
+
+// tryOnce returns the attempt kept at slot, or makes it. An attempt that ctx cut
+// short is not kept.
+func (e *Enforcer) tryOnce(ctx context.Context, slot **attempt, try func(context.Context) *attempt) *attempt {
+	e.ways.mu.Lock()
+	kept := *slot
+	e.ways.mu.Unlock()
+	if kept != nil {
+		return kept
+	}
+	made := try(ctx)
+	if ctx.Err() == nil {
+		e.ways.mu.Lock()
+		*slot = made
+		e.ways.mu.Unlock()
+	}
+	return made
+}
+
+// namespaces tells whether and how a helper gets a view of the disk of its own.
+func (e *Enforcer) namespaces(ctx context.Context) *attempt {
+	return e.tryOnce(ctx, &e.ways.namespaces, func(ctx context.Context) *attempt {
+		if e.cfg.force == "landlock" || e.cfg.force == "none" {
+			return &attempt{reason: "namespaces are switched off"}
+		}
+		pl := &plan{Mechanism: mechanismNamespaces, Base: Read}
+		var failed error
+		if e.cfg.force != "root" {
+			if failed = e.try(ctx, pl, wayUser); failed == nil {
+				return &attempt{way: wayUser}
+			}
+		}
+		if os.Geteuid() == 0 && e.cfg.force != "user" {
+			pl.Unshare = true
+			err := e.try(ctx, pl, wayRoot)
+			if err == nil {
+				return &attempt{way: wayRoot}
+			}
+			failed = err
+		}
+		return &attempt{err: failed, reason: reasonOf(failed)}
+	})
+}
+
+func (e *Enforcer) landlockWorks(ctx context.Context) error {
+	return e.tryOnce(ctx, &e.ways.landlock, func(ctx context.Context) *attempt {
+		if e.cfg.force != "" && e.cfg.force != "landlock" {
+			return &attempt{err: unavailablef("Landlock is switched off")}
+		}
+		return &attempt{err: e.try(ctx, &plan{Mechanism: mechanismLandlock, Base: Read}, wayPlain)}
+	}).err
+}
+
+func (e *Enforcer) seccompWorks(ctx context.Context) error {
+	return e.tryOnce(ctx, &e.ways.seccomp, func(ctx context.Context) *attempt {
+		if e.cfg.force == "none" {
+			return &attempt{err: unavailablef("seccomp is switched off")}
+		}
+		return &attempt{err: e.try(ctx, &plan{Mechanism: mechanismNetwork}, wayPlain)}
+	}).err
+}
+
+// try has a helper carry pl out and end.
+func (e *Enforcer) try(ctx context.Context, pl *plan, w way) error {
+	trial := *pl
+	trial.Role = roleNothing
+	h, err := e.start(ctx, &trial, nil, w, nil)
+	if err != nil {
+		return err
+	}
+	return h.finish()
+}
+
+func reasonOf(err error) string {
+	if u, ok := err.(*unavailable); ok { //nolint:errorlint // made by hear, and not wrapped
+		return u.missing
+	}
+	return err.Error()
+}
