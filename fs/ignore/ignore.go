@@ -1,0 +1,166 @@
+package ignore
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// FileName is the name of the files with rules.
+const FileName = ".gitignore"
+
+// maxFileBytes bounds a file with rules; what is beyond does not count.
+const maxFileBytes = 1 << 20
+
+// Rules are those that apply in one directory, its parents' included. They are
+// immutable. A nil *Rules ignores nothing.
+type Rules struct {
+	parent *Rules
+	dir    string // absolute
+	rules  []rule
+}
+
+// rule is a line of a file with rules.
+type rule struct {
+	glob     string
+	negate   bool
+	dirOnly  bool
+	baseName bool // the glob is for the last component
+}
+
+// ForTree returns the rules for the directory root: its own, and if it lies in a git
+// work tree those of the directories above it up to the top of that tree, with the
+// tree's info/exclude.
+func ForTree(root string) *Rules {
+	var above []string // from root up
+	for dir := root; ; dir = filepath.Dir(dir) {
+		above = append(above, dir)
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			rules := (*Rules)(nil).with(dir, filepath.Join(dir, ".git", "info", "exclude"))
+			for _, dir := range slices.Backward(above) {
+				rules = rules.Enter(dir)
+			}
+			return rules
+		}
+		if dir == filepath.Dir(dir) {
+			return (*Rules)(nil).Enter(root)
+		}
+	}
+}
+
+// Enter returns the rules for dir, which is below the directory r is for, with those
+// of a file in it.
+func (r *Rules) Enter(dir string) *Rules { return r.with(dir, filepath.Join(dir, FileName)) }
+
+func (r *Rules) with(dir, file string) *Rules {
+	rules := load(file)
+	if len(rules) == 0 {
+		return r
+	}
+	return &Rules{parent: r, dir: dir, rules: rules}
+}
+
+// load reads a file with rules; none when it cannot be read.
+func load(file string) []rule {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	data := make([]byte, min(info.Size(), maxFileBytes))
+	n, _ := f.Read(data)
+	return parse(string(data[:n]))
+}
+
+func parse(text string) []rule {
+	var rules []rule
+	for line := range strings.SplitSeq(text, "\n") {
+		if r, ok := parseLine(strings.TrimSuffix(line, "\r")); ok {
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+func parseLine(line string) (r rule, ok bool) {
+	if strings.HasPrefix(line, "#") {
+		return r, false
+	}
+	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
+		line = line[:len(line)-1]
+	}
+	if line, r.negate = strings.CutPrefix(line, "!"); line == "" {
+		return r, false
+	}
+	line, r.dirOnly = strings.CutSuffix(line, "/")
+	anchored := strings.Contains(line, "/")
+	line = strings.TrimPrefix(line, "/")
+	r.baseName = !anchored
+	if inside, all := strings.CutSuffix(line, "/**"); all {
+		line = inside + "/**/*" // what is in it, not the directory
+	}
+	r.glob = escapeBraces(line)
+	return r, line != "" && doublestar.ValidatePattern(r.glob)
+}
+
+// escapeBraces makes braces, which mean nothing in these files, literal.
+func escapeBraces(glob string) string {
+	if !strings.ContainsAny(glob, "{}") {
+		return glob
+	}
+	var out strings.Builder
+	for i := 0; i < len(glob); i++ {
+		switch c := glob[i]; c {
+		case '\\':
+			out.WriteByte(c)
+			if i++; i < len(glob) {
+				out.WriteByte(glob[i])
+			}
+		case '{', '}':
+			out.WriteByte('\\')
+			out.WriteByte(c)
+		default:
+			out.WriteByte(c)
+		}
+	}
+	return out.String()
+}
+
+// Match reports whether the entry name of the directory dir is left out. dir is the
+// one r is for or below it.
+func (r *Rules) Match(dir, name string, isDir bool) bool {
+	if isDir && name == ".git" {
+		return true // it is git's own, rules or not
+	}
+	for ; r != nil; r = r.parent {
+		rel := name
+		if dir != r.dir {
+			rel = path.Join(strings.TrimPrefix(strings.TrimPrefix(dir, r.dir), "/"), name)
+		}
+		for i := len(r.rules) - 1; i >= 0; i-- {
+			if r.rules[i].match(rel, name, isDir) {
+				return !r.rules[i].negate
+			}
+		}
+	}
+	return false
+}
+
+func (r *rule) match(rel, name string, isDir bool) bool {
+	if r.dirOnly && !isDir {
+		return false
+	}
+	if r.baseName {
+		rel = name
+	}
+	ok, _ := doublestar.Match(r.glob, rel) // it was validated
+	return ok
+}
