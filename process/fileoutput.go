@@ -26,6 +26,7 @@ type fileOutput struct {
 	exact  bool // what the child has written can be read at once
 
 	// Of the one reader.
+	pace pace
 	try  func(fd uintptr) bool
 	data []byte
 	err  error
@@ -46,6 +47,9 @@ func (o *fileOutput) Stream() string { return o.stream }
 // Read implements Output.
 func (o *fileOutput) Read() ([]byte, error) {
 	o.data, o.err = nil, nil
+	if wait := o.pace.delay(); wait > 0 {
+		time.Sleep(wait)
+	}
 	if err := o.raw.Read(o.try); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil, os.ErrDeadlineExceeded
@@ -54,6 +58,9 @@ func (o *fileOutput) Read() ([]byte, error) {
 	}
 	data := o.data
 	o.data = nil
+	if o.exact && o.pace.note(len(data), time.Now()) && !o.enlarge() {
+		o.pace.quieten()
+	}
 	return data, o.err
 }
 
@@ -80,6 +87,13 @@ func (o *fileOutput) tryRead(fd uintptr) bool {
 	}
 	chunks.Put(buf)
 	return true
+}
+
+// enlarge makes a pipe as large as a busy one should be; false when that is not
+// possible.
+func (o *fileOutput) enlarge() (ok bool) {
+	err := o.raw.Control(func(fd uintptr) { ok = setPipeSize(fd, busyPipeBytes) })
+	return err == nil && ok
 }
 
 // SetDeadline implements Output.

@@ -377,3 +377,15 @@ func eventually(t testing.TB, what string, done func() bool) {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// directInfo is list without the connection.
+func (c *client) directInfo(id string) protocol.ProcessInfo {
+	c.t.Helper()
+	for _, info := range process.InfosOf(c.service) {
+		if info.ProcessID == id {
+			return info
+		}
+	}
+	c.t.Fatalf("process %s is not listed", id)
+	return protocol.ProcessInfo{}
+}

@@ -30,6 +30,13 @@ func openPipe(name string, childWrites bool) (ours *os.File, theirs int, err err
 	return os.NewFile(uintptr(own), name), theirs, nil
 }
 
+// setPipeSize returns false when the user has as many large pipes as the system
+// allows.
+func setPipeSize(fd uintptr, size int) bool {
+	_, err := unix.FcntlInt(fd, unix.F_SETPIPE_SZ, size)
+	return err == nil
+}
+
 // unblockSignals gives the thread, and so the children it forks, no blocked signals,
 // whatever this program was started with.
 func unblockSignals() {

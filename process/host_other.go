@@ -39,6 +39,9 @@ func openPipe(name string, childWrites bool) (ours *os.File, theirs int, err err
 	return os.NewFile(uintptr(own), name), theirs, nil
 }
 
+// setPipeSize: pipes cannot be resized here; the system does that by itself.
+func setPipeSize(uintptr, int) bool { return false }
+
 // unblockSignals does nothing: this system's library call for it is out of reach
 // without cgo. Children inherit the signals that this program was started with
 // blocked.

@@ -35,7 +35,8 @@ func (w *window) remove(size int) {
 	defer w.mu.Unlock()
 	w.bytes -= size
 	w.chunks--
-	if w.room != nil && !w.full() {
+	// A pump that waits goes on when half of the window is free, not at every chunk.
+	if w.room != nil && w.bytes <= maxUnpublishedBytes/2 && w.chunks <= maxUnpublishedChunks/2 {
 		close(w.room)
 		w.room = nil
 	}

@@ -1,0 +1,54 @@
+package process
+
+import "time"
+
+// Reading a pipe as soon as there is something in it costs a wake-up for each of the
+// child's writes, which for a child that prints a lot in small pieces is several
+// times the cost of the bytes. So a pipe that is busy is made large and read once in
+// paceTime, when there is much in it. What such a child prints arrives so much later;
+// a quiet pipe is read at once.
+const (
+	paceTime = time.Millisecond
+	// paceReads is how many reads it takes to tell whether a pipe is busy.
+	paceReads = 8
+	// paceBytes is what a busy pipe brings in paceTime.
+	paceBytes = 16 << 10
+	// busyPipeBytes is the size of a busy pipe; what fits in it in paceTime is far
+	// more than a client takes.
+	busyPipeBytes = 1 << 20
+)
+
+// pace decides when a pipe is read. The zero value is that of a quiet pipe.
+type pace struct {
+	busy  bool
+	reads int
+	bytes int
+	since time.Time
+	more  bool // the last read has not emptied the pipe
+}
+
+// note is told of a read of n bytes and returns true when the pipe turns busy.
+func (p *pace) note(n int, now time.Time) (turned bool) {
+	p.more = n == chunkBytes
+	p.reads++
+	p.bytes += n
+	if p.reads < paceReads {
+		return false
+	}
+	was := p.busy
+	took := max(now.Sub(p.since), 1)
+	p.busy = !p.since.IsZero() && p.bytes >= int(paceBytes*took/paceTime)
+	p.reads, p.bytes, p.since = 0, 0, now
+	return p.busy && !was
+}
+
+// delay is how long to wait before the next read.
+func (p *pace) delay() time.Duration {
+	if !p.busy || p.more {
+		return 0
+	}
+	return paceTime
+}
+
+// quieten ends the pacing for good, for a pipe that cannot be made large.
+func (p *pace) quieten() { *p = pace{reads: -1 << 62} }

@@ -1,0 +1,39 @@
+package process
+
+import (
+	"testing"
+	"time"
+)
+
+func TestPace(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var p pace
+	feed := func(reads, size int, apart time.Duration) (turned int) {
+		for range reads {
+			now = now.Add(apart)
+			if p.note(size, now) {
+				turned++
+			}
+		}
+		return turned
+	}
+	if feed(100, 100, time.Millisecond); p.delay() != 0 {
+		t.Error("a quiet pipe is delayed")
+	}
+	if feed(100, 60_000, time.Second); p.delay() != 0 {
+		t.Error("a pipe with large pieces and long pauses is delayed")
+	}
+	if turned := feed(2*paceReads, 8192, 10*time.Microsecond); turned != 1 || p.delay() != paceTime {
+		t.Errorf("a busy pipe turned busy %d times and is delayed by %v", turned, p.delay())
+	}
+	if p.note(chunkBytes, now); p.delay() != 0 {
+		t.Error("the rest of a full pipe is delayed")
+	}
+	if feed(2*paceReads, 200, paceTime); p.delay() != 0 {
+		t.Error("a pipe that is quiet again is delayed")
+	}
+	p.quieten()
+	if turned := feed(100, 8192, time.Microsecond); turned != 0 || p.delay() != 0 {
+		t.Error("a pipe that cannot be made large is delayed")
+	}
+}
