@@ -46,8 +46,8 @@ type Observer struct {
 	// Request is called when a request begins to run; what it returns is called with
 	// the request's outcome. The context is the request's from then on.
 	Request func(ctx context.Context, method string, trace wire.TraceContext) (context.Context, func(error))
-	// Connection wraps each connection. What it returns should be an rpc.BatchWriter,
-	// rpc.FaultCloser and Prober if conn is.
+	// Connection wraps each connection. What it returns should be an rpc.FaultCloser
+	// and a Prober if conn is.
 	Connection func(conn rpc.Connection) rpc.Connection
 }
 

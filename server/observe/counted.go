@@ -1,0 +1,48 @@
+package observe
+
+import (
+	"context"
+	"errors"
+
+	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/server"
+)
+
+// counted is a Connection that tells how many bytes its messages have, in and out. It
+// can do what the one below can.
+type counted struct {
+	rpc.Connection
+	in, out func(bytes int)
+}
+
+func (c *counted) Read(ctx context.Context) ([]byte, error) {
+	msg, err := c.Connection.Read(ctx)
+	if err == nil {
+		c.in(len(msg))
+	}
+	return msg, err
+}
+
+func (c *counted) Write(ctx context.Context, msg []byte) error {
+	err := c.Connection.Write(ctx, msg)
+	if err == nil {
+		c.out(len(msg))
+	}
+	return err
+}
+
+// CloseFault implements rpc.FaultCloser.
+func (c *counted) CloseFault(code int, reason string) error {
+	if f, ok := c.Connection.(rpc.FaultCloser); ok {
+		return f.CloseFault(code, reason)
+	}
+	return c.Close()
+}
+
+// Probe implements server.Prober.
+func (c *counted) Probe(ctx context.Context) error {
+	if p, ok := c.Connection.(server.Prober); ok {
+		return p.Probe(ctx)
+	}
+	return errors.ErrUnsupported
+}
