@@ -77,6 +77,9 @@ func (e *entry) read(p *protocol.ReadParams) (*protocol.ReadResult, bool, error)
 		result.Exited, result.ExitCode = true, &exit.Code
 		result.SandboxDenied, result.Signal, result.TimedOut = exit.SandboxDenied, exit.Signal, exit.TimedOut
 	}
+	if failure != nil { // the log does not have the end
+		result.Exited, result.Closed = e.gone()
+	}
 	unseenExit := page.Exit != nil && page.Next > 0 && after < page.Next-1
 	return result, len(result.Chunks) > 0 || page.Closed || unseenExit || failure != nil, nil
 }

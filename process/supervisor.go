@@ -246,3 +246,16 @@ func (s *supervisor) failed() *string {
 	}
 	return &s.failure
 }
+
+// gone reports whether the child has ended, and whether nothing of it is left.
+func (s *supervisor) gone() (exited, closed bool) {
+	s.mu.Lock()
+	exited = s.exited
+	s.mu.Unlock()
+	select {
+	case <-s.done:
+		closed = true
+	default:
+	}
+	return exited, closed
+}
