@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	// The transcripts look for these two; see 03-2-default-excludes.
-	os.Setenv("WSD_TRANSCRIPT_KEY", "k")
-	os.Setenv("WSD_TRANSCRIPT_PLAIN", "p")
+	os.Setenv("TRANSCRIPT_KEY", "k")
+	os.Setenv("TRANSCRIPT_PLAIN", "p")
 	os.Exit(m.Run())
 }
 
@@ -57,9 +57,13 @@ func config() execserver.Config {
 }
 
 // newServer assembles a server in this process.
-func newServer(t *testing.T) *server.Server {
+func newServer(t *testing.T, change ...func(*execserver.Config)) *server.Server {
 	t.Helper()
-	srv, err := execserver.New(config())
+	cfg := config()
+	for _, f := range change {
+		f(&cfg)
+	}
+	srv, err := execserver.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

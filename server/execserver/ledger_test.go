@@ -81,11 +81,11 @@ func (l *ledger) note(f *frame) error {
 	}
 	var p struct {
 		chunk
-		ProcessID string  `json:"processId"`
-		ExitCode  *int    `json:"exitCode"`
-		Denied    *bool   `json:"sandboxDenied"`
-		Signal    string  `json:"signal"`
-		TimedOut  bool    `json:"timedOut"`
+		ProcessID string `json:"processId"`
+		ExitCode  *int   `json:"exitCode"`
+		Denied    *bool  `json:"sandboxDenied"`
+		Signal    string `json:"signal"`
+		TimedOut  bool   `json:"timedOut"`
 	}
 	switch f.Method {
 	case "process/output", "process/exited", "process/closed":

@@ -33,7 +33,7 @@ const (
 )
 
 // patience bounds every wait of these tests. What takes longer has failed.
-const patience = 5 * time.Second
+const patience = 30 * time.Second
 
 // A link is a client's end of a connection, as bytes.
 type link interface {

@@ -34,6 +34,7 @@ import (
 //	@closed [CODE]    the server closes the connection
 //	@on NAME          use, or open, another connection; the first is a
 //	@drop             close the connection
+//	@eof              end the input, on stdio
 //	@retry CODE       repeat the next request while it is refused with CODE
 //	@CMD ARGS         prepare or check the private directory
 //

@@ -305,6 +305,12 @@ func (r *runner) command(text string) error {
 	case "on":
 		r.use(arg)
 		return nil
+	case "eof":
+		l, ok := r.conn.link.(*stdioLink)
+		if !ok {
+			return errors.New("this connection has one end only")
+		}
+		return l.in.Close()
 	case "drop":
 		delete(r.conns, r.name)
 		return r.conn.link.close()
