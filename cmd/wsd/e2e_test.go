@@ -44,8 +44,8 @@ var realBinary = sync.OnceValues(func() (string, error) {
 // builtBinary is removed when the tests are over; empty if none was built.
 var builtBinary string
 
-// running is a server that a test started.
-type running struct {
+// realServer is a server that a test started.
+type realServer struct {
 	*exec.Cmd
 	t      *testing.T
 	url    string
@@ -86,9 +86,9 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 }
 
 // serveReal starts the real binary and waits for its URL.
-func serveReal(t *testing.T, args ...string) *running {
+func serveReal(t *testing.T, args ...string) *realServer {
 	t.Helper()
-	r := &running{Cmd: program(t, append([]string{"serve", "--listen", "ws://127.0.0.1:0"}, args...)...), t: t, log: &logBuffer{}}
+	r := &realServer{Cmd: program(t, append([]string{"serve", "--listen", "ws://127.0.0.1:0"}, args...)...), t: t, log: &logBuffer{}}
 	r.Stderr = r.log
 	out, err := r.StdoutPipe()
 	if err != nil {
@@ -116,7 +116,7 @@ func serveReal(t *testing.T, args ...string) *running {
 }
 
 // dial connects to the server.
-func (r *running) dial() *client.Client {
+func (r *realServer) dial() *client.Client {
 	r.t.Helper()
 	c, err := client.Dial(r.t.Context(), r.url, &client.Options{Reconnect: client.Reconnect{Disabled: true}})
 	if err != nil {

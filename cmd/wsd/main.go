@@ -4,9 +4,12 @@ import (
 	"context"
 	"io"
 	"os"
+
+	"github.com/wsd-dev/wsd/process/sandbox"
 )
 
 func main() {
+	sandbox.Main(nil) // does not return in a helper
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

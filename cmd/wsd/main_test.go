@@ -62,7 +62,7 @@ func TestScripts(t *testing.T) {
 // which may have 104 bytes.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "wsd")
+	dir, err := os.MkdirTemp("/tmp", "wsd") //nolint:usetesting // t.TempDir's are long
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/sandbox"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/server"
@@ -42,6 +44,7 @@ type serveOptions struct {
 	concurrency int
 	grace       time.Duration
 	stdinClose  bool
+	observe     observeOptions
 	log         logOptions
 }
 
@@ -111,6 +114,7 @@ func (o *serveOptions) addFlags(f *pflag.FlagSet, listen, logLevel string) {
 	f.IntVar(&o.concurrency, "concurrent-requests", rpc.DefaultConcurrency, "how many requests of a connection run at a time")
 	f.DurationVar(&o.grace, "session-grace", protocol.SessionGrace, "how long a session whose connection is lost keeps its processes\nand can be resumed; 0s ends them with the connection")
 	f.BoolVar(&o.stdinClose, "exit-on-stdin-close", false, "end when standard input is closed")
+	o.observe.addFlags(f)
 	o.log.addFlags(f, logLevel)
 }
 
@@ -146,28 +150,31 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) error {
 	if o.stdinClose {
 		ctx = a.untilInputEnds(ctx)
 	}
-	log := o.log.logger(a.stderr)
 	policy, err := auth.New(o.auth)
 	if err != nil {
 		return err
 	}
-	reaped := make(chan struct{})
-	go func() { // ends with ctx, and is waited for below
-		defer close(reaped)
-		if err := process.Reap(ctx, log); err != nil {
-			log.Error("orphans are not collected", "err", err)
-		}
-	}()
-	defer func() { stop(); <-reaped }()
+	log, version := o.log.logger(a.stderr), readBuildInfo().Version
+	watching, err := o.observe.start(ctx, version, log)
+	if err != nil {
+		return err
+	}
+	defer watching.close(log)
+	box := sandbox.New(sandbox.Config{Logger: log})
+	defer box.Close() //nolint:errcheck // never fails
+	defer reapOrphans(ctx, stop, log)()
+
 	directory := process.NewDirectory()
-	version := readBuildInfo().Version
 	srv, err := execserver.New(execserver.Config{
 		Version: version, SessionGrace: o.sessionGrace(), Concurrency: o.concurrency, Directory: directory, Logger: log,
+		Sandbox: box, Confines: runtime.GOOS == "linux", Observer: watching.observer(),
 	})
 	if err != nil {
 		return err
 	}
-	endpoint, err := srv.Listen(o.endpoint(a, policy, version, directory))
+	endpoint, err := srv.Listen(o.endpoint(a, policy, server.HTTPConfig{
+		Version: version, Processes: directory.Running, Metrics: watching.page(srv, directory.Running),
+	}))
 	if err != nil {
 		return errors.Join(err, srv.Close())
 	}
@@ -178,6 +185,19 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) error {
 		}
 	}
 	return srv.Run(ctx, endpoint)
+}
+
+// reapOrphans collects the orphans that fall to this process, as PID 1 must; what it
+// returns stops that.
+func reapOrphans(ctx context.Context, stop func(), log *slog.Logger) func() {
+	done := make(chan struct{})
+	go func() { // ends with ctx, and is waited for
+		defer close(done)
+		if err := process.Reap(ctx, log); err != nil {
+			log.Error("orphans are not collected", "err", err)
+		}
+	}()
+	return func() { stop(); <-done }
 }
 
 // stdioURL is the URL of an endpoint on standard input and output.
@@ -191,11 +211,8 @@ func (o *serveOptions) sessionGrace() time.Duration {
 	return o.grace
 }
 
-func (o *serveOptions) endpoint(a *app, policy *auth.Policy, version string, directory *process.Directory) server.EndpointConfig {
-	cfg := server.EndpointConfig{
-		URL: o.listen, TLS: o.tls, Stdout: a.stdout,
-		HTTP: server.HTTPConfig{Version: version, Processes: directory.Running},
-	}
+func (o *serveOptions) endpoint(a *app, policy *auth.Policy, http server.HTTPConfig) server.EndpointConfig {
+	cfg := server.EndpointConfig{URL: o.listen, TLS: o.tls, Stdout: a.stdout, HTTP: http}
 	if policy != nil {
 		cfg.HTTP.Authorize = policy.Authorize
 	}

@@ -9,8 +9,10 @@ import (
 
 func TestBuildInfo(t *testing.T) {
 	recorded := &debug.BuildInfo{Main: debug.Module{Version: "v0.3.0"}, Settings: []debug.BuildSetting{
-		{Key: "vcs.revision", Value: "0123456789abcdef0123"}, {Key: "vcs.time", Value: "2030-01-02T03:04:05Z"},
-		{Key: "vcs.modified", Value: "true"}, {Key: "CGO_ENABLED", Value: "1"},
+		{Key: "vcs.revision", Value: "0123456789abcdef0123"},
+		{Key: "vcs.time", Value: "2030-01-02T03:04:05Z"},
+		{Key: "vcs.modified", Value: "true"},
+		{Key: "CGO_ENABLED", Value: "1"},
 	}}
 	for _, tc := range []struct {
 		name   string

@@ -30,8 +30,11 @@ type Config struct {
 	ProcessRetention time.Duration
 	// Directory lists the processes of all sessions; nil means one of its own.
 	Directory *process.Directory
-	// Sandbox confines what clients want confined; nil refuses that.
-	Sandbox Sandbox
+	// Sandbox confines what clients want confined; nil refuses that. Confines says that
+	// it can on this kind of system. Clients are then told that sandboxes are honoured
+	// in file streams too; what this very machine cannot enforce is still refused.
+	Sandbox  Sandbox
+	Confines bool
 	// Logger is told of the life of the server. nil discards.
 	Logger *slog.Logger
 }
@@ -69,7 +72,9 @@ func New(cfg Config) (*server.Server, error) {
 			})}
 		},
 		NewConnection: func(n rpc.Notifier) []rpc.Service {
-			return []rpc.Service{env, httprequest.NewService(n, httprequest.Config{Logger: cfg.Logger})}
+			return []rpc.Service{
+				env, httprequest.NewService(n, httprequest.Config{Logger: cfg.Logger}),
+			}
 		},
 		Info:         env.Info,
 		SessionGrace: cfg.SessionGrace, MaxConnections: cfg.MaxConnections, Concurrency: cfg.Concurrency,
@@ -90,10 +95,15 @@ func Table() *rpc.Table {
 
 // behaviours are the capabilities that stand for no method of their own.
 func behaviours(cfg Config) []string {
-	return []string{
+	caps := []string{
 		protocol.CapProcessSignals, protocol.CapProcessTimeout, protocol.CapProcessAttach,
+		protocol.CapFsConditional, protocol.CapFsAtomicWrites,
 		protocol.CapHTTPHeaderEnvVars,
 	}
+	if cfg.Sandbox != nil && cfg.Confines {
+		caps = append(caps, protocol.CapSandboxedFileStreaming, protocol.CapCapabilityDiscoverySandbox)
+	}
+	return caps
 }
 
 // launcher keeps a missing Sandbox a nil Launcher.
