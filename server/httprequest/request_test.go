@@ -16,7 +16,7 @@ import (
 func TestMethodAndBody(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		io.WriteString(w, r.Method+" "+r.URL.String()+" "+string(body))
+		_, _ = io.WriteString(w, r.Method+" "+r.URL.String()+" "+string(body))
 	})
 	c := connect(t, httprequest.Config{})
 	body := protocol.Bytes("a\x00b")
@@ -29,7 +29,7 @@ func TestMethodAndBody(t *testing.T) {
 }
 
 func TestErrorStatusIsAResult(t *testing.T) {
-	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 503) })
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusServiceUnavailable) })
 	if got := connect(t, httprequest.Config{}).must(get(url)); got.Status != 503 || string(got.BodyBase64) != "no\n" {
 		t.Errorf("got %d %q", got.Status, got.BodyBase64)
 	}
@@ -119,7 +119,7 @@ func TestRedirects(t *testing.T) {
 		case "/loop":
 			http.Redirect(w, r, "/loop", http.StatusTemporaryRedirect)
 		default:
-			io.WriteString(w, "arrived")
+			_, _ = io.WriteString(w, "arrived")
 		}
 	})
 	c := connect(t, httprequest.Config{})
@@ -148,7 +148,7 @@ func TestRedirectKeepsBody(t *testing.T) {
 			http.Redirect(w, r, "/to", http.StatusTemporaryRedirect)
 			return
 		}
-		io.Copy(w, r.Body)
+		_, _ = io.Copy(w, r.Body)
 	})
 	p := get(url + "/from")
 	body := protocol.Bytes("again")
@@ -181,7 +181,10 @@ func TestResponseHeaders(t *testing.T) {
 	got := connect(t, httprequest.Config{}).must(get(url))
 	want := []protocol.HTTPHeader{
 		{Name: "content-length", Value: "0"},
-		{Name: "x-a", Value: "1"}, {Name: "x-a", Value: "3"}, {Name: "x-b", Value: "2"}, {Name: "x-utf", Value: "café"},
+		{Name: "x-a", Value: "1"},
+		{Name: "x-a", Value: "3"},
+		{Name: "x-b", Value: "2"},
+		{Name: "x-utf", Value: "café"},
 	}
 	if diff := cmp.Diff(want, got.Headers); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

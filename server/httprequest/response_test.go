@@ -56,7 +56,7 @@ func TestDecoding(t *testing.T) {
 				if tc.encoding != "" {
 					w.Header().Set("Content-Encoding", tc.encoding)
 				}
-				w.Write(tc.body)
+				_, _ = w.Write(tc.body)
 			})
 			c := connect(t, httprequest.Config{})
 			got := c.must(get(url))
@@ -121,7 +121,7 @@ func TestBodyLimit(t *testing.T) {
 	var bomb bytes.Buffer
 	w := gzip.NewWriter(&bomb)
 	for range protocol.MaxHTTPBodyBytes >> 20 {
-		w.Write(make([]byte, 1<<20))
+		_, _ = w.Write(make([]byte, 1<<20))
 	}
 	w.Close()
 	fits := bytes.Clone(bomb.Bytes())
@@ -129,10 +129,10 @@ func TestBodyLimit(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		if r.URL.Path == "/fits" {
-			w.Write(fits)
+			_, _ = w.Write(fits)
 			return
 		}
-		w.Write(tooMuch)
+		_, _ = w.Write(tooMuch)
 	})
 	c := connect(t, httprequest.Config{})
 	if got := c.must(get(url + "/fits")); len(got.BodyBase64) != protocol.MaxHTTPBodyBytes {

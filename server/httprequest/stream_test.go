@@ -30,11 +30,11 @@ func flushedTo(t *testing.T, began chan<- struct{}) (url string, more chan strin
 	more, gone = make(chan string), make(chan struct{}, 100)
 	url = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		began <- struct{}{}
-		io.WriteString(w, "first")
+		_, _ = io.WriteString(w, "first")
 		w.(http.Flusher).Flush()
 		select {
 		case s := <-more:
-			io.WriteString(w, s)
+			_, _ = io.WriteString(w, s)
 		case <-r.Context().Done():
 			gone <- struct{}{}
 		}
@@ -71,7 +71,7 @@ func TestStreamEmptyBody(t *testing.T) {
 
 func TestStreamWhole(t *testing.T) {
 	want := bytes.Repeat([]byte("0123456789abcdef"), 200_000)
-	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(want) })
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(want) })
 	c := connect(t, httprequest.Config{})
 	c.must(streamed(url, "s"))
 	if got, failure := c.stream("s"); !bytes.Equal(got, want) || failure != nil {
@@ -81,7 +81,7 @@ func TestStreamWhole(t *testing.T) {
 
 func TestStreamIDActive(t *testing.T) {
 	url, more, _ := flushed(t)
-	quick := serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
+	quick := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	c := connect(t, httprequest.Config{})
 	c.must(streamed(url, "dup"))
 	c.delta()
@@ -100,7 +100,7 @@ func TestStreamIDActive(t *testing.T) {
 }
 
 func TestStreamIDFreeWithTheLastDelta(t *testing.T) {
-	quick := serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
+	quick := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	c := connect(t, httprequest.Config{})
 	for range 100 {
 		c.must(streamed(quick, "again"))
