@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -20,13 +21,14 @@ type app struct {
 
 // commands returns all commands, in the order that help lists them.
 func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{
+	return slices.Concat([]*cobra.Command{
 		newServeCmd(a),
 		newExecServerCmd(a),
+	}, a.clientCommands(), []*cobra.Command{
 		newVersionCmd(a),
 		newCompletionCmd(a),
 		newManCmd(a),
-	}
+	})
 }
 
 const rootLong = `wsd runs processes and reads and writes files for AI agents, over the wire of

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/wsd-dev/wsd/client"
+)
+
+// Environment variables of the client commands. Flags win over them.
+const (
+	envURL       = "WSD_URL"
+	envToken     = "WSD_TOKEN"
+	envTokenFile = "WSD_TOKEN_FILE"
+)
+
+// clientCommands returns the commands that use a server.
+func (a *app) clientCommands() []*cobra.Command {
+	return []*cobra.Command{
+		newExecCmd(a),
+		newShellCmd(a),
+		newPsCmd(a),
+		newKillCmd(a),
+		newLsCmd(a),
+		newCatCmd(a),
+		newCpCmd(a),
+		newGlobCmd(a),
+		newGrepCmd(a),
+		newWatchCmd(a),
+	}
+}
+
+// connectHelp is part of the help of every client command.
+const connectHelp = `The server is the one of --connect or $WSD_URL; else the one that you started
+last with 'wsd serve'; else one that is started for this command and ends with it.`
+
+// connectFlags say which server a command uses.
+type connectFlags struct {
+	url       string
+	tokenFile string
+	caFile    string
+	certFile  string
+	keyFile   string
+	timeout   time.Duration
+}
+
+func (f *connectFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.url, "connect", "", "use the server at `URL`: ws://HOST:PORT, wss://HOST:PORT or\nunix:///PATH (default $"+envURL+")")
+	flags.StringVar(&f.tokenFile, "token-file", "", "send the content of `PATH` as the token (default $"+envTokenFile+",\nor the token itself in $"+envToken+")")
+	flags.StringVar(&f.caFile, "tls-ca", "", "trust the PEM certificates in `PATH` and no others")
+	flags.StringVar(&f.certFile, "tls-cert", "", "show the server the PEM certificate in `PATH`")
+	flags.StringVar(&f.keyFile, "tls-key", "", "the private key of --tls-cert is in `PATH`")
+	flags.DurationVar(&f.timeout, "connect-timeout", 10*time.Second, "give up connecting after this time")
+}
+
+// dial connects to the server that the flags, the environment or the runtime files
+// name, or starts one.
+func (f *connectFlags) dial(ctx context.Context, a *app, opts client.Options) (*client.Client, error) {
+	opts.ConnectTimeout = f.timeout
+	url := f.url
+	if url == "" {
+		url = os.Getenv(envURL)
+	}
+	if url != "" {
+		return f.dialURL(ctx, url, opts)
+	}
+	dir, err := userRuntimeDir()
+	if err != nil {
+		return f.startServer(ctx, a, opts) // there is no place to look
+	}
+	servers, err := dir.servers()
+	if err != nil {
+		return nil, err
+	}
+	if len(servers) == 0 {
+		return f.startServer(ctx, a, opts)
+	}
+	return f.dialRunning(ctx, &servers[0], opts)
+}
+
+func (f *connectFlags) dialURL(ctx context.Context, url string, opts client.Options) (*client.Client, error) {
+	var err error
+	if opts.BearerToken, err = f.token(); err != nil {
+		return nil, err
+	}
+	if opts.TLSConfig, err = f.tls(""); err != nil {
+		return nil, err
+	}
+	if _, err := client.NewTransport(url, &opts); err != nil {
+		return nil, usagef("write --connect ws://127.0.0.1:45678, or unset it to use your running server", "%w", err)
+	}
+	c, err := client.Dial(ctx, url, &opts)
+	return c, explainDial(url, err)
+}
+
+// dialRunning connects to a server that was found through its runtime file.
+func (f *connectFlags) dialRunning(ctx context.Context, s *runningServer, opts client.Options) (*client.Client, error) {
+	var err error
+	if opts.BearerToken, err = f.token(); err != nil {
+		return nil, err
+	}
+	if opts.BearerToken == "" && s.TokenFile != "" {
+		if opts.BearerToken, err = readToken(s.TokenFile); err != nil {
+			return nil, err
+		}
+	}
+	if opts.TLSConfig, err = f.tls(s.CertFile); err != nil {
+		return nil, err
+	}
+	c, err := client.Dial(ctx, s.URL, &opts)
+	return c, explainDial(s.URL, err)
+}
+
+// startServer runs this program as the server of this command.
+func (f *connectFlags) startServer(ctx context.Context, a *app, opts client.Options) (*client.Client, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start a server: %w", err)
+	}
+	argv := []string{self, "serve", "--listen", "stdio", "--log-level", "error"}
+	c, err := client.DialCommand(ctx, argv, a.stderr, &opts)
+	if err != nil {
+		return nil, fmt.Errorf("start a server: %w", err)
+	}
+	return c, nil
+}
+
+// explainDial says what a user may do about a failed connection.
+func explainDial(url string, err error) error {
+	if err == nil {
+		return nil
+	}
+	refused, ok := errors.AsType[*client.RefusedError](err)
+	err = fmt.Errorf("connect to %s: %w", url, err)
+	switch {
+	case ok && refused.Status == 401:
+		return withHint(err, "give the server's token with --token-file PATH or $"+envToken)
+	case ok:
+		return withHint(err, "is that the URL of a wsd or codex exec-server?")
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return withHint(err, "trust the server's certificate with --tls-ca PATH")
+	}
+	return withHint(err, "is the server running? 'wsd serve' starts one and prints its URL")
+}
+
+func (f *connectFlags) token() (string, error) {
+	if f.tokenFile != "" {
+		return readToken(f.tokenFile)
+	}
+	if token := os.Getenv(envToken); token != "" {
+		return token, nil
+	}
+	if path := os.Getenv(envTokenFile); path != "" {
+		return readToken(path)
+	}
+	return "", nil
+}
+
+func readToken(path string) (string, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	token := strings.TrimSpace(string(raw))
+	if token == "" {
+		return "", fmt.Errorf("read the token: %s is empty", path)
+	}
+	return token, nil
+}
+
+// tls makes the TLS configuration; nil when nothing asks for one. known is the
+// certificate of a server of this user's, "" when there is none.
+func (f *connectFlags) tls(known string) (*tls.Config, error) {
+	if f.caFile == "" && f.certFile == "" && f.keyFile == "" && known == "" {
+		return nil, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca := f.caFile; ca != "" || known != "" {
+		if ca == "" {
+			ca = known
+		}
+		raw, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("read --tls-ca: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(bytes.TrimSpace(raw)) {
+			return nil, fmt.Errorf("read --tls-ca: no PEM certificate in %s", ca)
+		}
+	}
+	if f.certFile == "" && f.keyFile == "" {
+		return cfg, nil
+	}
+	pair, err := tls.LoadX509KeyPair(f.certFile, f.keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("load --tls-cert and --tls-key: %w", err)
+	}
+	cfg.Certificates = []tls.Certificate{pair}
+	return cfg, nil
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// runFlags are those of exec and shell.
+type runFlags struct {
+	connect connectFlags
+	cwd     string
+	env     []string
+	sandbox string
+	timeout time.Duration
+}
+
+func (f *runFlags) add(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.cwd, "cwd", "C", "", "run in the directory `PATH` of the server (default the server's own)")
+	flags.StringArrayVarP(&f.env, "env", "e", nil, "set `NAME=VALUE` for the command, or NAME to pass yours on;\nmay be given again")
+	flags.StringVar(&f.sandbox, "sandbox", "", "confine the command; `MODE` is read-only or workspace-write")
+	flags.DurationVar(&f.timeout, "timeout", 0, "end the command after this time, with SIGTERM and then SIGKILL")
+	f.connect.add(flags)
+}
+
+// command is what the flags say of a command.
+func (f *runFlags) command(ctx context.Context, c *client.Client, argv []string) (client.Command, error) {
+	cmd := client.Command{Argv: argv, Timeout: f.timeout}
+	info, err := c.Environment(ctx)
+	if err != nil {
+		return cmd, err
+	}
+	dir := f.cwd
+	if dir == "" {
+		dir = "."
+	}
+	if info.Cwd == "" && !path.IsAbs(dir) {
+		return cmd, errors.New("the server does not tell its directory; give --cwd an absolute path")
+	}
+	if cmd.Dir, err = c.Abs(ctx, dir); err != nil {
+		return cmd, err
+	}
+	switch f.sandbox {
+	case "read-only":
+		cmd.Sandbox = client.ReadOnly(cmd.Dir)
+	case "workspace-write":
+		cmd.Sandbox = client.WorkspaceWrite(cmd.Dir)
+	}
+	for _, entry := range f.env {
+		name, value, ok := strings.Cut(entry, "=")
+		if !ok {
+			value = os.Getenv(name)
+		}
+		if cmd.Env == nil {
+			cmd.Env = make(map[string]string)
+		}
+		cmd.Env[name] = value
+	}
+	return cmd, nil
+}
+
+func (f *runFlags) check() error {
+	switch f.sandbox {
+	case "", "read-only", "workspace-write":
+	default:
+		return usagef("write --sandbox read-only or --sandbox workspace-write", "unknown sandbox %q", f.sandbox)
+	}
+	for _, entry := range f.env {
+		if name, _, _ := strings.Cut(entry, "="); name == "" {
+			return usagef("write --env NAME=VALUE", "--env %q has no name", entry)
+		}
+	}
+	if f.timeout < 0 {
+		return usagef("write --timeout 30s", "negative --timeout %v", f.timeout)
+	}
+	return nil
+}
+
+// patient are the options for running a command in the foreground: its output waits
+// for us as it would for a full pipe, however long that takes.
+func patient(a *app) client.Options {
+	return client.Options{ClientName: "wsd", StallTimeout: -1, OnState: a.tellOfCuts()}
+}
+
+// tellOfCuts says on a terminal that the connection is lost and found again.
+func (a *app) tellOfCuts() func(client.StateChange) {
+	if !isTerminal(a.stderr) {
+		return nil
+	}
+	lost := false
+	return func(change client.StateChange) {
+		switch {
+		case change.State == client.StateConnecting && change.Attempt == 2 && !lost:
+			lost = true
+			fmt.Fprintf(a.stderr, "\r\nwsd: connection lost, trying again\r\n")
+		case change.State == client.StateConnected && lost:
+			lost = false
+			fmt.Fprintf(a.stderr, "\r\nwsd: connected again\r\n")
+		}
+	}
+}
+
+func newExecCmd(a *app) *cobra.Command {
+	var flags runFlags
+	var tty, noStdin, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "exec [flags] -- COMMAND [ARG]...",
+		Short: "Run a command at the server",
+		Long: `Runs a command at the server as if it ran here: its output as it comes, your
+standard input, your signals, its exit status. It goes on, without losing or
+doubling anything, when the connection is lost and found again.
+
+The command is not given to a shell: write 'wsd exec -- sh -c "a | b"' for that.
+It has the server's environment and what --env adds. With -t it runs on a
+terminal of its own. A third ^C kills a command that does not heed the first.
+
+` + connectHelp + `
+
+With --json each line is an object: {"type":"started","processId"}, then
+{"type":"output","seq","stream","text" or "base64"}, at last
+{"type":"exited","exitCode","signal","timedOut","sandboxDenied"}.
+
+Exit status: the command's own; 128 plus the number of the signal that ended it;
+124 when --timeout ended it; 126 when it cannot be executed; 127 when it is not
+found; 255 when wsd or the connection failed; 2 for a command line that wsd does
+not understand.`,
+		Example: `  wsd exec -- make -j2
+  wsd exec --cwd src --env CGO_ENABLED=0 -- go test ./...
+  tar c . | wsd exec -- tar x -C /tmp/copy
+  wsd exec -t -- htop
+  wsd exec --sandbox read-only --timeout 30s -- ./untrusted.sh`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("write 'wsd exec -- make -j2'", "no command to run")
+			}
+			return flags.check()
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := &remoteRun{app: a, events: asJSON}
+			if !noStdin && !isNull(a.stdin) {
+				r.stdin = a.stdin
+			}
+			if tty {
+				r.terminal = newTerminal(a.stdin)
+			}
+			return flags.run(cmd.Context(), r, func(protocol.EnvironmentInfo) []string { return args })
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	cmd.Flags().BoolVarP(&tty, "tty", "t", false, "run the command on a terminal")
+	cmd.Flags().BoolVarP(&noStdin, "no-stdin", "n", false, "let the command read an end of file")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	flags.add(cmd.Flags())
+	return cmd
+}
+
+// run connects and runs the command that argv gives.
+func (f *runFlags) run(ctx context.Context, r *remoteRun, argv func(protocol.EnvironmentInfo) []string) error {
+	ignoreBrokenPipes()
+	c, err := f.connect.dial(ctx, r.app, patient(r.app))
+	if err != nil {
+		return transportError(err)
+	}
+	defer c.Close()
+	info, err := c.Environment(ctx)
+	if err != nil {
+		return transportError(err)
+	}
+	r.client = c
+	if r.command, err = f.command(ctx, c, argv(info)); err != nil {
+		return transportError(err)
+	}
+	return r.run(ctx)
+}
+
+// transportError makes err one of wsd's own, unless it is a fault of the command line.
+func transportError(err error) error {
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return err
+	}
+	return &exitError{exitTransport, err}
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// Exit statuses of exec and shell besides the command's own, as ssh, timeout and
+// shells have them.
+const (
+	exitTimedOut      = 124
+	exitNotExecutable = 126
+	exitNotFound      = 127
+	exitTransport     = 255
+)
+
+// signalWait bounds how long it may take to tell the server of a signal.
+const signalWait = 5 * time.Second
+
+// remoteRun runs one command at the server as if it ran here.
+type remoteRun struct {
+	app     *app
+	client  *client.Client
+	command client.Command
+	stdin   io.Reader // nil: the command reads an end of file
+	events  bool      // --json
+	// terminal is where the command's PTY is shown; nil without one.
+	terminal *terminal
+}
+
+// run returns nil if the command succeeded, an exitError with its status if it did
+// not, and one with a status of ours for failures of ours.
+func (r *remoteRun) run(ctx context.Context) error {
+	status, err := r.follow(ctx)
+	if err == nil {
+		return statusError(status)
+	}
+	code := exitTransport
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		code = exitNotFound
+	case isStartError(err) && errors.Is(err, iofs.ErrPermission):
+		code = exitNotExecutable
+	}
+	return &exitError{code, err}
+}
+
+func isStartError(err error) bool {
+	failure, ok := errors.AsType[*client.Error](err)
+	return ok && failure.Method == protocol.MethodProcessStart
+}
+
+// statusError is how a command ended, as an exit status of this program.
+func statusError(status client.ExitStatus) error {
+	switch {
+	case status.TimedOut:
+		return &exitError{exitTimedOut, errors.New("the command was ended since its --timeout was over")}
+	case status.Signal != "":
+		if n := unix.SignalNum(status.Signal); n != 0 {
+			return &exitError{128 + int(n), nil}
+		}
+	case status.Code == 0:
+		return nil
+	}
+	code := status.Code
+	if code <= 0 || code > 255 { // not known
+		code = exitTransport
+	}
+	return &exitError{code, nil}
+}
+
+func (r *remoteRun) follow(ctx context.Context) (status client.ExitStatus, err error) {
+	r.command.Stdin = r.stdin != nil
+	if r.terminal != nil {
+		r.command.TTY = true
+		if err := r.prepareTerminal(ctx); err != nil {
+			return status, err
+		}
+	}
+	p, err := r.client.Start(ctx, r.command)
+	if err != nil {
+		return status, err
+	}
+	if r.terminal != nil {
+		if err := r.terminal.raw(); err != nil {
+			return status, err
+		}
+		defer r.terminal.restore()
+	}
+	out := newRunOutput(r)
+	out.started(p)
+
+	watching, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	wg.Go(func() { r.forwardSignals(watching, p) })
+	if r.stdin != nil || r.command.TTY {
+		go r.forwardStdin(p) // a read of our stdin cannot be stopped; it ends with this program
+	}
+	wg.Go(func() { r.endOutput(watching, p) })
+	if err := out.copy(ctx, p); err != nil {
+		return status, err
+	}
+	status, err = p.Wait(ctx)
+	if err == nil {
+		out.exited(status)
+	}
+	return status, err
+}
+
+// endOutput does not let descendants that go on printing keep this program.
+func (r *remoteRun) endOutput(ctx context.Context, p *client.Process) {
+	if _, err := p.Wait(ctx); err == nil {
+		p.EndOutput(ctx)
+	}
+}
+
+func (r *remoteRun) forwardStdin(p *client.Process) {
+	if r.stdin == nil {
+		return
+	}
+	_, err := p.Stdin.ReadFrom(r.stdin)
+	if err == nil {
+		err = p.Stdin.Close()
+	}
+	if err != nil && !errors.Is(err, io.ErrClosedPipe) && !errors.Is(err, client.ErrTransportClosed) {
+		fmt.Fprintf(r.app.stderr, "wsd: stdin: %v\n", err)
+	}
+}
+
+// forwarded are the signals that are the command's and not ours.
+var forwarded = []os.Signal{
+	syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2,
+}
+
+// maxInterrupts is how many ^C end a command that does not heed them.
+const maxInterrupts = 3
+
+func (r *remoteRun) forwardSignals(ctx context.Context, p *client.Process) {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, forwarded...)
+	defer signal.Stop(signals)
+	resized := make(chan os.Signal, 1)
+	if r.terminal != nil {
+		signal.Notify(resized, syscall.SIGWINCH)
+		defer signal.Stop(resized)
+	}
+	interrupts := 0
+	for {
+		select {
+		case sig := <-signals:
+			if sig == syscall.SIGINT {
+				interrupts++
+			}
+			r.sendSignal(ctx, p, unix.SignalName(sig.(syscall.Signal)), interrupts >= maxInterrupts)
+		case <-resized:
+			r.resize(ctx, p)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sendSignal tells the server of a signal. A server that has no such signal kills the
+// command instead, as do three interrupts.
+func (r *remoteRun) sendSignal(ctx context.Context, p *client.Process, name string, kill bool) {
+	ctx, cancel := context.WithTimeout(ctx, signalWait)
+	defer cancel()
+	var err error
+	if !kill {
+		err = p.Signal(ctx, name)
+	}
+	if kill || errors.Is(err, errors.ErrUnsupported) {
+		err = p.Terminate(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		fmt.Fprintf(r.app.stderr, "wsd: send %s: %v\n", name, err)
+	}
+}
+
+func (r *remoteRun) prepareTerminal(ctx context.Context) error {
+	if r.command.Env["TERM"] == "" {
+		if name := os.Getenv("TERM"); name != "" {
+			if r.command.Env == nil {
+				r.command.Env = make(map[string]string)
+			}
+			r.command.Env["TERM"] = name
+		}
+	}
+	canResize, err := r.client.Supports(ctx, protocol.CapProcessResize)
+	if err != nil {
+		return err
+	}
+	if size, ok := r.terminal.size(); ok && canResize {
+		r.command.Size = size
+	}
+	return nil
+}
+
+func (r *remoteRun) resize(ctx context.Context, p *client.Process) {
+	size, ok := r.terminal.size()
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, signalWait)
+	defer cancel()
+	_ = p.Resize(ctx, size) // a server that cannot keeps the size it began with
+}
+
+// runOutput prints what a command prints, or tells of it in JSON.
+type runOutput struct {
+	run *remoteRun
+	enc *json.Encoder // nil without --json
+	// broken is set when the reader of our stdout has gone.
+	broken bool
+}
+
+func newRunOutput(r *remoteRun) *runOutput {
+	out := &runOutput{run: r}
+	if r.events {
+		out.enc = json.NewEncoder(r.app.stdout)
+		out.enc.SetEscapeHTML(false)
+	}
+	return out
+}
+
+// runEvent is one line of --json.
+type runEvent struct {
+	Type      string `json:"type"` // "started", "output", "exited"
+	ProcessID string `json:"processId,omitempty"`
+	Seq       uint64 `json:"seq,omitempty"`
+	Stream    string `json:"stream,omitempty"`
+	// Text is the output, or Base64 when it is not UTF-8.
+	Text          *string `json:"text,omitempty"`
+	Base64        []byte  `json:"base64,omitempty"`
+	ExitCode      *int    `json:"exitCode,omitempty"`
+	Signal        string  `json:"signal,omitempty"`
+	TimedOut      bool    `json:"timedOut,omitempty"`
+	SandboxDenied bool    `json:"sandboxDenied,omitempty"`
+}
+
+func (o *runOutput) started(p *client.Process) {
+	if o.enc != nil {
+		_ = o.enc.Encode(runEvent{Type: "started", ProcessID: p.ID()}) // a failure shows at the output
+	}
+}
+
+func (o *runOutput) exited(s client.ExitStatus) {
+	if o.enc != nil {
+		_ = o.enc.Encode(runEvent{Type: "exited", ExitCode: &s.Code, Signal: s.Signal, TimedOut: s.TimedOut, SandboxDenied: s.SandboxDenied})
+	}
+}
+
+// copy prints until the output ends. When nobody reads ours any more, the command gets
+// a SIGPIPE, as it would here, and the rest is dropped.
+func (o *runOutput) copy(ctx context.Context, p *client.Process) error {
+	for {
+		piece, err := p.Next(ctx)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if o.broken {
+			continue
+		}
+		err = o.print(piece)
+		if errors.Is(err, syscall.EPIPE) {
+			o.broken = true
+			o.run.sendSignal(ctx, p, "SIGPIPE", false)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("print the output: %w", err)
+		}
+	}
+}
+
+func (o *runOutput) print(piece client.Output) error {
+	if o.enc != nil {
+		event := runEvent{Type: "output", Seq: piece.Seq, Stream: piece.Stream}
+		if utf8.Valid(piece.Data) {
+			text := string(piece.Data)
+			event.Text = &text
+		} else {
+			event.Base64 = piece.Data
+		}
+		return o.enc.Encode(event)
+	}
+	w := o.run.app.stdout
+	if piece.Stream == protocol.StreamStderr {
+		w = o.run.app.stderr
+	}
+	_, err := w.Write(piece.Data)
+	return err
+}
