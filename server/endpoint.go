@@ -84,7 +84,7 @@ func (s *Server) listen(u listenURL, secure *tls.Config, cfg EndpointConfig) (*E
 	if u.scheme == schemeUnix {
 		ln, err = listenUnix(u.path)
 	} else {
-		ln, err = net.Listen("tcp", u.addr.String())
+		ln, err = new(net.ListenConfig).Listen(context.Background(), "tcp", u.addr.String())
 	}
 	if err != nil {
 		return nil, err

@@ -39,18 +39,25 @@ type frames struct {
 
 func dialFrames(t *testing.T, addr string) *frames {
 	t.Helper()
+	return dialFramesWith(t, addr, "")
+}
+
+// dialFramesWith adds header lines to the upgrade request.
+func dialFramesWith(t *testing.T, addr, headers string) *frames {
+	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: h\r\n%s\r\n", upgrade)
+	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: h\r\n%s%s\r\n", headers, upgrade)
 	f := &frames{t: t, conn: conn.(*net.TCPConn), r: bufio.NewReader(conn)}
 	resp, err := http.ReadResponse(f.r, nil)
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("upgrade: %v %v", resp, err)
 	}
+	resp.Body.Close()
 	return f
 }
 
@@ -262,18 +269,18 @@ func TestC020LargeFrames(t *testing.T) {
 	f := dialFrames(t, w.listen(HTTPConfig{}))
 	f.open()
 	const frameBytes = 16 << 20
-	request, _ := metadata(1, "p")
-	padding := string(bytes.Repeat([]byte(" "), frameBytes-len(request)))
-	f.write(frame(bitFin|opText, request+padding)) // one frame of 16 MiB
+	const begin, end = `{"pad":"`, `","id":1,"method":"fs/getMetadata","params":{"path":"p"}}`
+	pad := string(bytes.Repeat([]byte("x"), frameBytes-len(begin)-len(end)))
+	f.write(frame(bitFin|opText, begin+pad+end)) // one frame of 16 MiB
 	_, answer := metadata(1, "p")
 	f.want(answer)
 
-	half := string(bytes.Repeat([]byte(" "), frameBytes/2)) // 64 MiB in 8 MiB fragments
-	f.write(frame(opText, half))
+	half := string(bytes.Repeat([]byte("x"), frameBytes/2)) // 64 MiB in 8 MiB fragments
+	f.write(frame(opText, begin+half[len(begin):]))
 	for range 6 {
 		f.write(frame(opContinuation, half))
 	}
-	f.write(frame(bitFin|opContinuation, half[len(request):]+request))
+	f.write(frame(bitFin|opContinuation, half[len(end):]+end))
 	f.want(answer)
 }
 

@@ -287,7 +287,7 @@ func TestAnswerAll(t *testing.T) {
 		c.conn.(*half).end()
 		c.want(`{"id":2,"result":{"path":"p"}}`)
 		c.want(`{"id":1,"result":{"seqs":[]}}`)
-		if err := c.ended(); err != nil {
+		if err := c.outcome(); err != nil {
 			t.Errorf("got %v", err)
 		}
 	})

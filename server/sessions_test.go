@@ -16,6 +16,9 @@ import (
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
+// advance lets fake time pass.
+func advance(d time.Duration) { <-time.After(d) }
+
 // bubble runs fn on a server in fake time.
 func bubble(t *testing.T, cfg Config, fn func(t *testing.T, w *world)) {
 	t.Helper()
@@ -40,12 +43,12 @@ func TestGrace(t *testing.T) {
 		id := c.open("")
 		c.conn.Close()
 		c.ended()
-		time.Sleep(protocol.SessionGrace - time.Millisecond)
+		advance(protocol.SessionGrace - time.Millisecond)
 		synctest.Wait()
 		if w.process(0).isClosed() {
 			t.Fatal("the session ended before its grace was over")
 		}
-		time.Sleep(time.Millisecond)
+		advance(time.Millisecond)
 		synctest.Wait()
 		if !w.process(0).isClosed() {
 			t.Fatal("the session outlived its grace")
@@ -66,11 +69,11 @@ func TestResumeStopsTheClock(t *testing.T) {
 				t.Fatalf("resumed %s, got %s", id, got)
 			}
 			id = got
-			time.Sleep(10 * time.Second) // attached: no clock runs
+			advance(10 * time.Second) // attached: no clock runs
 			c.ping()
 			c.conn.Close()
 			c.ended()
-			time.Sleep(time.Second - 1)
+			advance(time.Second - 1)
 		}
 		if w.process(0).isClosed() {
 			t.Error("the session ended")
@@ -124,7 +127,7 @@ func TestContention(t *testing.T) {
 			b.want(`{"error":{"code":-32010,"message":"session ` + id + ` is already attached to another connection"},"id":"init"}`)
 		}
 		a.ping() // a Pair cannot be probed: its holder keeps the session
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		a.ping()
 		a.conn.Close()
 		a.ended()
@@ -176,7 +179,7 @@ func TestNotificationsRestartAtOnce(t *testing.T) {
 		for range 50 {
 			c.conn.Close()
 			c.ended()
-			time.Sleep(5 * time.Millisecond)
+			advance(5 * time.Millisecond)
 			c = w.dial(ConnectionOptions{})
 			if got := c.initialize(id); got != id { // fails if a notification comes first
 				t.Fatalf("got session %s", got)
@@ -228,7 +231,7 @@ func TestCutsLoseNothing(t *testing.T) {
 			}
 			c.conn.Close()
 			if rng.IntN(2) == 0 {
-				time.Sleep(time.Duration(rng.IntN(5000)) * time.Microsecond)
+				advance(time.Duration(rng.IntN(5000)) * time.Microsecond)
 			}
 			c = w.redial(id)
 			c.send(`{"method":"initialized"}`, fmt.Sprintf(`{"id":2,"method":"process/read","params":{"processId":"p","afterSeq":%d}}`, last))
@@ -255,7 +258,7 @@ func (w *world) redial(id string) *client {
 		}
 		c.conn.Close()
 		c.ended()
-		time.Sleep(100 * time.Millisecond) // of fake time
+		advance(100 * time.Millisecond) // of fake time
 	}
 }
 
@@ -358,7 +361,7 @@ func TestLivePeerKeepsItsSession(t *testing.T) {
 					b.send(initializeRequest(id))
 					b.wantError(`"init"`, protocol.CodeSessionAttached)
 					<-p.asked
-					time.Sleep(protocol.ProbeTimeout - 1)
+					advance(protocol.ProbeTimeout - 1)
 					p.answer <- answer
 					synctest.Wait()
 				}
@@ -396,8 +399,8 @@ func TestShutdown(t *testing.T) {
 		if !w.process(0).isClosed() {
 			t.Error("a detached session outlived the server")
 		}
-		if late := w.dial(ConnectionOptions{}); !errors.Is(late.ended(), ErrClosed) {
-			t.Errorf("after shutdown: %v", late.ended())
+		if late := w.dial(ConnectionOptions{}); !errors.Is(late.outcome(), ErrClosed) {
+			t.Errorf("after shutdown: %v", late.outcome())
 		}
 		if got := w.Stats(); got.Connections != 0 || got.SessionsAttached != 0 || got.SessionsDetached != 0 {
 			t.Errorf("left: %+v", got)
@@ -428,7 +431,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			clients = append(clients, w.dial(ConnectionOptions{}))
 		}
 		synctest.Wait()
-		if err := w.dial(ConnectionOptions{}).ended(); !errors.Is(err, ErrTooManyConnections) {
+		if err := w.dial(ConnectionOptions{}).outcome(); !errors.Is(err, ErrTooManyConnections) {
 			t.Errorf("got %v", err)
 		}
 		for _, c := range slices.Backward(clients) {
@@ -451,7 +454,7 @@ func TestContextEndsConnection(t *testing.T) {
 		c.open("")
 		reason := errors.New("reason")
 		cancel(reason)
-		if err := c.ended(); !errors.Is(err, reason) {
+		if err := c.outcome(); !errors.Is(err, reason) {
 			t.Errorf("got %v", err)
 		}
 		if w.process(0).isClosed() {

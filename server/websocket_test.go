@@ -57,8 +57,15 @@ func webSocket(t *testing.T, addr string) *client {
 
 const upgrade = "Connection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
 
-// ask sends one HTTP request as it stands and returns the answer with its body.
-func ask(t *testing.T, addr, head string) (*http.Response, string) {
+// answer is an HTTP response.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// ask sends one HTTP request as it stands.
+func ask(t *testing.T, addr, head string) answer {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -76,14 +83,15 @@ func ask(t *testing.T, addr, head string) (*http.Response, string) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return resp, ""
+	got := answer{status: resp.StatusCode, header: resp.Header}
+	if got.status != http.StatusSwitchingProtocols {
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.body = string(body)
 	}
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp, string(body)
+	return got
 }
 
 // Statuses and bodies are those of codex exec-server 0.171.0, but for the pages it
@@ -142,19 +150,19 @@ func TestHTTP(t *testing.T) {
 		{"routing comes before authorization", guarded, "GET /nope HTTP/1.1\r\n", 404, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			resp, body := ask(t, tc.addr, tc.head)
-			if resp.StatusCode != tc.status || body != tc.body {
-				t.Errorf("got %d %q, want %d %q", resp.StatusCode, body, tc.status, tc.body)
+			got := ask(t, tc.addr, tc.head)
+			if got.status != tc.status || got.body != tc.body {
+				t.Errorf("got %d %q, want %d %q", got.status, got.body, tc.status, tc.body)
 			}
-			if body != "" && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") && tc.body[0] != '{' {
-				t.Errorf("content type %q", resp.Header.Get("Content-Type"))
+			if got.body != "" && !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") && tc.body[0] != '{' {
+				t.Errorf("content type %q", got.header.Get("Content-Type"))
 			}
-			if tc.status == 405 && tc.head[:5] == "POST " && strings.Contains(tc.head, "readyz") && resp.Header.Get("Allow") != "GET,HEAD" {
-				t.Errorf("allow: %q", resp.Header.Get("Allow"))
+			if tc.status == 405 && tc.head[:5] == "POST " && strings.Contains(tc.head, "readyz") && got.header.Get("Allow") != "GET,HEAD" {
+				t.Errorf("allow: %q", got.header.Get("Allow"))
 			}
 			for _, h := range []string{"Sec-WebSocket-Protocol", "Sec-WebSocket-Extensions"} {
-				if got := resp.Header.Get(h); got != "" {
-					t.Errorf("%s: %s was agreed on", h, got)
+				if offer := got.header.Get(h); offer != "" {
+					t.Errorf("%s: %s was agreed on", h, offer)
 				}
 			}
 		})
@@ -172,7 +180,7 @@ func TestHealth(t *testing.T) {
 		_, detached := w.sessions.count()
 		return detached == 1
 	})
-	_, body := ask(t, addr, "GET /health HTTP/1.1\r\n")
+	body := ask(t, addr, "GET /health HTTP/1.1\r\n").body
 	if !strings.HasPrefix(body, `{"status":"ok","version":"1.2.3","uptimeSeconds":`) ||
 		!strings.Contains(body, `"sessions":{"attached":1,"detached":1},"processes":7}`) {
 		t.Errorf("got %s", body)
@@ -197,8 +205,8 @@ func TestDraining(t *testing.T) {
 		"GET /health HTTP/1.1\r\n":     503,
 		"GET / HTTP/1.1\r\n" + upgrade: 503,
 	} {
-		if resp, body := ask(t, addr, head); resp.StatusCode != want {
-			t.Errorf("%q: %d %q, want %d", head, resp.StatusCode, body, want)
+		if got := ask(t, addr, head); got.status != want {
+			t.Errorf("%q: %d %q, want %d", head, got.status, got.body, want)
 		}
 	}
 	close(hang)
@@ -212,9 +220,9 @@ func TestTooManyWebSockets(t *testing.T) {
 	addr := w.listen(HTTPConfig{})
 	a, b := webSocket(t, addr), webSocket(t, addr)
 	a.open("")
-	resp, body := ask(t, addr, "GET / HTTP/1.1\r\n"+upgrade)
-	if resp.StatusCode != 503 || body != "too many connections" || resp.Header.Get("Retry-After") == "" {
-		t.Errorf("got %d %q", resp.StatusCode, body)
+	got := ask(t, addr, "GET / HTTP/1.1\r\n"+upgrade)
+	if got.status != 503 || got.body != "too many connections" || got.header.Get("Retry-After") == "" {
+		t.Errorf("got %d %q", got.status, got.body)
 	}
 	b.open("")
 	a.ping()

@@ -54,8 +54,12 @@ func run(t *testing.T, observer server.Observer, fn func(s *server.Server, clien
 	}
 	fn(s, client)
 	client.Close()
-	<-served
-	<-called
+	if err := <-served; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+	if err := <-called; err != nil {
+		t.Errorf("client: %v", err)
+	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
