@@ -38,6 +38,7 @@ func joinForker() *forker {
 	if forkers.users == 0 {
 		forkers.forker = &forker{work: make(chan func()), stop: make(chan struct{})}
 		unignore()
+		sealInherited()
 	}
 	forkers.users++
 	return forkers.forker

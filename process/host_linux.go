@@ -2,6 +2,7 @@ package process
 
 import (
 	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,25 @@ func openPipe(name string, childWrites bool) (ours *os.File, theirs int, err err
 		return nil, 0, err
 	}
 	return os.NewFile(uintptr(own), name), theirs, nil
+}
+
+// sealInherited keeps descriptors that this program was started with, and that whoever
+// started it forgot to close, from its children. Those that the program has opened
+// itself are sealed already.
+func sealInherited() {
+	const first = 3 // after stdin, stdout and stderr
+	if unix.CloseRange(first, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	entries, err := os.ReadDir("/proc/self/fd") // before Linux 5.11
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd >= first {
+			syscall.CloseOnExec(fd)
+		}
+	}
 }
 
 // setPipeSize returns false when the user has as many large pipes as the system

@@ -4,6 +4,7 @@ package process
 
 import (
 	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +38,20 @@ func openPipe(name string, childWrites bool) (ours *os.File, theirs int, err err
 		return nil, 0, err
 	}
 	return os.NewFile(uintptr(own), name), theirs, nil
+}
+
+// sealInherited keeps descriptors that this program was started with from its
+// children.
+func sealInherited() {
+	entries, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd >= 3 {
+			syscall.CloseOnExec(fd)
+		}
+	}
 }
 
 // setPipeSize: pipes cannot be resized here; the system does that by itself.
