@@ -25,9 +25,10 @@ func (a *app) commands() []*cobra.Command {
 		newServeCmd(a),
 		newExecServerCmd(a),
 	}, a.clientCommands(), []*cobra.Command{
+		newDoctorCmd(a),
 		newVersionCmd(a),
 		newCompletionCmd(a),
-		newManCmd(a),
+		newManCmd(),
 	})
 }
 

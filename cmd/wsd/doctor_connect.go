@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// roundTrips is how many times doctor asks a server for its status.
+const roundTrips = 200
+
+// doctorPatience bounds all that doctor asks of a server.
+const doctorPatience = 30 * time.Second
+
+// connectionCheck is what doctor finds of a server. Times are microseconds.
+type connectionCheck struct {
+	URL     string `json:"url"`
+	Error   string `json:"error,omitempty"` // why it could not be asked
+	Version string `json:"version,omitempty"`
+	Cwd     string `json:"cwd,omitempty"` // file URI
+	// Connect is the time to connect and initialize, Process that of one command that
+	// does nothing.
+	Connect int64 `json:"connectMicros,omitempty"`
+	Median  int64 `json:"roundTripMedianMicros,omitempty"`
+	Slowest int64 `json:"roundTripP99Micros,omitempty"`
+	Process int64 `json:"processMicros,omitempty"`
+}
+
+// examineConnection asks the server that the flags name.
+func examineConnection(ctx context.Context, flags *connectFlags) *connectionCheck {
+	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+	defer cancel()
+	c := &connectionCheck{URL: flags.url}
+	if err := c.measure(ctx, flags); err != nil {
+		c.Error = err.Error()
+	}
+	return c
+}
+
+func (c *connectionCheck) measure(ctx context.Context, flags *connectFlags) error {
+	began := time.Now()
+	conn, err := flags.dialURL(ctx, c.URL, client.Options{
+		ClientName: "wsd doctor", ConnectTimeout: flags.timeout, Reconnect: client.Reconnect{Disabled: true},
+	})
+	if err != nil {
+		return err
+	}
+	c.Connect = time.Since(began).Microseconds()
+	defer conn.Close()
+	info, err := conn.Environment(ctx)
+	if err != nil {
+		return err
+	}
+	c.Version, c.Cwd = info.ExecutorVersion, info.Cwd
+	if err := c.measureRoundTrips(ctx, conn); err != nil {
+		return err
+	}
+	return c.measureProcess(ctx, conn, info)
+}
+
+func (c *connectionCheck) measureRoundTrips(ctx context.Context, conn *client.Client) error {
+	times := make([]time.Duration, roundTrips)
+	for i := range times {
+		began := time.Now()
+		if _, err := conn.Status(ctx); err != nil {
+			return err
+		}
+		times[i] = time.Since(began)
+	}
+	slices.Sort(times)
+	c.Median = times[len(times)/2].Microseconds()
+	c.Slowest = times[len(times)*99/100].Microseconds()
+	return nil
+}
+
+// measureProcess runs a shell that does nothing.
+func (c *connectionCheck) measureProcess(ctx context.Context, conn *client.Client, info protocol.EnvironmentInfo) error {
+	began := time.Now()
+	p, err := conn.Start(ctx, client.Command{Argv: []string{info.Shell.Path, "-c", ":"}})
+	if err != nil {
+		return fmt.Errorf("run a command: %w", err)
+	}
+	status, err := p.Wait(ctx)
+	if err != nil {
+		return fmt.Errorf("run a command: %w", err)
+	}
+	if status.Code != 0 {
+		return errors.New("run a command: the shell fails")
+	}
+	c.Process = time.Since(began).Microseconds()
+	return nil
+}
+
+func (c *connectionCheck) text() string {
+	if c.Error != "" {
+		return fmt.Sprintf("missing  %s: %s\n", c.URL, c.Error)
+	}
+	return fmt.Sprintf("ok  %s: wsd %s in %s\n", c.URL, c.Version, c.Cwd) +
+		fmt.Sprintf("connect %v, round trip %v (p99 %v), one command %v\n",
+			micros(c.Connect), micros(c.Median), micros(c.Slowest), micros(c.Process))
+}
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
