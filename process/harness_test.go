@@ -32,6 +32,8 @@ type client struct {
 	server  *rpc.Peer
 	service *process.Service
 	dir     string
+	table   *rpc.Table
+	late    *lateNotifier
 
 	mu    sync.Mutex
 	procs map[string]*record
@@ -59,6 +61,7 @@ func connect(t testing.TB, cfg process.Config) *client {
 	scope := table.NewScope()
 	a, b := rpc.Pair()
 	late := &lateNotifier{}
+	c.table, c.late = table, late
 	c.service = process.NewService(late, cfg)
 	scope.Bind(c.service)
 	c.server = rpc.NewPeer(a, rpc.PeerConfig{Handler: serverHandler{rpc.NewDispatcher(scope, rpc.DispatcherConfig{})}})
@@ -84,6 +87,24 @@ func connect(t testing.TB, cfg process.Config) *client {
 		}
 	})
 	return c
+}
+
+// raw opens a second connection to the service, which gets the notifications from
+// then on, and returns the client's end of it.
+func (c *client) raw() rpc.Connection {
+	c.t.Helper()
+	scope := c.table.NewScope()
+	scope.Bind(c.service)
+	a, b := rpc.Pair()
+	server := rpc.NewPeer(a, rpc.PeerConfig{Handler: serverHandler{rpc.NewDispatcher(scope, rpc.DispatcherConfig{})}})
+	c.late.Notifier = server
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = server.Serve(context.Background()) })
+	c.t.Cleanup(func() {
+		server.Close()
+		wg.Wait()
+	})
+	return b
 }
 
 type lateNotifier struct{ rpc.Notifier }
