@@ -206,6 +206,7 @@ func TestCutsLoseNothing(t *testing.T) {
 		var last uint64 // everything up to it has been seen
 		for cut := range 300 {
 			recovered := cut == 0
+			early := map[uint64]bool{} // notified before the answer that has what comes before it
 			for until := last + 1 + rng.Uint64N(10); last < until || !recovered; {
 				var msg struct {
 					ID     json.RawMessage
@@ -221,11 +222,16 @@ func TestCutsLoseNothing(t *testing.T) {
 				}
 				for _, seq := range seqs {
 					switch {
-					case !recovered, seq <= last: // seen, or the answer will have it
+					case !recovered:
+						early[seq] = true
+					case seq <= last: // seen
 					case seq == last+1:
 						last = seq
 					default:
 						t.Fatalf("cut %d: %d follows %d", cut, seq, last)
+					}
+					for recovered && early[last+1] {
+						last++
 					}
 				}
 			}
