@@ -44,7 +44,7 @@ func start(t *testing.T, args ...string) *target.Server {
 	t.Helper()
 	log := &logBuffer{}
 	server, err := target.Start(context.Background(), target.Config{
-		Kind: target.Wsd, Path: program, Args: append([]string{"--metrics"}, args...),
+		Kind: target.Wsd, Path: program, Args: append([]string{"--metrics", "--log-level", "warn"}, args...),
 		Dir: t.TempDir(), Home: t.TempDir(), Log: log,
 	})
 	if err != nil {
