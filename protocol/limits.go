@@ -68,6 +68,11 @@ const (
 	// MaxReadFileBytes bounds fs/readFile; larger files are read in blocks. It is
 	// that of the wire (512 MiB).
 	MaxReadFileBytes = 512 << 20
+	// MaxReadMemoryBytes bounds what the fs/readFile calls of a server hold in memory,
+	// content and encoded form, of files over 1 MiB. A call waits up to
+	// ReadMemoryWait for its share and is then refused.
+	MaxReadMemoryBytes = 1536 << 20
+	ReadMemoryWait     = 30 * time.Second
 	// MaxBlockBytes bounds one block of a file stream.
 	MaxBlockBytes = 1 << 20
 	// MaxHandleIDBytes bounds a file handle's id, MaxFileHandles the open handles of
@@ -80,13 +85,34 @@ const (
 	MaxWalkDirectories = 10_000
 	MaxWalkEntries     = 50_000
 	MaxWalkBytes       = 4 << 20
-	// MaxWatches bounds the fs/watch subscriptions of a connection.
-	MaxWatches = 64
+	// MaxWatches bounds the fs/watch subscriptions of a connection, MaxWatchIDBytes
+	// the id of one; beyond either the request is refused.
+	MaxWatches      = 64
+	MaxWatchIDBytes = 128
 	// MaxWatchedDirectories bounds the directories those watch together; beyond it
 	// fs/watch is refused, and a tree that grows past it is reported as an overflow.
 	MaxWatchedDirectories = 65_536
-	// MaxMissingPaths bounds the list of fs/watchMissing.
+	// MaxQueuedFileEvents bounds the changes of one watch that are not reported yet;
+	// beyond it they are lost and reported as an overflow. MaxChangesPerMessage
+	// bounds one fs/changed.
+	MaxQueuedFileEvents  = 16_384
+	MaxChangesPerMessage = 1024
+	// MaxMissingPaths bounds the list of fs/watchMissing; a longer one is not watched.
 	MaxMissingPaths = 1024
+	// MaxSearchBytes bounds the answers of fs/glob and fs/grep, counted as the length
+	// of each URI and text plus 64; what is beyond is cut off as truncated.
+	MaxSearchBytes = 16 << 20
+	// MaxPatterns bounds each list of patterns, MaxPatternBytes a regular expression;
+	// beyond either the request is refused.
+	MaxPatterns     = 1024
+	MaxPatternBytes = 32 << 10
+	// MaxGrepMatches and MaxGrepFileBytes are the defaults of fs/grep.
+	MaxGrepMatches   = 1000
+	MaxGrepFileBytes = 64 << 20
+	// MaxSandboxHelpers bounds the sandbox helpers of a connection: the one used
+	// longest ago ends for a new one, unless all have files or watches open, when the
+	// request is refused.
+	MaxSandboxHelpers = 8
 
 	// MaxHTTPRequests bounds the http/request calls of a connection that are under
 	// way; at the limit the next is refused. MaxHTTPBodyBytes bounds a body that is

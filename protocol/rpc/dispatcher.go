@@ -18,12 +18,16 @@ type DispatcherConfig struct {
 	Concurrency int
 	// Gate, if set, refuses a request, after its parameters have been decoded.
 	Gate func(m *Method) error
-	// Observe, if set, is called when a request begins to run. What it returns is
-	// called with the request's outcome.
+	// Observe, if set, is called when a request begins to run or is refused, with the
+	// method's name or UnknownMethod. What it returns is called with the outcome.
 	Observe func(ctx context.Context, method string, trace wire.TraceContext) (context.Context, func(error))
 	// Logger is told of panics. nil discards.
 	Logger *slog.Logger
 }
+
+// UnknownMethod stands for methods that are not served, whose names are the
+// client's to choose.
+const UnknownMethod = "unknown"
 
 // DefaultConcurrency is how many requests of a connection run at a time. More than
 // one, so that a slow request holds up only what depends on it.
@@ -52,8 +56,8 @@ func NewDispatcher(scope *Scope, cfg DispatcherConfig) *Dispatcher {
 // requests it has begun end no later than ctx lets them.
 func (d *Dispatcher) HandleRequest(ctx context.Context, req *Request) {
 	m := d.table.methods[req.Method]
-	if m == nil {
-		req.ReplyInline(nil, notFound(req.Method))
+	if m == nil || d.scope.services[m.slot] == nil {
+		d.refuse(ctx, req, UnknownMethod, notFound(req.Method))
 		return
 	}
 	params, err := m.decode(req.Params)
@@ -61,15 +65,11 @@ func (d *Dispatcher) HandleRequest(ctx context.Context, req *Request) {
 		err = d.cfg.Gate(m)
 	}
 	if err != nil {
-		req.ReplyInline(nil, err)
+		d.refuse(ctx, req, m.Name, err)
 		return
 	}
 	req.Params = nil
 	service := d.scope.services[m.slot]
-	if service == nil {
-		req.ReplyInline(nil, notFound(req.Method))
-		return
-	}
 
 	order := m.order(params)
 	if order.kind == inline {
@@ -82,9 +82,22 @@ func (d *Dispatcher) HandleRequest(ctx context.Context, req *Request) {
 		order = Serial("")
 	}
 	d.sched.submit(&task{order: order, run: func(t *task) {
+		if req.peer.Err() != nil {
+			req.drop()
+			return
+		}
 		result, err := d.serve(taskContext{ctx, t, req}, m, service, params, req)
 		req.Reply(result, err)
 	}})
+}
+
+// refuse answers a request that does not get to run.
+func (d *Dispatcher) refuse(ctx context.Context, req *Request, method string, err error) {
+	if d.cfg.Observe != nil {
+		_, done := d.cfg.Observe(ctx, method, req.Trace)
+		done(err)
+	}
+	req.ReplyInline(nil, err)
 }
 
 // Wait returns when every request handled so far has been answered.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -181,14 +182,21 @@ func TestGateAndObserver(t *testing.T) {
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	raw(t, cfg, func(c Connection) {
-		exchange(t, c, []string{`{"id":1,"method":"serial","params":{"name":"a"}}`, `{"id":2,"method":"serial","params":{}}`, `{"id":3,"method":"inline","params":{"name":"b"},"trace":{"traceparent":"tp"}}`},
+		exchange(t, c, []string{`{"id":1,"method":"serial","params":{"name":"a"}}`, `{"id":2,"method":"serial","params":{}}`, `{"id":4,"method":"no/such"}`, `{"id":3,"method":"inline","params":{"name":"b"},"trace":{"traceparent":"tp"}}`},
 			[]string{
 				`{"error":{"code":-32600,"message":"client must call initialize before using slow methods"},"id":1}`,
 				"{\"error\":{\"code\":-32602,\"message\":\"serial: missing field `name`\"},\"id\":2}",
+				"{\"error\":{\"code\":-32601,\"message\":\"exec-server stub does not implement `no/such` yet\"},\"id\":4}",
 				`{"id":3,"result":{"name":"b"}}`,
 			})
 	})
-	if len(seen) != 1 || seen[0] != "inline tp <nil>" {
+	want := []string{
+		"serial  client must call initialize before using slow methods",
+		"serial  serial: missing field `name`",
+		UnknownMethod + "  exec-server stub does not implement `no/such` yet",
+		"inline tp <nil>",
+	}
+	if !slices.Equal(seen, want) {
 		t.Errorf("observed %q", seen)
 	}
 }

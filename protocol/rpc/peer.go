@@ -169,6 +169,10 @@ func (p *Peer) replyFault(id wire.ID, failure *protocol.Error) {
 // reply queues the answer to a request, then calls queued. With wait it returns
 // after that; without, a goroutine waits for room if there is none.
 func (p *Peer) reply(id wire.ID, result any, failure *protocol.Error, version2, wait bool, queued func()) {
+	if p.Err() != nil { // nobody is there to be answered
+		queued()
+		return
+	}
 	msg := buffers.Get().(*buffer)
 	var err error
 	if failure == nil {

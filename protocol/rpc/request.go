@@ -44,6 +44,9 @@ func (r *Request) reply(result any, err error, wait bool) {
 	})
 }
 
+// drop gives up a request whose connection has ended.
+func (r *Request) drop() { r.peer.window.remove(r.size) }
+
 func (r *Request) afterReply(fn func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

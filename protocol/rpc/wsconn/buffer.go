@@ -3,6 +3,8 @@ package wsconn
 import (
 	"io"
 	"sync"
+
+	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
 const (
@@ -17,17 +19,21 @@ var (
 	largeBuffers sync.Pool // of *[]byte, largeBuffer bytes or more
 )
 
-// readAll reads a message into a buffer that release takes back.
-func readAll(r io.Reader) ([]byte, error) {
+// readAll reads a message of at most limit bytes into a buffer that release takes
+// back. The limit is not gorilla's, which closes without a reason.
+func readAll(r io.Reader, limit int64) ([]byte, error) {
 	buf := smallBuffers.Get().(*[smallBuffer]byte)[:0]
 	for {
 		if len(buf) == cap(buf) {
-			buf = enlarge(buf)
+			buf = enlarge(buf, limit)
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if err == io.EOF {
 			return buf, nil
+		}
+		if err == nil && int64(len(buf)) > limit {
+			err = rpc.ErrTooLarge
 		}
 		if err != nil {
 			release(buf)
@@ -36,13 +42,14 @@ func readAll(r io.Reader) ([]byte, error) {
 	}
 }
 
-func enlarge(buf []byte) []byte {
+// enlarge makes room, for one byte more than limit at most.
+func enlarge(buf []byte, limit int64) []byte {
 	var next []byte
 	if cap(buf) < largeBuffer {
 		next = takeLarge()
 	}
 	if cap(next) <= cap(buf) {
-		next = make([]byte, 0, cap(buf)*4)
+		next = make([]byte, 0, min(cap(buf)*4, int(limit)+1))
 	}
 	next = append(next, buf...)
 	release(buf)

@@ -70,7 +70,6 @@ func New(ws *websocket.Conn, cfg Config) *Conn {
 		cfg.MaxMessageBytes = protocol.MaxMessageBytes
 	}
 	c := &Conn{ws: ws, cfg: cfg, writing: make(chan struct{}, 1), closed: make(chan struct{})}
-	ws.SetReadLimit(cfg.MaxMessageBytes)
 	ws.SetPingHandler(c.answerPing)
 	ws.SetPongHandler(func(string) error { c.hear(); return nil })
 	if cfg.PingInterval > 0 {
@@ -87,7 +86,7 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	c.buf = nil
 	_, r, err := c.ws.NextReader()
 	if err == nil {
-		c.buf, err = readAll(r)
+		c.buf, err = readAll(r, c.cfg.MaxMessageBytes)
 	}
 	if err == nil {
 		c.hear()
@@ -105,9 +104,8 @@ func (c *Conn) readError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if errors.Is(err, websocket.ErrReadLimit) {
-		c.faulted = true
-		return rpc.ErrTooLarge
+	if errors.Is(err, rpc.ErrTooLarge) {
+		return err
 	}
 	if closing, ok := errors.AsType[*websocket.CloseError](err); ok {
 		switch closing.Code {
@@ -240,7 +238,8 @@ func (c *Conn) hear() {
 // Close implements rpc.Connection.
 func (c *Conn) Close() error { return c.close(websocket.CloseNormalClosure, "", false) }
 
-// CloseFault implements rpc.FaultCloser.
+// CloseFault implements rpc.FaultCloser. A Read under way returns when the other end
+// has closed in turn, after lingerTime at the latest.
 func (c *Conn) CloseFault(code int, reason string) error {
 	return c.close(code, reason, true)
 }
