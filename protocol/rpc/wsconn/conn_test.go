@@ -72,9 +72,13 @@ func closeCode(t *testing.T, client *websocket.Conn) int {
 // the client is still sending.
 func TestC020TooLarge(t *testing.T) {
 	server, client := dial(t, Config{MaxMessageBytes: 1 << 20})
-	go func() { _ = client.WriteMessage(websocket.TextMessage, make([]byte, 1<<20)) }()
+	sent := make(chan error, 1)
+	go func() { sent <- client.WriteMessage(websocket.TextMessage, make([]byte, 1<<20)) }()
 	if msg, err := server.Read(t.Context()); err != nil || len(msg) != 1<<20 {
 		t.Fatalf("a message of the limit's size: %d bytes, %v", len(msg), err)
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
 	}
 	go func() { _ = client.WriteMessage(websocket.TextMessage, make([]byte, 30<<20)) }()
 	if _, err := server.Read(t.Context()); !errors.Is(err, rpc.ErrTooLarge) {
