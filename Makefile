@@ -93,7 +93,7 @@ bench: go ## run the benchmarks of the packages
 bench-peer: build $(CODEX_BIN) ## measure bin/wsd beside the real codex exec-server (needs npm)
 	@mkdir -p $(CACHE)
 	$(GO) build -o $(CACHE)/bench-peer ./bench/peer
-	$(CACHE)/bench-peer --wsd bin/wsd --codex $(CODEX_BIN) $(BENCH_FLAGS)
+	$(CACHE)/bench-peer --wsd bin/wsd --codex $(CODEX_BIN) --dir $(CACHE) $(BENCH_FLAGS)
 
 docs: build ## write the man pages and completions into dist/
 	@mkdir -p dist/man dist/completion

@@ -35,6 +35,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	codex := flags.String("codex", "", "the codex `program`, as npm installs it")
 	rounds := flags.Int("rounds", 5, "how often each figure is taken")
 	only := flags.String("only", "", "take the figures whose names match this `regexp` only")
+	parent := flags.String("dir", "", "keep files and homes below `DIR`, the system's temporary one by default")
 	asJSON := flags.Bool("json", false, "print JSON")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -43,7 +44,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "wsd-bench-")
+	dir, err := filepath.Abs(*parent)
+	if *parent == "" {
+		dir, err = os.TempDir(), nil
+	}
+	if err == nil {
+		dir, err = os.MkdirTemp(dir, "wsd-bench-")
+	}
 	if err != nil {
 		return err
 	}

@@ -75,6 +75,9 @@ func (c *Config) Command(listen string) ([]string, error) {
 // Environ is the environment that the server is given.
 func (c *Config) Environ() []string {
 	env := []string{
+		// The server ends when the pipe that Start gives it for stdin is closed, so that
+		// none outlives a test that was killed.
+		"CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE=true",
 		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + c.Home,
 		"CODEX_HOME=" + filepath.Join(c.Home, ".codex"), "XDG_RUNTIME_DIR=" + c.Home,
 		"XDG_STATE_HOME=" + filepath.Join(c.Home, "state"),
@@ -97,6 +100,9 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	cmd.WaitDelay = time.Second
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
+		return nil, err
+	}
+	if _, err := cmd.StdinPipe(); err != nil { // which Wait closes
 		return nil, err
 	}
 	begin := time.Now()
