@@ -75,9 +75,6 @@ func (c *Config) Command(listen string) ([]string, error) {
 // Environ is the environment that the server is given.
 func (c *Config) Environ() []string {
 	env := []string{
-		// The server ends when the pipe that Start gives it for stdin is closed, so that
-		// none outlives a test that was killed.
-		"CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE=true",
 		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + c.Home,
 		"CODEX_HOME=" + filepath.Join(c.Home, ".codex"), "XDG_RUNTIME_DIR=" + c.Home,
 		"XDG_STATE_HOME=" + filepath.Join(c.Home, "state"),
@@ -91,6 +88,10 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	argv, err := cfg.Command("ws://127.0.0.1:0")
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Kind == Wsd {
+		// It ends when its stdin does, so that none outlives a test that was killed.
+		argv = append(argv, "--exit-on-stdin-close")
 	}
 	if err := os.MkdirAll(filepath.Join(cfg.Home, ".codex"), 0o700); err != nil {
 		return nil, err
