@@ -111,3 +111,15 @@ func BenchmarkIdle(b *testing.B) {
 		service.Close()
 	}
 }
+
+// BenchmarkEcho is a key typed into a terminal until it shows.
+func BenchmarkEcho(b *testing.B) {
+	c := connect(b, process.Config{})
+	c.start(tty(c.params("p", "sleep", "1000")))
+	n := 0
+	for b.Loop() {
+		n++
+		c.write("p", "x")
+		c.await("p", "echo", func(r *record) bool { return len(r.out) >= n })
+	}
+}

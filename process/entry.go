@@ -57,12 +57,9 @@ func (e *entry) release() {
 	}
 }
 
-// maxListedArgvBytes bounds the argv that is kept for listings; more of it is cut.
-const maxListedArgvBytes = 16 << 10
-
 // cutArgv keeps as much of argv as a listing shows.
 func cutArgv(argv []string) []string {
-	left := maxListedArgvBytes
+	left := protocol.MaxListedArgvBytes
 	var kept []string
 	for _, arg := range argv {
 		if left <= 0 {

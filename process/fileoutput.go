@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,7 +24,8 @@ type fileOutput struct {
 	stream string
 	file   *os.File
 	raw    syscall.RawConn
-	exact  bool // what the child has written can be read at once
+	exact  bool        // what the child has written can be read at once
+	large  atomic.Bool // counted in largePipes
 
 	// Of the one reader.
 	pace pace
@@ -91,9 +93,29 @@ func (o *fileOutput) tryRead(fd uintptr) bool {
 
 // enlarge makes a pipe as large as a busy one should be; false when that is not
 // possible.
-func (o *fileOutput) enlarge() (ok bool) {
-	err := o.raw.Control(func(fd uintptr) { ok = setPipeSize(fd, busyPipeBytes) })
-	return err == nil && ok
+func (o *fileOutput) enlarge() bool {
+	if o.large.Load() {
+		return true
+	}
+	if largePipes.Add(1) > maxLargePipes {
+		largePipes.Add(-1)
+		return false
+	}
+	o.large.Store(true)
+	done := false
+	err := o.raw.Control(func(fd uintptr) { done = setPipeSize(fd, busyPipeBytes) })
+	if err != nil || !done {
+		o.uncount()
+		return false
+	}
+	return true
+}
+
+// uncount gives up the place of a large pipe, if this has one.
+func (o *fileOutput) uncount() {
+	if o.large.Swap(false) {
+		largePipes.Add(-1)
+	}
 }
 
 // SetDeadline implements Output.
@@ -113,7 +135,10 @@ func (o *fileOutput) Buffered() (int, bool) {
 }
 
 // Close implements Output.
-func (o *fileOutput) Close() error { return o.file.Close() }
+func (o *fileOutput) Close() error {
+	o.uncount()
+	return o.file.Close()
+}
 
 // pipeInput writes to a pipe.
 type pipeInput struct {

@@ -140,11 +140,11 @@ func TestExtraFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	cmd := sh("echo hi >&3; ls /proc/$$/fd | tr '\n' ' '")
+	cmd := sh("echo hi >&3; ls /proc/$$/fd")
 	cmd.Files = []*os.File{w}
 	out, status, err := spawn(cmd)
 	w.Close()
-	if err != nil || status.Code != 0 || out != "0 1 2 3 " {
+	if err != nil || status.Code != 0 || strings.Join(strings.Fields(out), " ") != "0 1 2 3" {
 		t.Errorf("%q, %+v, %v", out, status, err)
 	}
 	if got, err := io.ReadAll(r); err != nil || string(got) != "hi\n" {
@@ -238,12 +238,23 @@ func reapOrphans() error {
 			return err
 		}
 	}
-	// A child of package os/exec that nobody has waited for yet keeps its status.
+	// A child of package os/exec that nobody has waited for yet keeps its status, and
+	// so does one in a session of its own that is waited for.
 	other := exec.Command("/bin/sh", "-c", "exit 7")
 	if err := other.Start(); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for range 100 {
+		leader := exec.Command("/bin/sh", "-c", "exit 8")
+		leader.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		var exit *exec.ExitError
+		if err := leader.Run(); !errors.As(err, &exit) || exit.ExitCode() != 8 {
+			return fmt.Errorf("the status of a session leader: %w", err)
+		}
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
 		left := 0
 		for _, pid := range childrenOf(os.Getpid()) {
 			if pid != other.Process.Pid {
@@ -256,7 +267,6 @@ func reapOrphans() error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%d orphans are left", left)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	var exit *exec.ExitError
 	if err := other.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 7 {

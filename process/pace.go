@@ -1,6 +1,9 @@
 package process
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Reading a pipe as soon as there is something in it costs a wake-up for each of the
 // child's writes, which for a child that prints a lot in small pieces is several
@@ -16,7 +19,13 @@ const (
 	// busyPipeBytes is the size of a busy pipe; what fits in it in paceTime is far
 	// more than a client takes.
 	busyPipeBytes = 1 << 20
+	// maxLargePipes bounds the large pipes of this program. Linux counts the pipes of
+	// a user together and gives out tiny ones when they come to 64 MiB.
+	maxLargePipes = 16
 )
+
+// largePipes counts them.
+var largePipes atomic.Int32
 
 // pace decides when a pipe is read. The zero value is that of a quiet pipe.
 type pace struct {

@@ -19,11 +19,15 @@ import (
 // children are waited for by then, and many ends cost one look.
 const reapDelay = 20 * time.Millisecond
 
+// suspectTime is how long a session leader that has ended is left to somebody else to
+// wait for: it may be an orphan, or a child of this program that package os/exec has
+// put into a session of its own.
+const suspectTime = time.Second
+
 // Reap collects the processes that this program inherits when it is PID 1 or a
 // subreaper, until ctx ends; otherwise it returns at once. It leaves alone the
-// children of HostSpawners, and what is in this program's own session: children of
-// package os/exec, which are waited for where they were started. One Reap runs at a
-// time.
+// children of HostSpawners, and those of package os/exec: what is in this program's
+// own session, and what is waited for at once. One Reap runs at a time.
 func Reap(ctx context.Context, logger *slog.Logger) error {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -34,30 +38,42 @@ func Reap(ctx context.Context, logger *slog.Logger) error {
 	ends := make(chan os.Signal, 1)
 	signal.Notify(ends, unix.SIGCHLD)
 	defer signal.Stop(ends)
+	r := reaper{suspects: make(map[int]time.Time)}
 	for {
-		n, err := reapOrphans()
+		n, err := r.look(time.Now())
 		if err != nil {
 			return fmt.Errorf("reap orphans: %w", err)
 		}
 		if n > 0 {
 			logger.Debug("collected orphans", "count", n)
 		}
-		select {
-		case <-ends:
-		case <-ctx.Done():
-			return nil
+		var again <-chan time.Time
+		if len(r.suspects) > 0 {
+			again = time.After(suspectTime)
 		}
 		select {
-		case <-time.After(reapDelay):
+		case <-again:
+		case <-ends:
+			select {
+			case <-time.After(reapDelay):
+			case <-ctx.Done():
+				return nil
+			}
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// reapOrphans collects all orphans that have ended, and counts them.
-func reapOrphans() (int, error) {
+// reaper tells orphans that have ended from children that somebody waits for.
+type reaper struct {
+	suspects map[int]time.Time // session leaders, and when they were first seen dead
+}
+
+// look collects the orphans that have ended, and counts them.
+func (r *reaper) look(now time.Time) (int, error) {
 	if !zombieExists() {
+		clear(r.suspects)
 		return 0, nil
 	}
 	candidates, err := childPIDs()
@@ -72,13 +88,23 @@ func reapOrphans() (int, error) {
 	// once this is locked.
 	children.forking.Lock()
 	defer children.forking.Unlock()
+	before := r.suspects
+	r.suspects = make(map[int]time.Time)
 	n := 0
 	for _, pid := range candidates {
-		if children.has(pid) {
+		session, err := unix.Getsid(pid)
+		if err != nil || session == own || children.has(pid) || !isZombie(pid) {
 			continue
 		}
-		if session, err := unix.Getsid(pid); err != nil || session == own {
-			continue
+		if session == pid {
+			since, seen := before[pid]
+			if !seen {
+				since = now
+			}
+			if now.Sub(since) < suspectTime {
+				r.suspects[pid] = since
+				continue
+			}
 		}
 		if got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); err == nil && got == pid {
 			n++

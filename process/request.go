@@ -12,12 +12,6 @@ import (
 	"github.com/wsd-dev/wsd/protocol"
 )
 
-// maxProcessIDBytes bounds an id, which every notification carries.
-const maxProcessIDBytes = 64 << 10
-
-// The size of a terminal, in rows or columns.
-const maxTerminalSize = 10_000
-
 var defaultTerminal = Size{Rows: 24, Cols: 80}
 
 // request is a process/start that has been checked, as far as that is possible
@@ -34,8 +28,8 @@ type request struct {
 
 // check turns the parameters of process/start into a request.
 func check(p *protocol.StartParams, environ func() []string) (*request, error) {
-	if len(p.ProcessID) > maxProcessIDBytes {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "processId is longer than %d bytes", maxProcessIDBytes)
+	if len(p.ProcessID) > protocol.MaxProcessIDBytes {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "processId is longer than %d bytes", protocol.MaxProcessIDBytes)
 	}
 	if err := checkOptions(p); err != nil {
 		return nil, err
@@ -110,9 +104,9 @@ func checkOptions(p *protocol.StartParams) error {
 
 // terminalSize checks the size of a terminal.
 func terminalSize(rows, cols uint32) (Size, error) {
-	if rows < 1 || rows > maxTerminalSize || cols < 1 || cols > maxTerminalSize {
+	if rows < 1 || rows > protocol.MaxTerminalSize || cols < 1 || cols > protocol.MaxTerminalSize {
 		return Size{}, protocol.Errorf(protocol.CodeInvalidParams,
-			"a terminal of %d rows and %d columns is not possible: both are 1 to %d", rows, cols, maxTerminalSize)
+			"a terminal of %d rows and %d columns is not possible: both are 1 to %d", rows, cols, protocol.MaxTerminalSize)
 	}
 	return Size{Rows: uint16(rows), Cols: uint16(cols)}, nil
 }

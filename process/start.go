@@ -2,12 +2,16 @@ package process
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
+
+// errUnfinished is the failure of a start that did not come to an end.
+var errUnfinished = errors.New("the start was not finished")
 
 // start serves process/start. A process is started at most once for a request: a
 // repeat finds the process of the first, even one that has ended, or shares the
@@ -33,8 +37,13 @@ func (s *Service) start(ctx context.Context, p *protocol.StartParams) (*protocol
 	}
 	defer s.starts.Done()
 	defer close(e.ready)
+	defer func() {
+		if e.err != nil {
+			s.free(e)
+		}
+	}()
+	e.err = errUnfinished // should begin panic
 	if e.err = s.begin(e, r); e.err != nil {
-		s.free(e)
 		return nil, e.err
 	}
 	rpc.AfterReply(ctx, func() { close(e.replied) })

@@ -58,6 +58,12 @@ const (
 	// MaxProcesses bounds the processes of one session, kept ones included; at the
 	// limit process/start is refused.
 	MaxProcesses = 8192
+	// MaxProcessIDBytes bounds a process id, which every event carries; a longer one is
+	// refused. MaxListedArgvBytes bounds the argv that process/list shows; the rest is cut.
+	MaxProcessIDBytes  = 16 << 10
+	MaxListedArgvBytes = 4 << 10
+	// MaxTerminalSize bounds the rows and the columns of a terminal; more are refused.
+	MaxTerminalSize = 10_000
 	// MaxQueuedWrites and MaxQueuedWriteBytes bound the stdin queue of a process; at
 	// either the answer to the next write waits.
 	MaxQueuedWrites     = 128

@@ -1,0 +1,134 @@
+package process
+
+import (
+	"errors"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// outputPipe is a pipe as a child has it: its writing end blocks.
+func outputPipe(t *testing.T) (*fileOutput, int) {
+	t.Helper()
+	r, w, err := openPipe(protocol.StreamStdout, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := newFileOutput(protocol.StreamStdout, r, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = out.Close()
+		_ = unix.Close(w) // closed by the test, as a rule
+	})
+	return out, w
+}
+
+func put(t *testing.T, fd int, data string) {
+	t.Helper()
+	if n, err := unix.Write(fd, []byte(data)); err != nil || n != len(data) {
+		t.Fatalf("wrote %d bytes: %v", n, err)
+	}
+}
+
+func TestFileOutput(t *testing.T) {
+	out, w := outputPipe(t)
+	put(t, w, "ab")
+	put(t, w, "c")
+	if n, exact := out.Buffered(); n != 3 || !exact {
+		t.Errorf("%d bytes are buffered, exact %v", n, exact)
+	}
+	if err := out.SetDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := out.Read(); !errors.Is(err, os.ErrDeadlineExceeded) || len(data) != 0 {
+		t.Errorf("after the deadline: %q, %v", data, err)
+	}
+	if err := out.SetDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := out.Read()
+	if err != nil || string(data) != "abc" || cap(data) > 64 {
+		t.Errorf("read %q with room for %d, %v", data, cap(data), err)
+	}
+	later := make(chan string, 1)
+	go func() {
+		data, err := out.Read()
+		later <- string(data) + " " + errText(err)
+	}()
+	put(t, w, "d")
+	if got := <-later; got != "d " {
+		t.Errorf("read %q", got)
+	}
+	if err := unix.Close(w); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if data, err := out.Read(); err != io.EOF || len(data) != 0 {
+			t.Errorf("at the end: %q, %v", data, err)
+		}
+	}
+}
+
+func TestFileOutputClose(t *testing.T) {
+	out, _ := outputPipe(t)
+	read := make(chan error, 1)
+	go func() {
+		_, err := out.Read()
+		read <- err
+	}()
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-read; !errors.Is(err, os.ErrClosed) {
+		t.Errorf("read that waited: %v", err)
+	}
+	if _, exact := out.Buffered(); exact {
+		t.Error("what a closed pipe holds is known")
+	}
+}
+
+// TestLargePipes: only so many are large at a time, and a closed one makes room.
+func TestLargePipes(t *testing.T) {
+	var outs []*fileOutput
+	for i := range maxLargePipes + 1 {
+		out, _ := outputPipe(t)
+		outs = append(outs, out)
+		if got, want := out.enlarge(), i < maxLargePipes; got != want {
+			t.Errorf("pipe %d: large is %v", i, got)
+		}
+	}
+	if !outs[0].enlarge() {
+		t.Error("a large pipe is not large any more")
+	}
+	for range 2 {
+		_ = outs[0].Close()
+	}
+	last := outs[maxLargePipes]
+	if !last.enlarge() {
+		t.Error("a closed pipe has kept its place")
+	}
+	var size int
+	if err := last.raw.Control(func(fd uintptr) { size, _ = unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0) }); err != nil || size != busyPipeBytes {
+		t.Errorf("it holds %d bytes, %v", size, err)
+	}
+	for _, out := range outs {
+		_ = out.Close()
+	}
+	if n := largePipes.Load(); n != 0 {
+		t.Errorf("%d places are taken", n)
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
