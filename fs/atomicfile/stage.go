@@ -38,6 +38,16 @@ type Options struct {
 	// Mode, if set, is the permission bits of the file from now on. Otherwise an
 	// existing file's are kept and a new file has those asked of NewStage.
 	Mode *uint32
+	// Check, if set, is asked right before the content takes its place; its error
+	// keeps that from happening.
+	Check func() error
+}
+
+func (o *Options) check() error {
+	if o.Check == nil {
+		return nil
+	}
+	return o.Check()
 }
 
 // NewStage begins new content. current is what Inspect returned; a new file will
@@ -131,6 +141,9 @@ func (s *Stage) Commit(o Options) error {
 }
 
 func (s *Stage) commit(current *Info, o Options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	switch {
 	case current == nil:
 		return s.create(o)

@@ -164,3 +164,13 @@ func OpenParent(p string) (dir int, base string, err error) {
 	dir, err = openDirectoryNoLinks(parent)
 	return dir, base, err
 }
+
+// Entry finds the entry that p itself is, following links only on the way to it.
+func Entry(p string) (*Target, error) {
+	parent, base := split(p)
+	dir, err := openDirectory(unix.AT_FDCWD, parent)
+	if err != nil {
+		return nil, err
+	}
+	return newTarget(dir, base)
+}

@@ -1,17 +1,21 @@
 package atomicfile
 
-import "bytes"
+import (
+	"bytes"
+
+	"golang.org/x/sys/unix"
+)
 
 // Write makes data the whole content of the target. current is what Inspect
 // returned; a file that is new has the permission bits of mode, less the umask.
 func (t *Target) Write(current *Info, data []byte, mode uint32, o Options) error {
 	if current != nil && current.Device() {
-		return current.overwrite(bytes.NewReader(data), o)
+		return current.writeInPlace(data, o)
 	}
 	s, mode := t.newStage(current, mode)
 	if err := s.here(mode); err != nil {
 		if current != nil && current.fd >= 0 && current.Regular() && cannotReplace(err) {
-			return current.overwrite(bytes.NewReader(data), o)
+			return current.writeInPlace(data, o)
 		}
 		return err
 	}
@@ -20,4 +24,14 @@ func (t *Target) Write(current *Info, data []byte, mode uint32, o Options) error
 		return err
 	}
 	return s.commit(current, o)
+}
+
+func (i *Info) writeInPlace(data []byte, o Options) error {
+	if o.Exclusive {
+		return unix.EEXIST
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	return i.overwrite(bytes.NewReader(data), o)
 }

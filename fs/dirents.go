@@ -1,0 +1,124 @@
+package fs
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// dirent is a name in a directory. kind is that of the name itself as the system
+// listed it, 0 when it did not say.
+type dirent struct {
+	name string
+	kind uint32
+}
+
+// directory is one that is open for reading.
+type directory struct {
+	fd   int
+	path string
+}
+
+func openDir(path string) (*directory, error) {
+	fd, err := openRetry(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	return &directory{fd: fd, path: path}, nil
+}
+
+// openSubdir opens a directory in d that is no link.
+func (d *directory) openSubdir(name string) (*directory, error) {
+	fd, err := openRetry(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, err
+	}
+	return &directory{fd: fd, path: join(d.path, name)}, nil
+}
+
+func (d *directory) close() { _ = unix.Close(d.fd) }
+
+// stat describes name, with follow what it leads to.
+func (d *directory) stat(name string, follow bool) (st unix.Stat_t, err error) {
+	flags := unix.AT_SYMLINK_NOFOLLOW
+	if follow {
+		flags = 0
+	}
+	return st, retry(func() error { return unix.Fstatat(d.fd, name, &st, flags) })
+}
+
+// kindOf is e's kind, with follow that of what it leads to, asking the system only
+// if the listing did not tell.
+func (d *directory) kindOf(e dirent, follow bool) (uint32, error) {
+	if e.kind != 0 && (e.kind != unix.S_IFLNK || !follow) {
+		return e.kind, nil
+	}
+	st, err := d.stat(e.name, follow)
+	return kindOf(&st), err
+}
+
+// sorted lists the directory, sorted by name, bytewise.
+func (d *directory) sorted() ([]dirent, error) {
+	entries, err := d.list()
+	slices.SortFunc(entries, func(a, b dirent) int { return strings.Compare(a.name, b.name) })
+	return entries, err
+}
+
+// listDir lists the directory at path, sorted.
+func listDir(path string) (*directory, []dirent, error) {
+	d, err := openDir(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := d.sorted()
+	if err != nil {
+		d.close()
+		return nil, nil, err
+	}
+	return d, entries, nil
+}
+
+func join(dir, name string) string {
+	if dir == "/" {
+		return "/" + name
+	}
+	return dir + "/" + name
+}
+
+// listPortably lists by the standard library.
+func (d *directory) listPortably() ([]dirent, error) {
+	fd, err := unix.FcntlInt(uintptr(d.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), d.path)
+	defer f.Close()
+	names, err := f.ReadDir(-1)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]dirent, len(names))
+	for i, e := range names {
+		entries[i].name = e.Name()
+		switch t := e.Type(); {
+		case t.IsRegular():
+			entries[i].kind = unix.S_IFREG
+		case t.IsDir():
+			entries[i].kind = unix.S_IFDIR
+		case t&os.ModeSymlink != 0:
+			entries[i].kind = unix.S_IFLNK
+		}
+	}
+	return entries, nil
+}
+
+// cString is b up to its first NUL.
+func cString(b []byte) string {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return string(b)
+}

@@ -1,0 +1,47 @@
+package fs
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// direntBuffers hold what the kernel tells at once; large, so that a listing is short
+// against changes that happen meanwhile.
+var direntBuffers = sync.Pool{New: func() any { return new([128 << 10]byte) }}
+
+// Offsets in struct linux_dirent64: d_ino, d_off, d_reclen, d_type, d_name.
+const (
+	direntLen  = 16
+	direntType = 18
+	direntName = 19
+)
+
+// list lists the directory, without "." and "..", unsorted.
+func (d *directory) list() ([]dirent, error) {
+	buf := direntBuffers.Get().(*[128 << 10]byte)
+	defer direntBuffers.Put(buf)
+	var entries []dirent
+	for {
+		var n int
+		err := retry(func() (err error) {
+			n, err = unix.Getdents(d.fd, buf[:])
+			return err
+		})
+		if err != nil {
+			return entries, err
+		}
+		if n == 0 {
+			return entries, nil
+		}
+		for rest := buf[:n]; len(rest) > direntName; {
+			size := int(binary.NativeEndian.Uint16(rest[direntLen:]))
+			name := cString(rest[direntName:size])
+			if name != "." && name != ".." {
+				entries = append(entries, dirent{name: name, kind: uint32(rest[direntType]) << 12}) // DT_* are S_IF* shifted
+			}
+			rest = rest[size:]
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package fs
+
+func (d *directory) list() ([]dirent, error) { return d.listPortably() }

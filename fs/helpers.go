@@ -1,0 +1,298 @@
+package fs
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/protocol/wire"
+)
+
+// helpers are the confined helpers of a connection, one for each distinct sandbox.
+type helpers struct {
+	service *Service
+	ids     atomic.Uint64 // of streams and watches in helpers
+
+	mu     sync.Mutex
+	byKey  map[helperKey]*helper
+	clock  uint64
+	closed bool
+}
+
+// helperKey is the hash of a sandbox object.
+type helperKey [sha256.Size]byte
+
+// helper is a process, or what stands for one, that serves fs/* confined.
+type helper struct {
+	service *Service
+	ready   chan struct{} // closed once peer or err is set
+	peer    *rpc.Peer
+	err     error
+
+	// Guarded by helpers.mu.
+	users int    // requests under way
+	pins  int    // streams and watches in it
+	used  uint64 // when, by helpers.clock
+}
+
+// errHelperEnded is the error of calls to a helper that is gone.
+var errHelperEnded = errors.New("the sandbox helper has ended")
+
+// helperFor returns the helper that requests with sandbox run in, nil when they run
+// here. release must be called when the request has ended.
+func (s *Service) helperFor(ctx context.Context, sandbox *protocol.Sandbox, write bool) (h *helper, release func(), err error) {
+	if sandbox == nil {
+		return nil, func() {}, nil
+	}
+	if s.sandbox == nil {
+		if isUnrestricted(sandbox) {
+			return nil, func() {}, nil
+		}
+		return nil, nil, invalid("sandboxing is unavailable here, and this request asks for it")
+	}
+	direct, err := s.sandbox.Direct(sandbox, write)
+	if err != nil {
+		return nil, nil, err
+	}
+	if direct {
+		return nil, func() {}, nil
+	}
+	text, err := wire.Append(nil, sandbox)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode sandbox: %w", err)
+	}
+	key := helperKey(sha256.Sum256(text))
+	h, err = s.helpers.get(key, sandbox)
+	if err != nil {
+		return nil, nil, err
+	}
+	release = func() { s.helpers.leave(h) }
+	select {
+	case <-h.ready:
+	case <-ctx.Done():
+		release()
+		return nil, nil, context.Cause(ctx)
+	}
+	if h.err != nil {
+		release()
+		return nil, nil, h.err
+	}
+	return h, release, nil
+}
+
+// isUnrestricted reports whether a sandbox restricts no files.
+func isUnrestricted(s *protocol.Sandbox) bool {
+	switch p := &s.Permissions; p.Type {
+	case protocol.PermissionsDisabled, protocol.PermissionsExternal:
+		return true
+	case protocol.PermissionsManaged:
+		return p.FileSystem != nil && p.FileSystem.Type == protocol.FileSystemUnrestricted
+	}
+	return false
+}
+
+// get returns the helper for a sandbox, in use, and starts it if there is none.
+func (t *helpers) get(key helperKey, sandbox *protocol.Sandbox) (*helper, error) {
+	h, evicted, err := t.reserve(key, sandbox)
+	if evicted != nil {
+		_ = evicted.peer.Close()
+	}
+	return h, err
+}
+
+func (t *helpers) reserve(key helperKey, sandbox *protocol.Sandbox) (h, evicted *helper, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, nil, refused("the connection is ending")
+	}
+	t.clock++
+	if h = t.byKey[key]; h != nil {
+		h.users++
+		h.used = t.clock
+		return h, nil, nil
+	}
+	if len(t.byKey) >= protocol.MaxSandboxHelpers {
+		if evicted = t.evict(); evicted == nil {
+			return nil, nil, refused("at most %d different sandboxes may be in use per connection", protocol.MaxSandboxHelpers)
+		}
+	}
+	if t.byKey == nil {
+		t.byKey = make(map[helperKey]*helper)
+	}
+	h = &helper{service: t.service, ready: make(chan struct{}), users: 1, used: t.clock}
+	t.byKey[key] = h
+	t.service.wg.Go(func() { t.run(key, h, sandbox) }) // until the helper or the Service ends
+	return h, evicted, nil
+}
+
+// evict removes the helper that was used longest ago of those that have nothing open.
+func (t *helpers) evict() *helper {
+	var oldestKey helperKey
+	var oldest *helper
+	for key, h := range t.byKey {
+		if h.users == 0 && h.pins == 0 && (oldest == nil || h.used < oldest.used) {
+			oldestKey, oldest = key, h
+		}
+	}
+	if oldest != nil {
+		delete(t.byKey, oldestKey)
+	}
+	return oldest
+}
+
+// run starts a helper and serves its connection to the end.
+func (t *helpers) run(key helperKey, h *helper, sandbox *protocol.Sandbox) {
+	s := t.service
+	defer t.remove(key, h)
+	conn, err := s.sandbox.Start(s.ctx, sandbox)
+	if err != nil {
+		h.err = wireError(err)
+		close(h.ready)
+		return
+	}
+	h.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: h, Logger: s.logger})
+	close(h.ready)
+	err = h.peer.Serve(s.ctx)
+	_ = h.peer.Close()
+	if err != nil && s.ctx.Err() == nil && !errors.Is(err, rpc.ErrClosed) {
+		s.logger.Warn("sandbox helper failed", "err", err)
+	}
+	s.watches.endOf(h)
+}
+
+func (t *helpers) remove(key helperKey, h *helper) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byKey[key] == h {
+		delete(t.byKey, key)
+	}
+}
+
+func (t *helpers) leave(h *helper) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h.users--
+}
+
+// closeAll keeps new helpers from starting. Those that run end with the context of
+// the Service.
+func (t *helpers) closeAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+}
+
+// pin keeps the helper while something in it is open.
+func (h *helper) pin()   { h.count(1) }
+func (h *helper) unpin() { h.count(-1) }
+
+func (h *helper) count(n int) {
+	t := &h.service.helpers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h.pins += n
+}
+
+// newID makes an id for something in a helper.
+func (h *helper) newID() string { return strconv.FormatUint(h.service.helpers.ids.Add(1), 10) }
+
+// call has the helper serve a request.
+func (h *helper) call(ctx context.Context, method string, params, result any) error {
+	err := h.peer.Call(ctx, method, params, result)
+	if errors.Is(err, rpc.ErrClosed) {
+		return errHelperEnded
+	}
+	return err
+}
+
+// HandleRequest refuses: a helper has nothing to ask.
+func (h *helper) HandleRequest(_ context.Context, req *rpc.Request) {
+	req.ReplyInline(nil, protocol.Errorf(protocol.CodeMethodNotFound, "a helper is served no `%s`", req.Method))
+}
+
+// HandleNotification passes on what the helper tells of its watches. It waits while
+// the client takes no more, and holds the helper back with that.
+func (h *helper) HandleNotification(_ context.Context, method string, params []byte) error {
+	if method != protocol.NotifyFsChanged {
+		return refused("unexpected notification `%s` from a helper", method)
+	}
+	changed := &protocol.ChangedParams{}
+	if params == nil {
+		return refused("`%s` has no params", method)
+	}
+	if err := wire.Unmarshal(params, changed); err != nil {
+		return fmt.Errorf("decode %s: %w", method, err)
+	}
+	w := h.service.watches.remoteOf(h, changed.WatchID)
+	if w == nil {
+		return nil // it has just ended
+	}
+	select {
+	case <-w.answered:
+	case <-w.ctx.Done():
+		return nil
+	}
+	changed.WatchID = w.id
+	_ = h.service.notifier.Notify(w.ctx, method, changed) // fails when client or watch are gone
+	return nil
+}
+
+// watch sets a watch in the helper.
+func (h *helper) watch(ctx context.Context, p *protocol.WatchParams, w *subscription, result *protocol.WatchResult) error {
+	w.remote = h.newID()
+	h.service.watches.setHelper(w, h)
+	h.pin()
+	remote := *p
+	remote.WatchID, remote.Sandbox = w.remote, nil
+	err := h.call(ctx, protocol.MethodFsWatch, &remote, result)
+	if err != nil {
+		h.unpin()
+	}
+	return err
+}
+
+// setHelper says where a watch is, before it begins there.
+func (t *watches) setHelper(w *subscription, h *helper) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w.helper = h
+}
+
+// remoteOf finds the watch that a helper knows as remote.
+func (t *watches) remoteOf(h *helper, remote string) *subscription {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, w := range t.byID {
+		if w.helper == h && w.remote == remote {
+			return w
+		}
+	}
+	return nil
+}
+
+// endOf tells the client of each watch in a helper that ended that changes are lost
+// from now on.
+func (t *watches) endOf(h *helper) {
+	t.mu.Lock()
+	var lost []*subscription
+	for _, w := range t.byID {
+		if w.helper == h {
+			lost = append(lost, w)
+		}
+	}
+	t.mu.Unlock()
+	for _, w := range lost {
+		select {
+		case <-w.answered:
+			_ = h.service.notifier.Notify(w.ctx, protocol.NotifyFsChanged, &protocol.ChangedParams{WatchID: w.id, Overflow: true})
+		case <-w.ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package fs
+
+import (
+	"sync"
+
+	"github.com/wsd-dev/wsd/fs/watch"
+)
+
+// Host is what all Services of a server share.
+type Host struct {
+	locks  locks
+	memory *memory
+	watch  *watch.Hub
+}
+
+// NewHost makes a Host.
+func NewHost() *Host {
+	return &Host{locks: locks{held: make(map[lockKey]*lock)}, memory: newMemory(), watch: watch.NewHub()}
+}
+
+// processHost is the Host of Services that are given none. There is one, because the
+// files it guards are the same for all.
+var processHost = sync.OnceValue(NewHost)

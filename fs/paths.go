@@ -1,0 +1,117 @@
+package fs
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+func (s *Service) canonicalize(_ context.Context, p *protocol.PathParams) (*protocol.PathResult, error) {
+	path, err := fileuri.Path(p.Path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := stat(path); err != nil { // the system's own word on loops and what is missing
+		return nil, err
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return nil, err
+	}
+	return &protocol.PathResult{Path: fileuri.Format(path)}, nil
+}
+
+func (s *Service) rename(_ context.Context, p *protocol.RenameParams) (*protocol.Empty, error) {
+	from, err := fileuri.Path(p.SourcePath)
+	if err != nil {
+		return nil, err
+	}
+	to, err := fileuri.Path(p.DestinationPath)
+	if err != nil {
+		return nil, err
+	}
+	if isTrue(p.Overwrite) {
+		err = retry(func() error { return unix.Rename(from, to) })
+	} else {
+		err = renameExclusive(from, to)
+	}
+	return &protocol.Empty{}, err
+}
+
+// renameUnlessThere is renameExclusive where the system has no such call: between
+// the look and the rename, somebody else could make the name.
+func renameUnlessThere(from, to string) error {
+	if _, err := lstat(to); err == nil {
+		return unix.EEXIST
+	}
+	return retry(func() error { return unix.Rename(from, to) })
+}
+
+func (s *Service) symlink(_ context.Context, p *protocol.SymlinkParams) (*protocol.Empty, error) {
+	path, err := fileuri.Path(p.Path)
+	if err != nil {
+		return nil, err
+	}
+	var target string
+	switch {
+	case (p.Target == nil) == (p.TargetBase64 == nil):
+		return nil, invalid("%s takes either target or targetBase64", protocol.MethodFsSymlink)
+	case p.Target != nil:
+		target = *p.Target
+	default:
+		target = string(*p.TargetBase64)
+	}
+	if strings.IndexByte(target, 0) >= 0 {
+		return nil, invalid("the target of a link cannot contain a NUL")
+	}
+	return &protocol.Empty{}, retry(func() error { return unix.Symlink(target, path) })
+}
+
+func (s *Service) readLink(_ context.Context, p *protocol.PathParams) (*protocol.ReadLinkResult, error) {
+	path, err := fileuri.Path(p.Path)
+	if err != nil {
+		return nil, err
+	}
+	target, err := readlink(path)
+	if err != nil {
+		return nil, err
+	}
+	result := &protocol.ReadLinkResult{Target: target}
+	if !utf8.ValidString(target) {
+		result.TargetBase64 = []byte(target)
+	}
+	return result, nil
+}
+
+func readlink(path string) (string, error) {
+	for size := 256; ; size *= 2 {
+		buf := make([]byte, size)
+		var n int
+		err := retry(func() (err error) {
+			n, err = unix.Readlink(path, buf)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+		if n < size {
+			return string(buf[:n]), nil
+		}
+	}
+}
+
+func (s *Service) chmod(_ context.Context, p *protocol.ChmodParams) (*protocol.Empty, error) {
+	path, err := fileuri.Path(p.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMode(p.Mode); err != nil {
+		return nil, err
+	}
+	return &protocol.Empty{}, retry(func() error { return unix.Chmod(path, p.Mode) })
+}

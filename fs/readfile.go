@@ -1,0 +1,77 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+)
+
+func (s *Service) readFile(ctx context.Context, p *protocol.ReadFileParams) (*protocol.ReadFileResult, error) {
+	path, err := fileuri.Path(p.Path)
+	if err != nil {
+		return nil, err
+	}
+	f, info, err := openRead(path, isTrue(p.FollowSymlinks))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if s.confined && info.Size > maxConfinedRead {
+		return nil, errReadInBlocks
+	}
+	held := &loan{memory: s.host.memory}
+	data, err := readAll(ctx, f, info.Size, held)
+	if err != nil {
+		held.release()
+		return nil, err
+	}
+	if s.confined && len(data) > maxConfinedRead {
+		held.release()
+		return nil, errReadInBlocks
+	}
+	rpc.AfterReply(ctx, held.release)
+	result := &protocol.ReadFileResult{DataBase64: data}
+	if isSet(p.IncludeHash) {
+		result.Hash = hashOf(data)
+	}
+	return result, nil
+}
+
+var errTooLarge = refused("file is too large to read: limit is %d bytes", protocol.MaxReadFileBytes)
+
+// readAll reads f to its end. size is a guess: files of the kernel say 0, and others
+// grow.
+func readAll(ctx context.Context, f *os.File, size int64, held *loan) ([]byte, error) {
+	if size > protocol.MaxReadFileBytes {
+		return nil, errTooLarge
+	}
+	if err := held.grow(ctx, size); err != nil {
+		return nil, err
+	}
+	data := make([]byte, 0, max(size+1, 4096)) // one more, to meet the end without growing
+	for {
+		n, err := f.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return data, nil
+		case err != nil:
+			return nil, err
+		case len(data) > protocol.MaxReadFileBytes:
+			return nil, errTooLarge
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		}
+		if len(data) == cap(data) {
+			if err := held.grow(ctx, 2*int64(cap(data))); err != nil {
+				return nil, err
+			}
+			data = append(make([]byte, 0, 2*cap(data)), data...)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package fs
+
+import (
+	"context"
+	"errors"
+
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/protocol/wire"
+)
+
+const family = "filesystem"
+
+// lane holds the methods that keep order.
+const lane = "fs"
+
+var (
+	reads  = rpc.Shared(lane)
+	writes = rpc.Serial(lane)
+)
+
+// method describes a method with a path: where its parameters have the sandbox, and
+// which paths it changes.
+type method[P, R any] struct {
+	name    string
+	order   rpc.Order
+	write   bool // what the sandbox must allow
+	sandbox func(*P) **protocol.Sandbox
+	// changes lists the entries that are locked against other writes meanwhile. With
+	// locksItself, run sees to that when it is here that the method runs.
+	changes     func(*P) []entry
+	locksItself bool
+	// inBlocks, if set, does what a helper cannot answer in one message.
+	inBlocks func(*Service, context.Context, *helper, *P) (*R, error)
+
+	paramsError func(error) error
+}
+
+// Register adds the fs/* methods to t. They are served by a *Service.
+func Register(t *rpc.Table) {
+	add(t, method[protocol.ReadFileParams, protocol.ReadFileResult]{
+		name: protocol.MethodFsReadFile, order: reads,
+		sandbox:  func(p *protocol.ReadFileParams) **protocol.Sandbox { return &p.Sandbox },
+		inBlocks: (*Service).readFileInBlocks,
+	}, (*Service).readFile)
+	add(t, method[protocol.WriteFileParams, protocol.WriteFileResult]{
+		name: protocol.MethodFsWriteFile, order: writes, write: true,
+		sandbox:     func(p *protocol.WriteFileParams) **protocol.Sandbox { return &p.Sandbox },
+		changes:     func(p *protocol.WriteFileParams) []entry { return []entry{{p.Path, isTrue(p.FollowSymlinks)}} },
+		paramsError: writeFileParamsError,
+	}, (*Service).writeFile)
+	add(t, method[protocol.CreateDirectoryParams, protocol.Empty]{
+		name: protocol.MethodFsCreateDirectory, order: writes, write: true,
+		sandbox: func(p *protocol.CreateDirectoryParams) **protocol.Sandbox { return &p.Sandbox },
+	}, (*Service).createDirectory)
+	add(t, method[protocol.GetMetadataParams, protocol.Metadata]{
+		name: protocol.MethodFsGetMetadata, order: reads,
+		sandbox: func(p *protocol.GetMetadataParams) **protocol.Sandbox { return &p.Sandbox },
+	}, (*Service).getMetadata)
+	add(t, method[protocol.PathParams, protocol.PathResult]{
+		name: protocol.MethodFsCanonicalize, order: reads, sandbox: pathSandbox,
+	}, (*Service).canonicalize)
+	add(t, method[protocol.ReadDirectoryParams, protocol.ReadDirectoryResult]{
+		name: protocol.MethodFsReadDirectory, order: reads,
+		sandbox: func(p *protocol.ReadDirectoryParams) **protocol.Sandbox { return &p.Sandbox },
+	}, (*Service).readDirectory)
+	add(t, method[protocol.WalkParams, protocol.WalkResult]{
+		name: protocol.MethodFsWalk, order: reads,
+		sandbox: func(p *protocol.WalkParams) **protocol.Sandbox { return &p.Sandbox },
+	}, (*Service).walk)
+	add(t, method[protocol.RemoveParams, protocol.Empty]{
+		name: protocol.MethodFsRemove, order: writes, write: true,
+		sandbox: func(p *protocol.RemoveParams) **protocol.Sandbox { return &p.Sandbox },
+		changes: func(p *protocol.RemoveParams) []entry { return []entry{{p.Path, false}} },
+	}, (*Service).remove)
+	add(t, method[protocol.CopyParams, protocol.Empty]{
+		name: protocol.MethodFsCopy, order: writes, write: true, locksItself: true,
+		sandbox: func(p *protocol.CopyParams) **protocol.Sandbox { return &p.Sandbox },
+		changes: func(p *protocol.CopyParams) []entry {
+			if p.Recursive {
+				return nil // a tree has no one entry; holding its top while files in it are locked could wait in a circle
+			}
+			return []entry{{p.DestinationPath, true}}
+		},
+	}, (*Service).copy)
+	registerStreams(t)
+	registerAdditive(t)
+}
+
+func registerStreams(t *rpc.Table) {
+	// fs/open has an order of its own: see Service.open.
+	rpc.Handle(t, rpc.Spec[protocol.OpenParams]{
+		Name: protocol.MethodFsOpen, Family: family, Order: rpc.Always[protocol.OpenParams](writes),
+	}, answer((*Service).open))
+	rpc.Handle(t, rpc.Spec[protocol.ReadBlockParams]{
+		Name: protocol.MethodFsReadBlock, Family: family, Order: rpc.Always[protocol.ReadBlockParams](reads),
+	}, answer((*Service).readBlock))
+	rpc.Handle(t, rpc.Spec[protocol.WriteBlockParams]{
+		Name: protocol.MethodFsWriteBlock, Family: family, Order: rpc.Always[protocol.WriteBlockParams](writes),
+		ParamsError: func(err error) error {
+			if _, ok := errors.AsType[*wire.Base64Error](err); ok {
+				return invalid("%v", err)
+			}
+			return invalid("%s: %v", protocol.MethodFsWriteBlock, err)
+		},
+	}, answer((*Service).writeBlock))
+	rpc.Handle(t, rpc.Spec[protocol.CloseHandleParams]{
+		Name: protocol.MethodFsClose, Family: family, Order: rpc.Always[protocol.CloseHandleParams](writes),
+	}, answer((*Service).closeHandle))
+}
+
+func registerAdditive(t *rpc.Table) {
+	add(t, method[protocol.RenameParams, protocol.Empty]{
+		name: protocol.MethodFsRename, order: writes, write: true,
+		sandbox: func(p *protocol.RenameParams) **protocol.Sandbox { return &p.Sandbox },
+		changes: func(p *protocol.RenameParams) []entry {
+			return []entry{{p.SourcePath, false}, {p.DestinationPath, false}}
+		},
+	}, (*Service).rename)
+	add(t, method[protocol.SymlinkParams, protocol.Empty]{
+		name: protocol.MethodFsSymlink, order: writes, write: true,
+		sandbox: func(p *protocol.SymlinkParams) **protocol.Sandbox { return &p.Sandbox },
+	}, (*Service).symlink)
+	add(t, method[protocol.PathParams, protocol.ReadLinkResult]{
+		name: protocol.MethodFsReadLink, order: reads, sandbox: pathSandbox,
+	}, (*Service).readLink)
+	add(t, method[protocol.ChmodParams, protocol.Empty]{
+		name: protocol.MethodFsChmod, order: writes, write: true,
+		sandbox: func(p *protocol.ChmodParams) **protocol.Sandbox { return &p.Sandbox },
+		changes: func(p *protocol.ChmodParams) []entry { return []entry{{p.Path, true}} },
+	}, (*Service).chmod)
+	add(t, method[protocol.GlobParams, protocol.GlobResult]{
+		name: protocol.MethodFsGlob, order: rpc.Concurrent,
+		sandbox: func(p *protocol.GlobParams) **protocol.Sandbox { return &p.Sandbox },
+	}, (*Service).glob)
+	add(t, method[protocol.GrepParams, protocol.GrepResult]{
+		name: protocol.MethodFsGrep, order: rpc.Concurrent,
+		sandbox: func(p *protocol.GrepParams) **protocol.Sandbox { return &p.Sandbox },
+	}, (*Service).grep)
+	// Those of one id keep their order.
+	rpc.Handle(t, rpc.Spec[protocol.WatchParams]{
+		Name: protocol.MethodFsWatch, Family: family,
+		Order: func(p *protocol.WatchParams) rpc.Order { return rpc.Serial("fs/watch " + p.WatchID) },
+	}, answer((*Service).watch))
+	rpc.Handle(t, rpc.Spec[protocol.UnwatchParams]{
+		Name: protocol.MethodFsUnwatch, Family: family,
+		Order: func(p *protocol.UnwatchParams) rpc.Order { return rpc.Serial("fs/watch " + p.WatchID) },
+	}, answer((*Service).unwatch))
+	// One watch replaces the other, so the calls keep their order, among themselves.
+	rpc.Handle(t, rpc.Spec[protocol.WatchMissingParams]{
+		Name: protocol.MethodFsWatchMissing, Family: family,
+		Order: rpc.Always[protocol.WatchMissingParams](rpc.Serial("fs/watchMissing")),
+	}, answer((*Service).watchMissing))
+}
+
+func pathSandbox(p *protocol.PathParams) **protocol.Sandbox { return &p.Sandbox }
+
+// answer gives the errors of run their wire form.
+func answer[P, R any](run func(*Service, context.Context, *P) (R, error)) func(*Service, context.Context, *P) (R, error) {
+	return func(s *Service, ctx context.Context, p *P) (R, error) {
+		result, err := run(s, ctx, p)
+		return result, wireError(err)
+	}
+}
+
+// add registers a method that runs here or, with a sandbox, where that has it run.
+func add[P, R any](t *rpc.Table, m method[P, R], run func(*Service, context.Context, *P) (*R, error)) {
+	rpc.Handle(t, rpc.Spec[P]{
+		Name: m.name, Family: family, Order: rpc.Always[P](m.order), ParamsError: m.paramsError,
+	}, answer(func(s *Service, ctx context.Context, p *P) (*R, error) {
+		box := m.sandbox(p)
+		h, release, err := s.helperFor(ctx, *box, m.write)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		if m.changes != nil && (h != nil || !m.locksItself) {
+			unlock, err := s.host.locks.lockEntries(ctx, m.changes(p))
+			if err != nil {
+				return nil, err
+			}
+			defer unlock()
+		}
+		if h == nil {
+			return run(s, ctx, p)
+		}
+		*box = nil
+		result := new(R)
+		err = h.call(ctx, m.name, p, result)
+		if m.inBlocks != nil && isReadInBlocks(err) {
+			return m.inBlocks(s, ctx, h, p)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return result, nil
+	}))
+}
+
+// isTrue reads an optional member whose default is true.
+func isTrue(b *bool) bool { return b == nil || *b }
+
+// isSet reads an optional member whose default is false.
+func isSet(b *bool) bool { return b != nil && *b }

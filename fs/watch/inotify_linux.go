@@ -1,0 +1,122 @@
+package watch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// inotify is the backend of Linux. A watch of it is of a directory, not of a path:
+// it stays when the directory is renamed, and is the same for all paths to it.
+type inotify struct {
+	file *os.File
+	done chan struct{}
+	told func(backend, []Event, bool)
+}
+
+const inotifyMask = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_ATTRIB |
+	unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+
+func newSystemBackend(told func(backend, []Event, bool)) (backend, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		if errors.Is(err, unix.EMFILE) {
+			return nil, limitError("fs.inotify.max_user_instances, or the open files of this process", err)
+		}
+		return nil, fmt.Errorf("start inotify: %w", err)
+	}
+	n := &inotify{file: os.NewFile(uintptr(fd), "inotify"), done: make(chan struct{}), told: told}
+	go n.read() // ends when close closes the file
+	return n, nil
+}
+
+// control runs fn with the descriptor, which stays open meanwhile.
+func (n *inotify) control(fn func(fd int) error) error {
+	raw, err := n.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var fnErr error
+	if err := raw.Control(func(fd uintptr) { fnErr = fn(int(fd)) }); err != nil {
+		return err
+	}
+	return fnErr
+}
+
+func (n *inotify) add(path string, follow bool) (ID, error) {
+	mask := uint32(inotifyMask)
+	if !follow {
+		mask |= unix.IN_DONT_FOLLOW
+	}
+	var wd int
+	err := n.control(func(fd int) (err error) {
+		wd, err = unix.InotifyAddWatch(fd, path, mask)
+		return err
+	})
+	if errors.Is(err, unix.ENOSPC) {
+		return 0, limitError("fs.inotify.max_user_watches", err)
+	}
+	return ID(wd), err
+}
+
+func (n *inotify) remove(id ID) {
+	_ = n.control(func(fd int) error { // of a directory that has gone there is nothing to remove
+		_, err := unix.InotifyRmWatch(fd, uint32(id))
+		return err
+	})
+}
+
+func (n *inotify) close() {
+	_ = n.file.Close()
+	<-n.done
+}
+
+func (n *inotify) read() {
+	defer close(n.done)
+	buf := make([]byte, 32<<10)
+	for {
+		size, err := n.file.Read(buf)
+		if err != nil {
+			return
+		}
+		events, overflow := parse(buf[:size])
+		n.told(n, events, overflow)
+	}
+}
+
+// parse decodes struct inotify_event: wd, mask, cookie, len, name padded with NULs.
+func parse(b []byte) (events []Event, overflow bool) {
+	for len(b) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(b))
+		mask := binary.NativeEndian.Uint32(b[4:])
+		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+		if end > len(b) {
+			break
+		}
+		name := strings.TrimRight(string(b[unix.SizeofInotifyEvent:end]), "\x00")
+		b = b[end:]
+		if mask&unix.IN_Q_OVERFLOW != 0 {
+			overflow = true
+			continue
+		}
+		e := Event{ID: ID(wd), Name: name, IsDir: mask&unix.IN_ISDIR != 0}
+		switch {
+		case mask&(unix.IN_IGNORED|unix.IN_UNMOUNT) != 0:
+			e.Op = gone
+		case mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF) != 0:
+			e.Op, e.Name = Remove, ""
+		case mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
+			e.Op = Create
+		case mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0:
+			e.Op, e.Moved = Remove, mask&unix.IN_MOVED_FROM != 0
+		default:
+			e.Op = Modify
+		}
+		events = append(events, e)
+	}
+	return events, overflow
+}

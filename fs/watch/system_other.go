@@ -1,0 +1,7 @@
+//go:build !linux
+
+package watch
+
+func newSystemBackend(told func(backend, []Event, bool)) (backend, error) {
+	return newPortableBackend(told)
+}
