@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -105,6 +106,10 @@ func (e *Enforcer) landlockPlan(ctx context.Context, p *Policy) (*plan, error) {
 		return nil, err
 	}
 	lack := e.namespaces(ctx).reason
+	if l.Base == Write {
+		return nil, unavailablef("protecting parts of a writable disk takes a mount namespace: %s", lack)
+	}
+	l.Places = slices.DeleteFunc(l.Places, func(at place) bool { return at.Own })
 	for _, at := range l.Places {
 		switch {
 		case at.Access == Deny:
@@ -112,9 +117,6 @@ func (e *Enforcer) landlockPlan(ctx context.Context, p *Policy) (*plan, error) {
 		case at.Access == Write:
 			return nil, unavailablef("writing in %s alone takes a mount namespace: %s", at.Path, lack)
 		}
-	}
-	if l.Base == Write {
-		return nil, unavailablef("protecting parts of a writable disk takes a mount namespace: %s", lack)
 	}
 	if err := e.landlockWorks(ctx); err != nil {
 		return nil, unavailablef("restricting files takes a mount namespace (%s) or Landlock (%v)", lack, err)

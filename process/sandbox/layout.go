@@ -22,6 +22,8 @@ type place struct {
 	Dir bool
 	// Mask: Path does not exist and must not come into being.
 	Mask bool
+	// Own: the policy does not ask for it.
+	Own bool
 	// Pin: Path is a writable directory on the way to something protected, which must
 	// not be moved aside.
 	Pin bool
@@ -40,8 +42,11 @@ type layout struct {
 
 // layOut puts a policy on the disk. It changes nothing there.
 func layOut(p *Policy) (*layout, error) {
-	b := builder{policy: p, links: map[string]string{}}
+	b := builder{policy: p, links: map[string]string{}, kinds: map[string]bool{}, own: map[string]bool{}}
 	if err := b.resolveRules(); err != nil {
+		return nil, err
+	}
+	if err := b.hideSecrets(); err != nil {
 		return nil, err
 	}
 	if err := b.protect(); err != nil {
@@ -123,6 +128,7 @@ type builder struct {
 	links  map[string]string
 	rules  []Rule          // by real path, of what exists
 	kinds  map[string]bool // whether a real path is a directory
+	own    map[string]bool // whether a rule is not one of the policy
 	absent []absentRule    // of what does not exist
 	via    []viaRule       // rules that lead through links
 }
@@ -138,7 +144,6 @@ type viaRule struct {
 }
 
 func (b *builder) resolveRules() error {
-	b.kinds = map[string]bool{}
 	for _, r := range b.policy.Rules {
 		if err := b.addRule(r); err != nil {
 			return err
@@ -201,13 +206,34 @@ func (b *builder) put(f found, access Access) {
 	b.kinds[f.real] = f.dir
 }
 
+// systemSecrets are in the directories of a minimal policy, and no program needs them.
+var systemSecrets = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssl/private"}
+
+// hideSecrets denies them to a policy that is minimal and says nothing of them.
+func (b *builder) hideSecrets() error {
+	if !b.policy.Minimal {
+		return nil
+	}
+	for _, at := range systemSecrets {
+		f, err := follow(at, b.links)
+		if err != nil {
+			return err
+		}
+		if _, named := findRule(b.rules, f.real); f.exists && !named && !b.policy.has(at) {
+			b.put(f, Deny)
+			b.own[f.real] = true
+		}
+	}
+	return nil
+}
+
 // protect adds the rules for protected names in writable directories.
 func (b *builder) protect() error {
 	if b.policy.FullWrite() {
 		return nil
 	}
 	for _, r := range append([]Rule(nil), b.rules...) {
-		if r.Access != Write || !b.kinds[r.Path] || within(r.Path, "/dev") {
+		if r.Access != Write || !b.kinds[r.Path] || within(r.Path, "/dev") || slices.Contains(protectedNames, path.Base(r.Path)) {
 			continue
 		}
 		for _, name := range protectedNames {
@@ -302,11 +328,11 @@ func (b *builder) layout() (*layout, error) {
 			continue
 		}
 		kept = addRule(kept, r.Path, r.Access)
-		l.Places = append(l.Places, place{Path: r.Path, Access: r.Access, Dir: b.kinds[r.Path]})
+		l.Places = append(l.Places, place{Path: r.Path, Access: r.Access, Dir: b.kinds[r.Path], Own: b.own[r.Path]})
 	}
 	for _, a := range b.absent {
 		if accessIn(kept, parent(a.missing)) == Write {
-			l.Places = append(l.Places, place{Path: a.missing, Access: Read, Dir: true, Mask: true})
+			l.Places = append(l.Places, place{Path: a.missing, Access: a.rule.Access, Dir: true, Mask: true})
 		}
 	}
 	l.Places = append(l.Places, pins(kept, l.Places)...)

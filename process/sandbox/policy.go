@@ -37,6 +37,9 @@ type Policy struct {
 	// GlobDepth is how many levels below a pattern's fixed part are searched; 0 means
 	// no limit but MaxGlobDepth.
 	GlobDepth int
+	// Minimal is true when the system's programs are among the Rules. Secrets beside
+	// them, of no use to a program, are then hidden where that can be had.
+	Minimal bool
 	// Network is true when the network may be used.
 	Network bool
 	// Legacy asks for Landlock where it suffices.

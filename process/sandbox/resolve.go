@@ -97,30 +97,20 @@ func accessOf(word string) Access {
 	return Deny // also "none", its older name
 }
 
-// minimalReads is what running a program takes, and minimalSecrets what no program
-// needs of it.
-var (
-	minimalReads = []string{
-		"/bin", "/sbin", "/usr", "/etc", "/lib", "/lib32", "/lib64", "/libx32",
-		"/nix/store", "/run/current-system/sw",
-	}
-	minimalSecrets = []string{
-		"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssl/private",
-	}
-)
+// minimalReads is what running a program takes.
+var minimalReads = []string{
+	"/bin", "/sbin", "/usr", "/etc", "/lib", "/lib32", "/lib64", "/libx32",
+	"/nix/store", "/run/current-system/sw",
+}
 
 // addMinimal lets the system's programs and their files be read. Entries of the
 // policy's own for the same paths have precedence.
 func (p *Policy) addMinimal() {
+	p.Minimal = true
 	own := slices.Clone(p.Rules)
 	for _, path := range minimalReads {
 		if _, found := findRule(own, path); !found {
 			p.add(path, Read)
-		}
-	}
-	for _, path := range minimalSecrets {
-		if _, found := findRule(own, path); !found && accessIn(own, path) == Hidden {
-			p.add(path, Deny)
 		}
 	}
 }

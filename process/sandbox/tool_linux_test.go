@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,17 @@ import (
 
 // runTool carries out tries, each a verb and its arguments, and prints a line for each.
 func runTool(tries []string, out io.Writer) int {
+	switch {
+	case len(tries) == 1 && tries[0] == "serve hang":
+		return serveHang(out)
+	case len(tries) == 1 && tries[0] == "pdeathsig":
+		var signal int32
+		if err := unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0); err != nil {
+			return 1
+		}
+		fmt.Fprintln(out, unix.SignalName(syscall.Signal(signal)))
+		return 0
+	}
 	for _, try := range tries {
 		verb, rest, _ := strings.Cut(try, " ")
 		answer := "ok"
@@ -25,6 +37,25 @@ func runTool(tries []string, out io.Writer) int {
 		fmt.Fprintln(out, answer)
 	}
 	return 0
+}
+
+// serveHang is a server with a helper that would not end by itself. It prints the
+// helper's pid and waits to be killed.
+func serveHang(out io.Writer) int {
+	e := New(Config{Role: "hang"})
+	root := at("root", "read")
+	c, err := e.Start(context.Background(), policy(root))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	pid, err := c.Read(context.Background())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Fprintln(out, string(pid))
+	select {}
 }
 
 // describe names an errno, such as EROFS.
@@ -141,7 +172,6 @@ var escapeVerbs = map[string]func(args []string) error{
 		c := byte('x')
 		return raw(unix.SYS_IOCTL, 0, unix.TIOCSTI|1<<32, uintptr(unsafe.Pointer(&c)))
 	},
-	"traceme": func([]string) error { return raw(unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0) },
 	"attach": func(a []string) error {
 		pid, err := strconv.Atoi(a[0])
 		if err != nil {
