@@ -1,12 +1,12 @@
 package layers
 
 import (
-	"bytes"
 	"go/parser"
 	"go/token"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,11 +53,12 @@ func unwanted(dir, home string) []string {
 	return words
 }
 
-// find lists which of words are in data.
+// find lists which of words are in data, as the beginning of a path or on their own:
+// /proc/self/root/ does not name /root/.
 func find(data []byte, words []string) []string {
 	var found []string
 	for _, w := range words {
-		if bytes.Contains(data, []byte(w)) {
+		if regexp.MustCompile(`(^|[^\w.})-])` + regexp.QuoteMeta(w)).Match(data) {
 			found = append(found, w)
 		}
 	}
@@ -100,9 +101,15 @@ func TestNoMachinePaths(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	words := unwanted("/data/clones/wsd", "/users/ann")
-	got := find([]byte("see /data/clones/notes and /users/anna and /users/ann/x"), words)
-	if want := []string{"/data/clones/", "/users/ann/"}; !slices.Equal(got, want) {
-		t.Errorf("found %q, want %q", got, want)
+	for text, want := range map[string][]string{
+		"see /data/clones/notes and /users/anna and file:///users/ann/x": {"/data/clones/", "/users/ann/"},
+		"/data/clones":                       nil,
+		"/mnt/users/ann/x, ${U}/users/ann/x": nil,
+		"/users/ann/":                        {"/users/ann/"},
+	} {
+		if got := find([]byte(text), words); !slices.Equal(got, want) {
+			t.Errorf("in %q found %q, want %q", text, got, want)
+		}
 	}
 	if w := unwanted("/tmp/wsd", "/"); len(w) != 3 {
 		t.Errorf("unwanted in a common place: %q", w)
