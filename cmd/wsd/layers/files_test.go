@@ -54,7 +54,7 @@ func unwanted(dir, home string) []string {
 }
 
 // find lists which of words are in data, as the beginning of a path or on their own:
-// /proc/self/root/ does not name /root/.
+// /mnt/users/ann/ does not name /users/ann/.
 func find(data []byte, words []string) []string {
 	var found []string
 	for _, w := range words {
