@@ -62,14 +62,14 @@ func TestC002TailOfFastLargeOutput(t *testing.T) {
 		p.TTY = i%2 == 1
 		return p
 	}
-	for i := range 50 {
+	for i := range 100 {
 		c.start(params(i))
 		check(fmt.Sprint("p", i))
 	}
-	for i := 100; i < 116; i++ {
+	for i := 200; i < 216; i++ {
 		c.start(params(i))
 	}
-	for i := 100; i < 116; i++ {
+	for i := 200; i < 216; i++ {
 		check(fmt.Sprint("p", i))
 	}
 }

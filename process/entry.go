@@ -80,6 +80,7 @@ func (e *entry) info(sessionID string) (protocol.ProcessInfo, error) {
 	if err != nil {
 		return protocol.ProcessInfo{}, err
 	}
+	page.giveUp()
 	info := protocol.ProcessInfo{
 		SessionID:   sessionID,
 		ProcessID:   e.id,

@@ -17,8 +17,10 @@ type Event struct {
 	Seq    uint64 // from 1, without holes, given by the log
 	Kind   Kind
 	Stream string // one of protocol.Stream*
-	Data   []byte // not changed after Append
+	Data   []byte
 	Exit   *Exit
+
+	loan *loan // of Data's memory; nil when that is left to the garbage collector
 }
 
 // Exit is how a process ended.

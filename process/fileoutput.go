@@ -5,19 +5,12 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// chunkBytes is the most that one read takes, and so the largest chunk.
-const chunkBytes = 64 << 10
-
-// chunks lends buffers to reads. A stream that is quiet holds none.
-var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
 
 // fileOutput is the Output at the end of a pipe or a terminal.
 type fileOutput struct {

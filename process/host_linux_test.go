@@ -85,6 +85,7 @@ func printChildSignals() error {
 // TestChildSignals: the server was started with ignored and blocked signals, its
 // children have none.
 func TestChildSignals(t *testing.T) {
+	t.Parallel()
 	env, err := exec.LookPath("env")
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +168,7 @@ func startAndWait() error {
 
 // TestChildrenEndWithTheServer, however that ends.
 func TestChildrenEndWithTheServer(t *testing.T) {
+	t.Parallel()
 	cmd := helper(t, "parent")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -303,6 +305,7 @@ func childrenOf(parent int) []int {
 }
 
 func TestReapAsSubreaper(t *testing.T) {
+	t.Parallel()
 	if out := runHelper(t, helper(t, "reap")); !strings.HasPrefix(out, "clean") {
 		t.Errorf("the helper printed %q", out)
 	}
@@ -311,6 +314,7 @@ func TestReapAsSubreaper(t *testing.T) {
 // TestReapAsPID1 is the same as the first process of a PID namespace. Where those are
 // not to be had, TestReapAsSubreaper stands for it.
 func TestReapAsPID1(t *testing.T) {
+	t.Parallel()
 	wrap := []string{"unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"}
 	if os.Geteuid() == 0 {
 		wrap = []string{"unshare", "--pid", "--fork", "--mount-proc"}
@@ -354,6 +358,7 @@ func startInClosedDirectory() error {
 
 // TestC013DirectoryWithoutPermission is the part of the case for ordinary users.
 func TestC013DirectoryWithoutPermission(t *testing.T) {
+	t.Parallel()
 	cmd := helper(t, "unprivileged")
 	if os.Geteuid() == 0 {
 		cmd.Path = "/proc/self/exe" // the binary may lie in a directory of root's
@@ -368,6 +373,7 @@ func TestC013DirectoryWithoutPermission(t *testing.T) {
 
 // TestSignalAfterTheLeader: the group of a child that is gone still gets signals.
 func TestSignalAfterTheLeader(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range map[string]func(*process.Child){"pidfd": nil, "number": process.DropPidfd} {
 		t.Run(name, func(t *testing.T) {
 			var spawner process.HostSpawner

@@ -199,7 +199,7 @@ func TestReadTellsTheSameStory(t *testing.T) {
 	}
 }
 
-// TestStalledReaderCostsLittle: a child that would print 1 GiB to a client that does
+// TestStalledReaderCostsLittle: a child that would print far more than a client takes that does
 // not read.
 func TestStalledReaderCostsLittle(t *testing.T) {
 	notifier := &gate{counter: newCounter(), open: make(chan struct{})}
@@ -207,7 +207,7 @@ func TestStalledReaderCostsLittle(t *testing.T) {
 	var before, stalled runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	const total = 1 << 30
+	const total = 256 << 20
 	if _, err := process.StartOn(service, &protocol.StartParams{
 		ProcessID: "p", Argv: []string{"head", "-c", fmt.Sprint(total), "/dev/zero"}, Cwd: "file:///", Env: map[string]string{"PATH": searchPath},
 	}); err != nil {

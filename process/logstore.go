@@ -9,7 +9,7 @@ var ErrLogClosed = errors.New("append to a log that has its last event")
 // use. Package logtest has the tests that every implementation must pass.
 type LogStore interface {
 	// Append adds an event and returns its number: 1 for the first, then one more
-	// each. It keeps e.Data, which the caller no longer changes. Output may evict
+	// each. It takes over e.Data, which the caller leaves alone from then on. Output may evict
 	// older output; exit and close are kept for good.
 	Append(e Event) (uint64, error)
 	// Read appends to dst the retained events with numbers above after, in order. It

@@ -35,7 +35,7 @@ func helper(t *testing.T, name string, wrap ...string) *exec.Cmd {
 	}
 	argv := append(wrap, self)
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), helperVar+"="+name)
+	cmd.Env = append(os.Environ(), helperVar+"="+name, "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 

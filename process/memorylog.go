@@ -53,6 +53,7 @@ func (l *MemoryLog) Append(e Event) (uint64, error) {
 	case KindClosed:
 		l.closed = &e
 	case KindOutput:
+		e.lend()
 		l.chunks = append(l.chunks, e)
 		l.bytes += len(e.Data)
 		l.evict()
@@ -63,6 +64,7 @@ func (l *MemoryLog) Append(e Event) (uint64, error) {
 func (l *MemoryLog) evict() {
 	for l.bytes > l.limit.Bytes || len(l.chunks)-l.head > l.limit.Chunks {
 		l.bytes -= len(l.chunks[l.head].Data)
+		l.chunks[l.head].giveUp()
 		l.chunks[l.head] = Event{}
 		l.head++
 	}
@@ -95,6 +97,7 @@ func (l *MemoryLog) Read(dst []Event, after uint64, maxBytes int) (Page, error) 
 			return page, nil
 		}
 		taken += len(e.Data)
+		e.hold()
 		page.Events = append(page.Events, e)
 	}
 	if exitDue {
@@ -107,4 +110,12 @@ func (l *MemoryLog) Read(dst []Event, after uint64, maxBytes int) (Page, error) 
 }
 
 // Close implements LogStore.
-func (l *MemoryLog) Close() error { return nil }
+func (l *MemoryLog) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.chunks[l.head:] {
+		l.chunks[l.head+i].giveUp()
+	}
+	l.chunks, l.head, l.bytes = nil, 0, 0
+	return nil
+}

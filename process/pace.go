@@ -7,11 +7,14 @@ import (
 
 // Reading a pipe as soon as there is something in it costs a wake-up for each of the
 // child's writes, which for a child that prints a lot in small pieces is several
-// times the cost of the bytes. So a pipe that is busy is made large and read once in
-// paceTime, when there is much in it. What such a child prints arrives so much later;
-// a quiet pipe is read at once.
+// times the cost of the bytes. So a pipe that is busy is made large and read when
+// there should be gatherBytes in it, though every maxPaceTime. What such a child prints
+// arrives so much later; a quiet pipe is read at once.
 const (
-	paceTime = time.Millisecond
+	gatherBytes = 256 << 10
+	// paceTime is the shortest wait: the system's timers know no shorter ones.
+	paceTime    = time.Millisecond
+	maxPaceTime = 4 * time.Millisecond
 	// paceReads is how many reads it takes to tell whether a pipe is busy.
 	paceReads = 8
 	// paceBytes is what a busy pipe brings in paceTime.
@@ -29,7 +32,7 @@ var largePipes atomic.Int32
 
 // pace decides when a pipe is read. The zero value is that of a quiet pipe.
 type pace struct {
-	busy  bool
+	wait  time.Duration // before a read; 0 for a quiet pipe
 	reads int
 	bytes int
 	since time.Time
@@ -44,19 +47,22 @@ func (p *pace) note(n int, now time.Time) (turned bool) {
 	if p.reads < paceReads {
 		return false
 	}
-	was := p.busy
+	was := p.wait
 	took := max(now.Sub(p.since), 1)
-	p.busy = !p.since.IsZero() && p.bytes >= int(paceBytes*took/paceTime)
+	p.wait = 0
+	if !p.since.IsZero() && p.bytes >= int(paceBytes*took/paceTime) {
+		p.wait = min(max(gatherBytes*took/time.Duration(p.bytes), paceTime), maxPaceTime)
+	}
 	p.reads, p.bytes, p.since = 0, 0, now
-	return p.busy && !was
+	return p.wait > 0 && was == 0
 }
 
 // delay is how long to wait before the next read.
 func (p *pace) delay() time.Duration {
-	if !p.busy || p.more {
+	if p.more {
 		return 0
 	}
-	return paceTime
+	return p.wait
 }
 
 // quieten ends the pacing for good, for a pipe that cannot be made large.

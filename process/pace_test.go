@@ -26,6 +26,12 @@ func TestPace(t *testing.T) {
 	if turned := feed(2*paceReads, 8192, 10*time.Microsecond); turned != 1 || p.delay() != paceTime {
 		t.Errorf("a busy pipe turned busy %d times and is delayed by %v", turned, p.delay())
 	}
+	if feed(2*paceReads, 8192, 100*time.Microsecond); p.delay() < 3*time.Millisecond || p.delay() > maxPaceTime {
+		t.Errorf("a less busy pipe is delayed by %v", p.delay())
+	}
+	if feed(2*paceReads, 60_000, 3*time.Millisecond); p.delay() != maxPaceTime {
+		t.Errorf("a barely busy pipe is delayed by %v", p.delay())
+	}
 	if p.note(chunkBytes, now); p.delay() != 0 {
 		t.Error("the rest of a full pipe is delayed")
 	}

@@ -34,11 +34,12 @@ func (s *Service) publish(e *entry) {
 			}
 			continue
 		}
-		for _, event := range events {
-			if !s.notify(e, event) {
+		for i := range events {
+			if !s.notify(e, &events[i]) {
 				return
 			}
-			after = event.Seq
+			events[i].giveUp()
+			after = events[i].Seq
 		}
 		if events[len(events)-1].Kind == KindClosed {
 			return
@@ -51,7 +52,9 @@ func (s *Service) publish(e *entry) {
 // service.
 func (s *Service) awaitEvent(e *entry, after uint64) bool {
 	changed := e.changed.next()
-	if page, err := e.log.Read(nil, after, 0); err != nil || page.Next > after+1 {
+	page, err := e.log.Read(nil, after, 0)
+	page.giveUp()
+	if err != nil || page.Next > after+1 {
 		return true // the caller reads again
 	}
 	select {
@@ -66,7 +69,7 @@ func (s *Service) awaitEvent(e *entry, after uint64) bool {
 
 // notify tells the client of one event, waiting for a slow one. It returns false at
 // the end of the service.
-func (s *Service) notify(e *entry, event Event) bool {
+func (s *Service) notify(e *entry, event *Event) bool {
 	var err error
 	switch event.Kind {
 	case KindOutput:

@@ -33,7 +33,8 @@ type Service struct {
 	err     error // of Close; set before closed is
 }
 
-// NewService makes a Service that tells n what happens to its processes.
+// NewService makes a Service that tells n what happens to its processes. n does not
+// keep the parameters of a notification beyond Notify.
 func NewService(n rpc.Notifier, cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	s := &Service{

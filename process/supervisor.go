@@ -148,6 +148,7 @@ func (s *supervisor) exit(status WaitStatus) *Exit {
 			s.fail(err)
 		}
 		exit.SandboxDenied = sandboxDenied(exit.Code, page.Events)
+		page.giveUp()
 	}
 	return exit
 }
