@@ -21,24 +21,24 @@ type DiscoverRootsResult struct {
 type DiscoveredRoot struct {
 	ID                 string            `json:"id"`
 	Path               string            `json:"path"` // as the request had it
-	Plugin             *DiscoveredPlugin `json:"plugin"`
+	Plugin             *DiscoveredPlugin `json:"plugin" wire:"nullable"`
 	Skills             []DiscoveredSkill `json:"skills"`             // sorted by the path of the instructions
 	NamespaceManifests []CapabilityFile  `json:"namespaceManifests"` // of all plugins in the root, sorted by path
 	Warnings           []string          `json:"warnings"`
-	Error              *string           `json:"error"`
+	Error              *string           `json:"error" wire:"nullable"`
 }
 
 // DiscoveredPlugin is the plugin that the root itself is.
 type DiscoveredPlugin struct {
 	Manifest   CapabilityFile  `json:"manifest"`
-	MCPConfig  *CapabilityFile `json:"mcpConfig"`
-	AppsConfig *CapabilityFile `json:"appsConfig"`
+	MCPConfig  *CapabilityFile `json:"mcpConfig" wire:"nullable"`
+	AppsConfig *CapabilityFile `json:"appsConfig" wire:"nullable"`
 }
 
 // DiscoveredSkill is a SKILL.md and, if there is one, the agents/openai.yaml beside it.
 type DiscoveredSkill struct {
 	Instructions CapabilityFile  `json:"instructions"`
-	Metadata     *CapabilityFile `json:"metadata"`
+	Metadata     *CapabilityFile `json:"metadata" wire:"nullable"`
 }
 
 // CapabilityFile is a text file.
