@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,8 +49,9 @@ func (h clientHandler) HandleNotification(_ context.Context, method string, para
 	return nil
 }
 
-// newClient serves fs/* on a connection in memory and returns its client.
-func newClient(t *testing.T, cfg fs.Config) *client {
+// serve serves fs/* on a connection in memory, and returns the other end and a
+// function that ends it and waits for the Service to close.
+func serve(t *testing.T, cfg fs.Config) (rpc.Connection, func()) {
 	t.Helper()
 	if cfg.Host == nil {
 		cfg.Host = fs.NewHost()
@@ -62,33 +64,40 @@ func newClient(t *testing.T, cfg fs.Config) *client {
 	server := rpc.NewPeer(a, rpc.PeerConfig{Handler: serverHandler{dispatcher}})
 	service := fs.NewService(server, cfg)
 	scope.Bind(service)
-	notes := make(chan note, 4096)
-	peer := rpc.NewPeer(b, rpc.PeerConfig{Handler: clientHandler{notes}})
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{}, 2)
-	go func() { _ = server.Serve(ctx); done <- struct{}{} }()
-	go func() { _ = peer.Serve(ctx); done <- struct{}{} }()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &client{t: t, peer: peer, dir: dir, uri: fileuri.Format(dir), notes: notes}
-	ended := false
-	c.end = func() {
-		if ended {
-			return
-		}
-		ended = true
-		peer.Close()
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(ctx) }()
+	end := sync.OnceFunc(func() {
 		server.Close()
 		cancel()
-		<-done
 		<-done
 		dispatcher.Wait()
 		if err := service.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
+	})
+	t.Cleanup(end)
+	return b, end
+}
+
+// newClient serves fs/* and returns a client.
+func newClient(t *testing.T, cfg fs.Config) *client {
+	t.Helper()
+	conn, end := serve(t, cfg)
+	notes := make(chan note, 4096)
+	peer := rpc.NewPeer(conn, rpc.PeerConfig{Handler: clientHandler{notes}})
+	done := make(chan struct{})
+	go func() { defer close(done); _ = peer.Serve(context.Background()) }()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
+	c := &client{t: t, peer: peer, dir: dir, uri: fileuri.Format(dir), notes: notes}
+	c.end = sync.OnceFunc(func() {
+		peer.Close()
+		<-done
+		end()
+	})
 	t.Cleanup(c.end)
 	return c
 }

@@ -24,6 +24,9 @@ func (s *Service) readDirectory(ctx context.Context, p *protocol.ReadDirectoryPa
 	if err != nil {
 		return nil, err
 	}
+	if s.confined && len(listed) > maxConfinedEntries {
+		return nil, refused("directory is too large to be listed in a sandbox: limit is %d entries", maxConfinedEntries)
+	}
 	result := &protocol.ReadDirectoryResult{Entries: make([]protocol.DirectoryEntry, 0, len(listed))}
 	for _, e := range listed {
 		if err := ctx.Err(); err != nil {
