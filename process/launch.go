@@ -93,7 +93,22 @@ func (s *Service) launchProgram(r *request, l Launch) (_ *Child, sandboxType str
 			return nil, "", err
 		}
 	}
+	if confined.Ended != nil {
+		child.Process = &tidyProcess{child.Process, confined.Ended}
+	}
 	return child, confined.Type, nil
+}
+
+// A tidyProcess is a Process that leaves things to be put right when it has ended.
+type tidyProcess struct {
+	Process
+	ended func()
+}
+
+// Wait implements Process.
+func (p *tidyProcess) Wait() WaitStatus {
+	defer p.ended()
+	return p.Process.Wait()
 }
 
 func closeFiles(files []*os.File) {

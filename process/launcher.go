@@ -37,6 +37,9 @@ type Confined struct {
 	// has executed the program and returns nil, or returns why it could not, as exec
 	// would: syscall.ENOENT and so on. When the helper dies, it returns.
 	Started func() error
+	// Ended, if set, is called once when the program has ended, before anybody is told.
+	// It returns within a few milliseconds, once the files are as they were.
+	Ended func()
 	// Type is the sandboxType that process/start reports.
 	Type string
 }
