@@ -3,6 +3,7 @@
 package interop
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,7 +39,16 @@ func wantLines(t *testing.T, text string) {
 	}
 }
 
-// printed returns once the command has made the file.
+// tells matches the output that contains text.
+func tells(text string) func(*message) bool {
+	return func(m *message) bool {
+		var all struct{ Params struct{ Chunk []byte } }
+		return notices("process/output")(m) && json.Unmarshal(m.Raw, &all) == nil &&
+			strings.Contains(string(all.Params.Chunk), text)
+	}
+}
+
+// await returns once the command has made the file.
 func (s *setup) await(t *testing.T, name string) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -117,10 +127,10 @@ func TestCutWhileRunning(t *testing.T) {
 	s := newSetup(t)
 	m := newModel(t, shell(numbered), say())
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
-	output := s.relay.Watch(notices("process/output"))
+	output := s.relay.Watch(tells("line 100\n"))
 	read := s.relay.Watch(answers("process/read"))
 	turn := a.begin(thread)
-	within(t, output, "output")
+	within(t, output, "line 100")
 	s.relay.Cut()
 	within(t, read, "process/read after the cut")
 	s.touch(t, "go")
@@ -135,9 +145,9 @@ func TestCutUntilEnded(t *testing.T) {
 	s := newSetup(t)
 	m := newModel(t, shell(numbered), say())
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
-	output := s.relay.Watch(notices("process/output"))
+	output := s.relay.Watch(tells("line 100\n"))
 	turn := a.begin(thread)
-	within(t, output, "output")
+	within(t, output, "line 100")
 	release := s.relay.Hold()
 	defer release()
 	s.relay.Cut()
@@ -150,7 +160,8 @@ func TestCutUntilEnded(t *testing.T) {
 	wantResumed(t, s)
 }
 
-// The connection is cut again and again, and upgrades are refused in between.
+// The connection is cut again and again, the first time in the midst of output, and
+// upgrades are refused in between.
 func TestCutOften(t *testing.T) {
 	s := newSetup(t)
 	m := newModel(t, shell(numbered), say())
