@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,14 +26,22 @@ func (e *Enforcer) confine(ctx context.Context, p *Policy, cmd process.Launch) (
 	if err != nil {
 		return process.Confined{}, err
 	}
-	return process.Confined{
+	confined := process.Confined{
 		Launch: process.Launch{
 			Path: selfPath, Argv: append([]string{"wsd", helperWord}, cmd.Argv...), Env: cmd.Env, Dir: cmd.Dir,
 		},
 		Files: b.files, Attr: b.attr, Type: sandboxType,
 		Started: func() error { return processError(b.wait(context.Background())) },
-	}, nil
+	}
+	if b.masked {
+		confined.Ended = b.tidy
+	}
+	return confined, nil
 }
+
+// tidyTime is how long the end of a program waits for its sandbox's. With descendants
+// that live on, the sandbox does as well.
+const tidyTime = 50 * time.Millisecond
 
 // A birth is a helper that is about to be started.
 type birth struct {
@@ -40,6 +49,19 @@ type birth struct {
 	attr  func(*syscall.SysProcAttr)
 	done  chan struct{} // closed when the helper has become its program, or ended
 	err   error         // why it has not; valid after done
+
+	masked bool          // there are masks
+	over   chan struct{} // closed when they are released
+}
+
+// tidy waits for the masks of a program that has ended to be gone.
+func (b *birth) tidy() {
+	late := time.NewTimer(tidyTime)
+	defer late.Stop()
+	select {
+	case <-b.over:
+	case <-late.C:
+	}
 }
 
 // wait returns once the helper has executed the program, or why it could not.
@@ -145,7 +167,7 @@ func newBirth(pl *plan, way way) (*birth, *os.File, error) {
 	return &birth{
 		files: []*os.File{planFile, os.NewFile(uintptr(pair[1]), "status")},
 		attr:  way.attributes(pl.Network),
-		done:  make(chan struct{}),
+		done:  make(chan struct{}), over: make(chan struct{}), masked: pl.Watch,
 	}, os.NewFile(uintptr(pair[0]), "status"), nil
 }
 

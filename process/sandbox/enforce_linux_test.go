@@ -170,6 +170,41 @@ func TestMasksEndWithTheSandbox(t *testing.T) {
 	})
 }
 
+// The next command finds none of the masks of the one that has ended.
+func TestMasksAreGoneWhenTheEndIsTold(t *testing.T) {
+	e := enforcer(t, Config{})
+	dir := workspace(t)
+	b := &box{t: t, e: e, dir: dir, sandbox: policy(at("root", "read"), entry(dir, "write"))}
+	late := 0
+	for range 20 {
+		confined, err := e.Confine(t.Context(), b.sandbox, nil, false, launchOf("/bin/true"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := &exec.Cmd{Path: confined.Launch.Path, Args: confined.Launch.Argv, ExtraFiles: confined.Files, SysProcAttr: &syscall.SysProcAttr{}}
+		if confined.Attr != nil {
+			confined.Attr(cmd.SysProcAttr)
+		}
+		err = cmd.Run()
+		for _, f := range confined.Files {
+			_ = f.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := confined.Started(); err != nil {
+			t.Fatal(err)
+		}
+		confined.Ended()
+		if exists(dir + "/.git") {
+			late++ // no more than a busy machine can do about
+		}
+	}
+	if late > 2 {
+		t.Errorf("the mask was left behind %d times of 20", late)
+	}
+}
+
 func (b *box) startWith(stdin *os.File, stdout *strings.Builder, argv ...string) *exec.Cmd {
 	b.t.Helper()
 	cmd, err := b.startFrom(stdin, stdout, argv...)

@@ -32,6 +32,7 @@ func (e *Enforcer) follow(b *birth, status *os.File, masks []*mask) {
 		_ = watch.Close()
 	}
 	releaseMasks(masks)
+	close(b.over)
 }
 
 // awaitEnd waits for the end of a sandbox, but not for long once the Enforcer closes.
