@@ -6,10 +6,11 @@ import (
 	"os"
 
 	"github.com/wsd-dev/wsd/process/sandbox"
+	"github.com/wsd-dev/wsd/server/execserver"
 )
 
 func main() {
-	sandbox.Main(nil) // does not return in a helper
+	sandbox.Main(execserver.Roles()) // does not return in a helper
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -32,6 +32,9 @@ func (c cleaner) Run() int {
 	return code
 }
 
+// scriptPatience is when scripts that still run have hung.
+const scriptPatience = 2 * time.Minute
+
 // TestScripts runs testdata/*.txt. Besides the usual commands they have
 //
 //	server NAME [ARGS]    start 'wsd ARGS' (default: serve --listen ws://127.0.0.1:0),
@@ -41,7 +44,7 @@ func (c cleaner) Run() int {
 // Each script has a runtime directory of its own, so that it sees its own servers only.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata", WorkdirRoot: shortDir(t), RequireUniqueNames: true,
+		Dir: "testdata", WorkdirRoot: shortDir(t), RequireUniqueNames: true, Deadline: time.Now().Add(scriptPatience),
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(env *testscript.Env) error {
 			run := filepath.Join(env.WorkDir, ".run")

@@ -4,10 +4,12 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/wsd-dev/wsd/fs"
 	"github.com/wsd-dev/wsd/process"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/server"
+	"github.com/wsd-dev/wsd/server/discovery"
 	"github.com/wsd-dev/wsd/server/environment"
 	"github.com/wsd-dev/wsd/server/httprequest"
 )
@@ -42,6 +44,7 @@ type Config struct {
 // Sandbox confines processes and file operations. *sandbox.Sandbox does.
 type Sandbox interface {
 	process.Launcher
+	fs.Sandboxer
 }
 
 // New makes a server of everything. It fails when the working directory is not known.
@@ -72,8 +75,9 @@ func New(cfg Config) (*server.Server, error) {
 			})}
 		},
 		NewConnection: func(n rpc.Notifier) []rpc.Service {
+			files := fs.NewService(n, fs.Config{Sandbox: sandboxer(cfg.Sandbox), Logger: cfg.Logger})
 			return []rpc.Service{
-				env, httprequest.NewService(n, httprequest.Config{Logger: cfg.Logger}),
+				env, files, discovery.NewService(newFiles(files)), httprequest.NewService(n, httprequest.Config{Logger: cfg.Logger}),
 			}
 		},
 		Info:         env.Info,
@@ -89,6 +93,8 @@ func Table() *rpc.Table {
 	server.Register(t)
 	environment.Register(t)
 	process.Register(t)
+	fs.Register(t)
+	discovery.Register(t)
 	httprequest.Register(t)
 	return t
 }
@@ -108,6 +114,14 @@ func behaviours(cfg Config) []string {
 
 // launcher keeps a missing Sandbox a nil Launcher.
 func launcher(s Sandbox) process.Launcher {
+	if s == nil {
+		return nil
+	}
+	return s
+}
+
+// sandboxer keeps a missing Sandbox a nil Sandboxer.
+func sandboxer(s Sandbox) fs.Sandboxer {
 	if s == nil {
 		return nil
 	}
