@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
@@ -36,10 +38,16 @@ type helper struct {
 	err     error
 
 	// Guarded by helpers.mu.
-	users int    // requests under way
-	pins  int    // streams and watches in it
-	used  uint64 // when, by helpers.clock
+	users int         // requests under way
+	pins  int         // streams and watches in it
+	used  uint64      // when, by helpers.clock
+	idle  *time.Timer // ends it once nothing is open in it, or nil
 }
+
+// helperIdle is how long a helper waits for the next request. While it lives, empty
+// directories stand in the client's workspace for .git and other names that must not
+// be made there, and get in the way of what is not confined.
+const helperIdle = 300 * time.Millisecond
 
 // errHelperEnded is the error of calls to a helper that is gone.
 var errHelperEnded = errors.New("the sandbox helper has ended")
@@ -116,6 +124,9 @@ func (t *helpers) reserve(key helperKey, sandbox *protocol.Sandbox) (h, evicted 
 	if h = t.byKey[key]; h != nil {
 		h.users++
 		h.used = t.clock
+		if h.idle != nil {
+			h.idle.Stop()
+		}
 		return h, nil, nil
 	}
 	if len(t.byKey) >= protocol.MaxSandboxHelpers {
@@ -179,6 +190,39 @@ func (t *helpers) leave(h *helper) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h.users--
+	t.rest(h)
+}
+
+// rest has h end soon if nothing is open in it. The caller holds t.mu.
+func (t *helpers) rest(h *helper) {
+	switch {
+	case h.users > 0 || h.pins > 0:
+	case h.idle == nil:
+		h.idle = time.AfterFunc(helperIdle, func() { t.expire(h) })
+	default:
+		h.idle.Reset(helperIdle)
+	}
+}
+
+// expire ends h unless it is in use again.
+func (t *helpers) expire(h *helper) {
+	select {
+	case <-h.ready:
+	default:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.rest(h) // its user has left before it was there
+		return
+	}
+	t.mu.Lock()
+	over := h.users == 0 && h.pins == 0
+	if over {
+		maps.DeleteFunc(t.byKey, func(_ helperKey, other *helper) bool { return other == h })
+	}
+	t.mu.Unlock()
+	if over && h.peer != nil {
+		_ = h.peer.Close()
+	}
 }
 
 // closeAll keeps new helpers from starting. Those that run end with the context of
@@ -198,6 +242,7 @@ func (h *helper) count(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h.pins += n
+	t.rest(h)
 }
 
 // newID makes an id for something in a helper.
