@@ -3,13 +3,13 @@ package fs_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs"
+	"github.com/wsd-dev/wsd/fs/fileuri"
 )
 
 // walked is what a walk told: names below $U, directories with a slash, errors with
@@ -167,20 +167,22 @@ func TestWalkForbidden(t *testing.T) {
 
 func TestWalkBudget(t *testing.T) {
 	c := newClient(t, fs.Config{})
-	name := strings.Repeat("n", 240)
-	size := len(c.uri) + 1 + 5 + len(name) + 64
+	dir := strings.Repeat(strings.Repeat("\xff", 250)+"/", 10) // each of its bytes is three of the URI's
+	name := strings.Repeat("\xff", 240)
+	root := fileuri.Format(c.path(dir))
+	size := len(root) + 1 + 5 + 3*len(name) + 64
 	fit := 4 << 20 / size
 	for i := range fit + 1 {
-		c.put(fmt.Sprintf("%05d%s", i, name), "")
+		c.put(fmt.Sprintf("%s%05d%s", dir, i, name), "")
 	}
-	got := walked(c, "$U", object{"maxEntries": 50_000})
-	if n := strings.Count(got, name); n != fit || !strings.HasSuffix(got, " ...") {
+	got := walked(c, root, object{"maxEntries": 50_000})
+	if n := strings.Count(got, "%FF/0"); n != fit || !strings.HasSuffix(got, " ...") {
 		t.Errorf("%d entries of %d bytes each, want %d and a cut", n, size, fit)
 	}
-	if err := os.Remove(filepath.Join(c.dir, fmt.Sprintf("%05d%s", fit, name))); err != nil {
+	if err := os.Remove(c.path(fmt.Sprintf("%s%05d%s", dir, fit, name))); err != nil {
 		t.Fatal(err)
 	}
-	if got := walked(c, "$U", object{"maxEntries": 50_000}); strings.HasSuffix(got, "...") {
+	if got := walked(c, root, object{"maxEntries": 50_000}); strings.HasSuffix(got, "...") {
 		t.Error("an answer that just fits is called truncated")
 	}
 }
