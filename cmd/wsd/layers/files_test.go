@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	iofs "io/fs"
@@ -124,6 +125,49 @@ func TestNoVagueNames(t *testing.T) {
 			if slices.Contains(vague, part) {
 				t.Errorf("%s: name the package after what it provides", p.name())
 			}
+		}
+	}
+}
+
+// sleepsAwake reports whether the Go source sleeps without a bubble of synctest around
+// it: a test that waits for time to pass is slow, and fails on a busy machine.
+func sleepsAwake(t *testing.T, name string, source any) bool {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), name, source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sleeps, bubble := false, false
+	ast.Inspect(f, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			pkg, _ := sel.X.(*ast.Ident)
+			sleeps = sleeps || pkg != nil && pkg.Name == "time" && sel.Sel.Name == "Sleep"
+			bubble = bubble || pkg != nil && pkg.Name == "synctest"
+		}
+		return true
+	})
+	return sleeps && !bubble
+}
+
+func TestNoSleep(t *testing.T) {
+	for _, p := range packages(t, "linux") {
+		for _, file := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+			if sleepsAwake(t, filepath.Join(p.Dir, file), nil) {
+				t.Errorf("%s/%s sleeps outside a bubble: wait for the event", p.name(), file)
+			}
+		}
+	}
+}
+
+func TestSleepsAwake(t *testing.T) {
+	const head = "package p\nimport \"time\"\nfunc f() { "
+	for body, want := range map[string]bool{
+		"time.Sleep(1)": true,
+		"synctest.Test(t, func(*testing.T) { time.Sleep(1) })": false,
+		"time.After(1)": false,
+	} {
+		if got := sleepsAwake(t, "p.go", head+body+" }"); got != want {
+			t.Errorf("%s: %v", body, got)
 		}
 	}
 }

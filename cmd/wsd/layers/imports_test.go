@@ -58,6 +58,9 @@ type goPackage struct {
 	Dir        string
 	GoFiles    []string
 	Imports    []string
+	// Tests within and outside of the package.
+	TestGoFiles  []string
+	XTestGoFiles []string
 }
 
 // name is the package's path within the module.
@@ -69,7 +72,7 @@ func (p *goPackage) name() string {
 func packages(t *testing.T, goos string) []*goPackage {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-tags", "e2e,interop",
-		"-json=ImportPath,Dir,GoFiles,Imports", module+"/...")
+		"-json=ImportPath,Dir,GoFiles,Imports,TestGoFiles,XTestGoFiles", module+"/...")
 	cmd.Env = append(cmd.Environ(), "GOOS="+goos, "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
