@@ -155,10 +155,13 @@ func TestUnsupported(t *testing.T) {
 	ctx := t.Context()
 	p, proc := start(t, s, c)
 	for name, call := range map[string]func() error{
-		"Resize":    func() error { return p.Resize(ctx, protocol.TerminalSize{Rows: 1, Cols: 1}) },
-		"Signal":    func() error { return p.Signal(ctx, "TERM") },
-		"Close":     p.Stdin.Close,
-		"Size":      func() error { _, err := c.Start(ctx, Command{TTY: true, Size: protocol.TerminalSize{Rows: 9, Cols: 9}}); return err },
+		"Resize": func() error { return p.Resize(ctx, protocol.TerminalSize{Rows: 1, Cols: 1}) },
+		"Signal": func() error { return p.Signal(ctx, "TERM") },
+		"Close":  p.Stdin.Close,
+		"Size": func() error {
+			_, err := c.Start(ctx, Command{TTY: true, Size: protocol.TerminalSize{Rows: 9, Cols: 9}})
+			return err
+		},
 		"Timeout":   func() error { _, err := c.Start(ctx, Command{Timeout: time.Second}); return err },
 		"Processes": func() error { _, err := c.Processes(ctx, ScopeServer); return err },
 		"Glob":      func() error { _, err := c.Glob(ctx, "/", "*", nil); return err },

@@ -7,8 +7,8 @@ import (
 	"io"
 	iofs "io/fs"
 	"path"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -177,15 +177,21 @@ func (f *lsFlags) print(w io.Writer, entries []lsEntry, tty bool) error {
 		}
 		return nil
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	width := 1
+	for _, entry := range entries {
+		width = max(width, len(strconv.FormatInt(entry.Size, 10)))
+	}
 	for _, entry := range entries {
 		name := shown(entry.Name, tty)
 		if entry.Target != "" {
 			name += " -> " + shown(entry.Target, tty)
 		}
-		fmt.Fprintf(table, "%s\t%d\t%s\t %s\n", entry.mode, entry.Size, entry.Modified.Local().Format("2006-01-02 15:04"), name)
+		_, err := fmt.Fprintf(w, "%-10s  %*d  %s  %s\n", entry.mode, width, entry.Size, entry.Modified.Local().Format("2006-01-02 15:04"), name)
+		if err != nil {
+			return err
+		}
 	}
-	return table.Flush()
+	return nil
 }
 
 // shown keeps names from controlling a terminal.

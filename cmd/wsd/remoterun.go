@@ -93,6 +93,8 @@ func (r *remoteRun) follow(ctx context.Context) (status client.ExitStatus, err e
 			return status, err
 		}
 	}
+	signals := r.catchSignals()
+	defer signal.Stop(signals)
 	p, err := r.client.Start(ctx, r.command)
 	if err != nil {
 		return status, err
@@ -110,7 +112,7 @@ func (r *remoteRun) follow(ctx context.Context) (status client.ExitStatus, err e
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
-	wg.Go(func() { r.forwardSignals(watching, p) })
+	wg.Go(func() { r.forwardSignals(watching, signals, p) })
 	if r.stdin != nil || r.command.TTY {
 		go r.forwardStdin(p) // a read of our stdin cannot be stopped; it ends with this program
 	}
@@ -153,25 +155,29 @@ var forwarded = []os.Signal{
 // maxInterrupts is how many ^C end a command that does not heed them.
 const maxInterrupts = 3
 
-func (r *remoteRun) forwardSignals(ctx context.Context, p *client.Process) {
+// catchSignals has the signals that come from now on kept for the command.
+func (r *remoteRun) catchSignals() chan os.Signal {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, forwarded...)
-	defer signal.Stop(signals)
-	resized := make(chan os.Signal, 1)
 	if r.terminal != nil {
-		signal.Notify(resized, syscall.SIGWINCH)
-		defer signal.Stop(resized)
+		signal.Notify(signals, syscall.SIGWINCH)
 	}
+	return signals
+}
+
+func (r *remoteRun) forwardSignals(ctx context.Context, signals <-chan os.Signal, p *client.Process) {
 	interrupts := 0
 	for {
 		select {
 		case sig := <-signals:
-			if sig == syscall.SIGINT {
+			switch sig {
+			case syscall.SIGWINCH:
+				r.resize(ctx, p)
+				continue
+			case syscall.SIGINT:
 				interrupts++
 			}
 			r.sendSignal(ctx, p, unix.SignalName(sig.(syscall.Signal)), interrupts >= maxInterrupts)
-		case <-resized:
-			r.resize(ctx, p)
 		case <-ctx.Done():
 			return
 		}
