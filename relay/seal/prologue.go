@@ -1,0 +1,45 @@
+package seal
+
+import "encoding/binary"
+
+// A Label begins a Prologue and says which profile the stream has.
+type Label string
+
+// The labels there are.
+const (
+	// LabelCodex is for the codex profile.
+	LabelCodex Label = "codex-exec-server-relay-noise/v1"
+	// LabelReliable is for the reliable profile. With a label of its own neither end can
+	// be brought to talk the other profile than the one it was asked for.
+	LabelReliable Label = "wsd-relay-noise/reliable-1"
+)
+
+// A Prologue is what both ends must agree on before the handshake. Where they differ in
+// anything, message 1 does not authenticate.
+type Prologue struct {
+	Label Label
+	// EnvironmentID and RegistrationID are those of the registry's answers.
+	EnvironmentID  string
+	RegistrationID string
+	// StreamID is that of the frames.
+	StreamID string
+}
+
+// Bytes returns each part in order, with its length before it as 8 bytes big-endian.
+func (p Prologue) Bytes() []byte {
+	parts := [...]string{string(p.Label), p.EnvironmentID, p.RegistrationID, p.StreamID}
+	var b []byte
+	for _, part := range parts {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	return b
+}
+
+// check returns what is wrong with p, or "".
+func (p Prologue) check() string {
+	if p.Label != LabelCodex && p.Label != LabelReliable {
+		return "prologue without a known label"
+	}
+	return ""
+}
