@@ -60,3 +60,55 @@ const (
 	MaxCapabilityDirectories = 2000
 	MaxCapabilityEntries     = 20_000
 )
+
+// DiscoverCapabilitiesParams looks for the skills of the server's user.
+type DiscoverCapabilitiesParams struct {
+	Cwd     string   `json:"cwd"` // file URI
+	Sandbox *Sandbox `json:"sandbox,omitempty" wire:"nullable"`
+}
+
+// DiscoverCapabilitiesResult lists them.
+type DiscoverCapabilitiesResult struct {
+	Plugins  []Empty     `json:"plugins"` // none: this server has no plugins of its own
+	Skills   []UserSkill `json:"skills"`
+	Warnings []string    `json:"warnings"`
+}
+
+// UserSkill is what a skill's files say of it.
+type UserSkill struct {
+	Name             string             `json:"name"`
+	Description      string             `json:"description"`
+	ShortDescription *string            `json:"shortDescription" wire:"nullable"`
+	Path             string             `json:"path"` // of its SKILL.md, a file URI
+	DiscoveryRoot    DiscoveryRoot      `json:"discoveryRoot"`
+	Dependencies     *SkillDependencies `json:"dependencies" wire:"nullable"`
+	Policy           *SkillPolicy       `json:"policy" wire:"nullable"`
+}
+
+// DiscoveryRoot is the directory that a skill was found in.
+type DiscoveryRoot struct {
+	ID   string `json:"id"`
+	Path string `json:"path"` // file URI
+}
+
+// SkillDependencies are what a skill needs.
+type SkillDependencies struct {
+	Tools []SkillTool `json:"tools"`
+}
+
+// SkillTool is a tool that a skill needs.
+type SkillTool struct {
+	Type              string  `json:"type" yaml:"type"`
+	Value             string  `json:"value" yaml:"value"`
+	Description       *string `json:"description" wire:"nullable" yaml:"description"`
+	Transport         *string `json:"transport" wire:"nullable" yaml:"transport"`
+	Command           *string `json:"command" wire:"nullable" yaml:"command"`
+	URL               *string `json:"url" wire:"nullable" yaml:"url"`
+	OAuthCallbackPort *uint64 `json:"oauthCallbackPort" wire:"nullable" yaml:"oauth_callback_port"`
+}
+
+// SkillPolicy says when a skill may be used.
+type SkillPolicy struct {
+	AllowImplicitInvocation *bool    `json:"allowImplicitInvocation" wire:"nullable" yaml:"allow_implicit_invocation"`
+	Products                []string `json:"products" yaml:"products"`
+}

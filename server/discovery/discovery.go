@@ -14,13 +14,19 @@ type Files interface {
 	Walk(ctx context.Context, p *protocol.WalkParams) (*protocol.WalkResult, error)
 }
 
-// Service serves capabilityRoots/discoverV1.
+// Service serves capabilityRoots/discoverV1 and capabilities/discoverV2.
 type Service struct {
-	files Files
+	files     Files
+	userRoots []UserRoot
 }
 
 // NewService makes a Service that reads with files.
-func NewService(files Files) *Service { return &Service{files: files} }
+func NewService(files Files, cfg Config) *Service {
+	if cfg.UserRoots == nil {
+		cfg.UserRoots = userRoots()
+	}
+	return &Service{files: files, userRoots: cfg.UserRoots}
+}
 
 // Close implements rpc.Service; there is nothing to end.
 func (*Service) Close() error { return nil }
@@ -30,6 +36,9 @@ func Register(t *rpc.Table) {
 	rpc.Handle(t, rpc.Spec[protocol.DiscoverRootsParams]{
 		Name: protocol.MethodDiscoverRoots, Family: "capability discovery",
 	}, (*Service).discoverRoots)
+	rpc.Handle(t, rpc.Spec[protocol.DiscoverCapabilitiesParams]{
+		Name: protocol.MethodDiscoverCapabilities, Family: "capability discovery",
+	}, (*Service).discoverCapabilities)
 }
 
 func (s *Service) discoverRoots(ctx context.Context, p *protocol.DiscoverRootsParams) (*protocol.DiscoverRootsResult, error) {

@@ -15,7 +15,7 @@ import (
 // discover looks into one root.
 func discover(t *testing.T, m *memory, root string) protocol.DiscoveredRoot {
 	t.Helper()
-	got, err := NewService(m).discoverRoots(t.Context(), &protocol.DiscoverRootsParams{Roots: []protocol.CapabilityRoot{{ID: "r", Path: root}}})
+	got, err := NewService(m, Config{}).discoverRoots(t.Context(), &protocol.DiscoverRootsParams{Roots: []protocol.CapabilityRoot{{ID: "r", Path: root}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestBadRoots(t *testing.T) {
 			t.Errorf("%s: %+v, want the error %q", tc.path, got, tc.want)
 		}
 	}
-	_, err := NewService(m).discoverRoots(t.Context(), &protocol.DiscoverRootsParams{Roots: []protocol.CapabilityRoot{{Path: "nope"}}})
+	_, err := NewService(m, Config{}).discoverRoots(t.Context(), &protocol.DiscoverRootsParams{Roots: []protocol.CapabilityRoot{{Path: "nope"}}})
 	if failure, ok := errors.AsType[*protocol.Error](err); !ok || failure.Code != protocol.CodeInvalidParams {
 		t.Errorf("not a URI: %v", err)
 	}
@@ -150,7 +150,7 @@ func TestRootLimit(t *testing.T) {
 	for i := range p.Roots {
 		p.Roots[i] = protocol.CapabilityRoot{ID: fmt.Sprint(i), Path: "file:///none"}
 	}
-	s := NewService(newMemory(nil))
+	s := NewService(newMemory(nil), Config{})
 	_, err := s.discoverRoots(t.Context(), p)
 	if failure, ok := errors.AsType[*protocol.Error](err); !ok || failure.Code != protocol.CodeInvalidRequest {
 		t.Errorf("one root too many: %v", err)
@@ -196,7 +196,7 @@ func TestSizeLimits(t *testing.T) {
 	for range 4 {
 		sums.Roots = append(sums.Roots, protocol.CapabilityRoot{Path: "file:///sum"})
 	}
-	got, err := NewService(m).discoverRoots(t.Context(), sums)
+	got, err := NewService(m, Config{}).discoverRoots(t.Context(), sums)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestTruncated(t *testing.T) {
 func TestSandbox(t *testing.T) {
 	m := newMemory(map[string]string{"r/SKILL.md": "s", "r/.codex-plugin/plugin.json": "{}"})
 	box := &protocol.Sandbox{}
-	_, err := NewService(m).discoverRoots(t.Context(), &protocol.DiscoverRootsParams{Roots: []protocol.CapabilityRoot{{Path: "file:///r", Sandbox: box}}})
+	_, err := NewService(m, Config{}).discoverRoots(t.Context(), &protocol.DiscoverRootsParams{Roots: []protocol.CapabilityRoot{{Path: "file:///r", Sandbox: box}}})
 	if err != nil || len(m.sandboxes) != 1 || !m.sandboxes[box] {
 		t.Errorf("sandboxes %v, %v", m.sandboxes, err)
 	}
@@ -232,7 +232,7 @@ func TestSandbox(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := NewService(newMemory(nil)).discoverRoots(ctx, &protocol.DiscoverRootsParams{Roots: []protocol.CapabilityRoot{{Path: "file:///none"}}})
+	_, err := NewService(newMemory(nil), Config{}).discoverRoots(ctx, &protocol.DiscoverRootsParams{Roots: []protocol.CapabilityRoot{{Path: "file:///none"}}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}

@@ -1,6 +1,7 @@
-// Package discovery finds skills and plugins below directories that a client names:
-// the method capabilityRoots/discoverV1. It returns files; what they mean is for the
-// client to say.
+// Package discovery finds skills and plugins. capabilityRoots/discoverV1 looks below
+// directories that a client names and returns files; what they mean is for the client
+// to say. capabilities/discoverV2 looks where the user of the server keeps skills and
+// returns what they say of themselves.
 //
 // A plugin is a directory with a manifest: .codex-plugin/plugin.json, or the same in
 // .claude-plugin or .cursor-plugin, the first that can be read. A skill is a regular

@@ -77,7 +77,7 @@ func New(cfg Config) (*server.Server, error) {
 		NewConnection: func(n rpc.Notifier) []rpc.Service {
 			files := fs.NewService(n, fs.Config{Sandbox: sandboxer(cfg.Sandbox), Logger: cfg.Logger})
 			return []rpc.Service{
-				env, files, discovery.NewService(newFiles(files)), httprequest.NewService(n, httprequest.Config{Logger: cfg.Logger}),
+				env, files, discovery.NewService(newFiles(files), discovery.Config{}), httprequest.NewService(n, httprequest.Config{Logger: cfg.Logger}),
 			}
 		},
 		Info:         env.Info,

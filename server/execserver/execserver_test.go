@@ -60,18 +60,19 @@ func call(t *testing.T, peer *rpc.Peer, method string, params, result any) {
 
 // methodCapabilities are the capabilities that stand for methods of their own.
 var methodCapabilities = map[string][]string{
-	protocol.CapFsWatchMissing:     {"fs/watchMissing"},
-	protocol.CapFileWriteStreaming: {"fs/writeBlock"},
-	protocol.CapProcessResize:      {"process/resize"},
-	protocol.CapProcessCloseStdin:  {"process/closeStdin"},
-	protocol.CapProcessList:        {"process/list"},
-	protocol.CapFsRename:           {"fs/rename"},
-	protocol.CapFsSymlink:          {"fs/symlink"},
-	protocol.CapFsReadLink:         {"fs/readLink"},
-	protocol.CapFsChmod:            {"fs/chmod"},
-	protocol.CapFsGlob:             {"fs/glob"},
-	protocol.CapFsGrep:             {"fs/grep"},
-	protocol.CapFsWatch:            {"fs/watch", "fs/unwatch"},
+	protocol.CapFsWatchMissing:        {"fs/watchMissing"},
+	protocol.CapFileWriteStreaming:    {"fs/writeBlock"},
+	protocol.CapProcessResize:         {"process/resize"},
+	protocol.CapProcessCloseStdin:     {"process/closeStdin"},
+	protocol.CapProcessList:           {"process/list"},
+	protocol.CapFsRename:              {"fs/rename"},
+	protocol.CapFsSymlink:             {"fs/symlink"},
+	protocol.CapFsReadLink:            {"fs/readLink"},
+	protocol.CapFsChmod:               {"fs/chmod"},
+	protocol.CapFsGlob:                {"fs/glob"},
+	protocol.CapFsGrep:                {"fs/grep"},
+	protocol.CapFsWatch:               {"fs/watch", "fs/unwatch"},
+	protocol.CapCapabilityDiscoveryV2: {"capabilities/discoverV2"},
 }
 
 // always are the methods that clients call without asking for a capability.
