@@ -3,15 +3,20 @@ package execserver_test
 import (
 	"bufio"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/wsd-dev/wsd/process/sandbox"
 	"github.com/wsd-dev/wsd/server"
 	"github.com/wsd-dev/wsd/server/execserver"
 )
@@ -21,6 +26,7 @@ import (
 const serveVariable = "WSD_TEST_SERVE"
 
 func TestMain(m *testing.M) {
+	sandbox.Main(execserver.Roles()) // this program is the helper too
 	if os.Getenv(serveVariable) != "" {
 		os.Unsetenv(serveVariable) // children must not serve
 		if err := serveMain(); err != nil {
@@ -29,6 +35,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	// Most of these tests wait for children and servers most of the time.
+	flag.Parse()
+	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
+	}
 	// The transcripts look for these two; see 03-2-default-excludes.
 	os.Setenv("TRANSCRIPT_KEY", "k")
 	os.Setenv("TRANSCRIPT_PLAIN", "p")
@@ -36,7 +49,8 @@ func TestMain(m *testing.M) {
 }
 
 func serveMain() error {
-	srv, err := execserver.New(config())
+	box := sandbox.New(sandbox.Config{})
+	srv, err := execserver.New(config(box))
 	if err != nil {
 		return err
 	}
@@ -49,17 +63,18 @@ func serveMain() error {
 		defer cancel()
 		_, _ = io.Copy(io.Discard, os.Stdin) // either way it has ended
 	}()
-	return srv.Run(ctx, endpoint)
+	return errors.Join(srv.Run(ctx, endpoint), box.Close())
 }
 
-func config() execserver.Config {
-	return execserver.Config{Version: "test"}
+func config(box *sandbox.Enforcer) execserver.Config {
+	return execserver.Config{Version: "test", Sandbox: box, Confines: true}
 }
 
 // newServer assembles a server in this process.
 func newServer(t *testing.T, change ...func(*execserver.Config)) *server.Server {
 	t.Helper()
-	cfg := config()
+	box := sandbox.New(sandbox.Config{})
+	cfg := config(box)
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -70,6 +85,9 @@ func newServer(t *testing.T, change ...func(*execserver.Config)) *server.Server 
 	t.Cleanup(func() {
 		if err := srv.Close(); err != nil {
 			t.Errorf("close the server: %v", err)
+		}
+		if err := box.Close(); err != nil {
+			t.Errorf("close the sandbox: %v", err)
 		}
 	})
 	return srv

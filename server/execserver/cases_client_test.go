@@ -226,9 +226,43 @@ func (c *client) must(method string, params, into any) {
 	if into == nil {
 		return
 	}
-	if err := json.Unmarshal(f.Result, into); err != nil {
+	if err := f.decode(into); err != nil {
 		c.t.Fatalf("%s: %v", method, err)
 	}
+}
+
+// decode decodes the result of an answer.
+func (f *frame) decode(into any) error {
+	if result, ok := into.(*readResult); ok {
+		return f.decodeRead(result)
+	}
+	if len(f.long) == 0 {
+		return json.Unmarshal(f.Result, into)
+	}
+	var whole struct{ Result json.RawMessage }
+	if err := json.Unmarshal(f.raw, &whole); err != nil {
+		return err
+	}
+	return json.Unmarshal(whole.Result, into)
+}
+
+func (f *frame) decodeRead(result *readResult) error {
+	var wire struct {
+		readState
+		Chunks []wireChunk
+	}
+	if err := json.Unmarshal(f.Result, &wire); err != nil {
+		return err
+	}
+	*result = readResult{readState: wire.readState}
+	for _, c := range wire.Chunks {
+		plain, err := f.chunk(c)
+		if err != nil {
+			return err
+		}
+		result.Chunks = append(result.Chunks, plain)
+	}
+	return nil
 }
 
 // refused calls and returns the error that there must be, with one of the codes if any
@@ -342,7 +376,12 @@ func (c *client) writeParams(id string, data []byte) object {
 
 // readResult is the answer to process/read.
 type readResult struct {
-	Chunks        []chunk
+	readState
+	Chunks []chunk
+}
+
+// readState is the answer to process/read but for the output.
+type readState struct {
 	NextSeq       uint64
 	Exited        bool
 	ExitCode      *int

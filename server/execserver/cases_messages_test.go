@@ -1,7 +1,6 @@
 package execserver_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
@@ -118,7 +117,7 @@ func TestC019(t *testing.T) {
 	for _, id := range reads {
 		var result readResult
 		f := c.awaitWithin(slack*time.Second, id)
-		if err := json.Unmarshal(f.Result, &result); err != nil || !result.Exited && !result.Closed {
+		if err := f.decode(&result); err != nil || !result.Exited && !result.Closed {
 			t.Errorf("a read returned %s", f.raw)
 		}
 	}

@@ -1,9 +1,13 @@
 package execserver_test
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"unicode/utf8"
@@ -35,9 +39,21 @@ type heard struct {
 }
 
 type chunk struct {
+	Seq    uint64
+	Stream string
+	Chunk  []byte
+}
+
+// wireChunk is a chunk as it comes in an elided frame.
+type wireChunk struct {
 	Seq    uint64 `json:"seq"`
 	Stream string `json:"stream"`
-	Chunk  []byte `json:"chunk"`
+	Chunk  string `json:"chunk"`
+}
+
+func (f *frame) chunk(c wireChunk) (chunk, error) {
+	data, err := base64.StdEncoding.Strict().DecodeString(string(f.text(c.Chunk)))
+	return chunk{c.Seq, c.Stream, data}, err
 }
 
 // frame is any message of a server.
@@ -49,6 +65,46 @@ type frame struct {
 	Error  *frameError     `json:"error"`
 
 	raw []byte
+	// long are the long base64 texts, which stand as "@" and their index in Params and
+	// Result: encoding/json is slow, the more so under the race detector.
+	long [][]byte
+}
+
+// text is what a string of Params or Result stands for.
+func (f *frame) text(s string) []byte {
+	if at, ok := strings.CutPrefix(s, "@"); ok {
+		if i, err := strconv.Atoi(at); err == nil && i < len(f.long) {
+			return f.long[i]
+		}
+	}
+	return []byte(s)
+}
+
+// elide takes the long base64 texts out of a message.
+func elide(raw []byte) (rest []byte, long [][]byte) {
+	for {
+		at := -1
+		for _, name := range []string{`"chunk":"`, `"dataBase64":"`} {
+			if i := bytes.Index(raw, []byte(name)); i >= 0 && (at < 0 || i+len(name) < at) {
+				at = i + len(name)
+			}
+		}
+		if at < 0 {
+			return append(rest, raw...), long
+		}
+		end := bytes.IndexByte(raw[at:], '"')
+		if end < 0 {
+			return append(rest, raw...), long
+		}
+		rest = append(rest, raw[:at]...)
+		if end < 256 {
+			rest = append(rest, raw[at:at+end]...)
+		} else {
+			rest = fmt.Appendf(rest, "@%d", len(long))
+			long = append(long, raw[at:at+end])
+		}
+		raw = raw[at+end:]
+	}
 }
 
 type frameError struct {
@@ -65,7 +121,11 @@ func parseFrame(raw []byte) (*frame, error) {
 		return nil, fmt.Errorf("a frame is not UTF-8: %.200q", raw)
 	}
 	f := &frame{raw: raw}
-	if err := json.Unmarshal(raw, f); err != nil {
+	rest := raw
+	if len(raw) > 1024 {
+		rest, f.long = elide(raw)
+	}
+	if err := json.Unmarshal(rest, f); err != nil {
 		return nil, fmt.Errorf("a frame is not a message: %w: %.200q", err, raw)
 	}
 	if f.Method == "" && f.ID == nil {
@@ -80,7 +140,7 @@ func (l *ledger) note(f *frame) error {
 		return nil
 	}
 	var p struct {
-		chunk
+		wireChunk
 		ProcessID string `json:"processId"`
 		ExitCode  *int   `json:"exitCode"`
 		Denied    *bool  `json:"sandboxDenied"`
@@ -113,11 +173,12 @@ func (l *ledger) note(f *frame) error {
 	h.next++
 	switch f.Method {
 	case "process/output":
-		if len(p.Chunk) == 0 {
-			return fmt.Errorf("an empty chunk of %q", p.ProcessID)
+		c, err := f.chunk(p.wireChunk)
+		if err != nil || len(c.Chunk) == 0 {
+			return fmt.Errorf("an empty or broken chunk of %q: %w", p.ProcessID, err)
 		}
-		h.chunks = append(h.chunks, p.chunk)
-		h.bytes += len(p.Chunk)
+		h.chunks = append(h.chunks, c)
+		h.bytes += len(c.Chunk)
 	case "process/exited":
 		if p.ExitCode == nil || p.Denied == nil {
 			return fmt.Errorf("an exit of %q without exitCode or sandboxDenied", p.ProcessID)
@@ -158,6 +219,9 @@ func TestLedgerFindsFaults(t *testing.T) {
 	closed := func(seq int) string {
 		return fmt.Sprintf(`{"method":"process/closed","params":{"processId":"p","seq":%d}}`, seq)
 	}
+	long := func(text string) string {
+		return `{"method":"process/output","params":{"processId":"p","seq":1,"stream":"stdout","chunk":"` + strings.Repeat(text, 1000) + `"}}`
+	}
 	tests := []struct {
 		name     string
 		messages []string
@@ -171,6 +235,8 @@ func TestLedgerFindsFaults(t *testing.T) {
 		{"exits twice", []string{exited(1), exited(2)}, true},
 		{"closes without exit", []string{out(1), closed(2)}, true},
 		{"output after the close", []string{exited(1), closed(2), out(3)}, true},
+		{"a long chunk", []string{long("eHh4"), exited(2), closed(3)}, false},
+		{"a long chunk that is broken", []string{long("eHh*")}, true},
 		{"no JSON", []string{`{"method"`}, true},
 		{"bytes that are not text", []string{"{\"method\":\"\xff\"}"}, true},
 		{"neither", []string{`{}`}, true},

@@ -33,7 +33,7 @@ const (
 )
 
 // patience bounds every wait of these tests. What takes longer has failed.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // A link is a client's end of a connection, as bytes.
 type link interface {
@@ -116,7 +116,7 @@ type webSocketLink struct {
 // dialWebSocket dials ws://HOST:PORT or unix:///PATH.
 func dialWebSocket(t *testing.T, url string) *webSocketLink {
 	t.Helper()
-	dialer := websocket.Dialer{HandshakeTimeout: patience}
+	dialer := websocket.Dialer{HandshakeTimeout: patience, WriteBufferSize: 64 << 10}
 	if path, ok := strings.CutPrefix(url, "unix://"); ok {
 		url = "ws://unix/"
 		dialer.NetDialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -35,6 +35,7 @@ func TestTranscripts(t *testing.T) {
 			continue
 		}
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
 			for i, kind := range kinds {
 				if tr.kinds != nil && !slices.Contains(tr.kinds, kind) || *update && i > 0 && tr.kinds == nil {
 					continue
@@ -267,17 +268,18 @@ func (r *runner) expectGroup(steps []step) error {
 func (o *output) take(f *frame) bool {
 	var p struct {
 		ProcessID string `json:"processId"`
-		chunk
+		wireChunk
 	}
 	if f.Method != "process/output" || json.Unmarshal(f.Params, &p) != nil || p.ProcessID != o.process || p.Stream != o.stream {
 		return false
 	}
-	rest, ok := strings.CutPrefix(o.left, string(p.Chunk))
+	c, err := f.chunk(p.wireChunk)
+	rest, ok := strings.CutPrefix(o.left, string(c.Chunk))
 	if ok {
 		o.left = rest
 	}
 	o.taken++
-	return ok || o.any
+	return err == nil && (ok || o.any)
 }
 
 // takeAll takes what comes of o until something else does.
