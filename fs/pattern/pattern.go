@@ -108,6 +108,9 @@ func (p *Pattern) Base() string {
 		}
 		base = append(base, segment)
 	}
+	if n := len(base); n > 0 && segments[n] == "**" {
+		base = base[:n-1] // a/** matches a as well
+	}
 	return strings.Join(base, "/")
 }
 

@@ -19,7 +19,8 @@ func TestMatch(t *testing.T) {
 	}{
 		{pattern: "*.go", yes: "a.go .go", no: "a/b.go a.goo", depth: 1},
 		{pattern: "**/*.go", yes: "a.go a/b.go a/b/c.go", no: "a.c", depth: -1},
-		{pattern: "src/**", yes: "src src/a src/a/b", no: "srcs a/src", depth: -1, base: "src"},
+		{pattern: "src/**", yes: "src src/a src/a/b", no: "srcs a/src", depth: -1},
+		{pattern: "a/b/**/c", yes: "a/b/c a/b/x/c", no: "a/c", depth: -1, base: "a"},
 		{pattern: "src/*/x", yes: "src/a/x", no: "src/x src/a/b/x", depth: 3, base: "src"},
 		{pattern: "a/b/c?", yes: "a/b/cd", no: "a/b/c a/b/cde", depth: 3, base: "a/b"},
 		{pattern: "[a-c]x", yes: "ax cx", no: "dx", depth: 1},

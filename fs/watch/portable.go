@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// portable is the backend of systems other than Linux. It watches paths, so that a
-// directory has an ID for each path to it, and one that is renamed must be added again.
+// portable is the backend of systems other than Linux. It watches paths without links;
+// a directory that is renamed must be added again.
 type portable struct {
 	watcher *fsnotify.Watcher
 	done    chan struct{}
@@ -38,11 +38,11 @@ func newPortableBackend(told func(backend, []Event, bool)) (backend, error) {
 }
 
 func (p *portable) add(path string, follow bool) (ID, error) {
-	stat := os.Lstat
-	if follow {
-		stat = os.Stat
+	path, err := withoutLinks(path, follow)
+	if err != nil {
+		return 0, err
 	}
-	info, err := stat(path)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return 0, err
 	}
@@ -60,6 +60,15 @@ func (p *portable) add(path string, follow bool) (ID, error) {
 	p.last++
 	p.ids[path], p.paths[p.last] = p.last, path
 	return p.last, nil
+}
+
+// withoutLinks is path by its real name. Without follow, a link at its end stays.
+func withoutLinks(path string, follow bool) (string, error) {
+	if follow {
+		return filepath.EvalSymlinks(path)
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	return filepath.Join(dir, filepath.Base(path)), err
 }
 
 func (p *portable) remove(id ID) {

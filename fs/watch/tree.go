@@ -131,10 +131,8 @@ func (t *Tree) run(ctx context.Context) {
 			t.handle(ctx, e)
 		}
 		if lost {
-			t.pending.lose()
-			if err := t.rescan(ctx); err != nil {
-				t.pending.lose()
-			}
+			_ = t.rescan(ctx) // what it cannot watch is lost as well
+			t.pending.lose()  // told when all is watched again, so that looking then misses nothing
 		}
 	}
 }

@@ -1,0 +1,311 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// backends are those that can run here; all are to tell the same.
+var backends = map[string]func(func(backend, []Event, bool)) (backend, error){
+	"system": newSystemBackend, "portable": newPortableBackend,
+}
+
+// watcher is a Tree under test.
+type watcher struct {
+	t    *testing.T
+	dir  string
+	tree *Tree
+}
+
+func onBackends(t *testing.T, test func(t *testing.T, hub *Hub)) {
+	for name, b := range backends {
+		t.Run(name, func(t *testing.T) {
+			hub := newHub(b)
+			test(t, hub)
+			hub.mu.Lock()
+			defer hub.mu.Unlock()
+			if hub.backend != nil || len(hub.refs) > 0 || len(hub.subs) > 0 {
+				t.Errorf("the hub is left with %d directories and %d subscribers", len(hub.refs), len(hub.subs))
+			}
+		})
+	}
+}
+
+func watchTree(t *testing.T, hub *Hub, o Options) *watcher {
+	t.Helper()
+	if o.Path == "" {
+		o.Path = t.TempDir()
+	}
+	if o.Limit == 0 {
+		o.Limit = 1000
+	}
+	tree, err := hub.Watch(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &watcher{t: t, dir: o.Path, tree: tree}
+}
+
+var letters = map[Kind]string{Created: "+", Modified: "~", Removed: "-"}
+
+// until takes changes until all of want have been told, in any order. What else is
+// told may only be a modification, or one of the paths again.
+func (w *watcher) until(want ...string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	left := slices.Clone(want)
+	for len(left) > 0 {
+		b, err := w.tree.Next(ctx, 100)
+		if err != nil {
+			w.t.Fatalf("%v; %v were not told", err, left)
+		}
+		if b.Overflow {
+			w.t.Fatal("overflow")
+		}
+		for _, c := range b.Changes {
+			rel, _ := filepath.Rel(w.dir, c.Path)
+			told := letters[c.Kind] + rel
+			if i := slices.Index(left, told); i >= 0 {
+				left = slices.Delete(left, i, i+1)
+			} else if c.Kind != Modified && !slices.Contains(want, told) {
+				w.t.Errorf("told %s", told)
+			}
+		}
+	}
+}
+
+func (w *watcher) do(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *watcher) path(name string) string { return filepath.Join(w.dir, name) }
+
+func (w *watcher) put(name string) {
+	w.t.Helper()
+	w.do(os.WriteFile(w.path(name), []byte("x"), 0o666))
+}
+
+func TestTree(t *testing.T) {
+	onBackends(t, func(t *testing.T, hub *Hub) {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, "old", "deep"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		w := watchTree(t, hub, Options{Path: dir, Recursive: true})
+		defer w.tree.Close()
+		if n := w.tree.Directories(); n != 3 {
+			t.Errorf("%d directories, want 3", n)
+		}
+		w.put("f")
+		w.until("+f")
+		w.put("f")
+		w.until("~f")
+		w.put("old/deep/g")
+		w.until("+old/deep/g")
+		w.do(os.MkdirAll(w.path("new/a/b"), 0o777)) // faster than anybody can watch
+		w.put("new/a/b/h")
+		w.until("+new", "+new/a", "+new/a/b", "+new/a/b/h")
+		w.do(os.Rename(w.path("new"), w.path("moved")))
+		w.until("-new", "+moved", "+moved/a", "+moved/a/b", "+moved/a/b/h")
+		w.put("moved/a/b/i")
+		w.until("+moved/a/b/i")
+		w.do(os.Mkdir(w.path("new"), 0o777)) // another one under the old name
+		w.put("new/j")
+		w.until("+new", "+new/j")
+		w.do(os.RemoveAll(w.path("moved")))
+		w.until("-moved/a/b/h", "-moved/a/b/i", "-moved/a/b", "-moved/a", "-moved")
+		w.do(os.Remove(w.path("f")))
+		w.until("-f")
+		if n := w.tree.Directories(); n != 4 {
+			t.Errorf("%d directories, want 4", n)
+		}
+	})
+}
+
+func TestTreeOfOneDirectory(t *testing.T) {
+	onBackends(t, func(t *testing.T, hub *Hub) {
+		w := watchTree(t, hub, Options{})
+		defer w.tree.Close()
+		w.do(os.Mkdir(w.path("d"), 0o777))
+		w.until("+d")
+		w.put("d/x")
+		w.put("y")
+		w.until("+y")
+	})
+}
+
+// A file is watched beyond being replaced.
+func TestTreeOfAFile(t *testing.T) {
+	onBackends(t, func(t *testing.T, hub *Hub) {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "f")
+		if err := os.WriteFile(path, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		w := watchTree(t, hub, Options{Path: path, Recursive: true})
+		w.dir = dir
+		defer w.tree.Close()
+		w.put("other")
+		w.put("tmp")
+		w.do(os.Rename(w.path("tmp"), path))
+		w.until("+f")
+		w.put("f")
+		w.until("~f")
+		w.do(os.Remove(path))
+		w.until("-f")
+	})
+}
+
+func TestTreeExcludes(t *testing.T) {
+	onBackends(t, func(t *testing.T, hub *Hub) {
+		w := watchTree(t, hub, Options{Recursive: true, Exclude: func(rel string) bool { return strings.HasSuffix(rel, "no") }})
+		defer w.tree.Close()
+		w.put("no")
+		w.do(os.MkdirAll(w.path("yes/no/deep"), 0o777))
+		w.put("yes/no/deep/x")
+		w.put("yes/z")
+		w.until("+yes", "+yes/z")
+		if n := w.tree.Directories(); n != 2 {
+			t.Errorf("%d directories, want 2", n)
+		}
+	})
+}
+
+func TestTreeLosesItsRoot(t *testing.T) {
+	onBackends(t, func(t *testing.T, hub *Hub) {
+		dir := filepath.Join(t.TempDir(), "root")
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		w := watchTree(t, hub, Options{Path: dir, Recursive: true})
+		defer w.tree.Close()
+		w.do(os.Remove(dir))
+		w.until("-.")
+	})
+	onBackends(t, func(t *testing.T, hub *Hub) {
+		if _, err := hub.Watch(t.Context(), Options{Path: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("a missing root: %v", err)
+		}
+	})
+}
+
+// Two trees of the same directory, by different paths, both are told.
+func TestTreesShareADirectory(t *testing.T) {
+	onBackends(t, func(t *testing.T, hub *Hub) {
+		dir := t.TempDir()
+		link := filepath.Join(t.TempDir(), "link")
+		if err := os.Symlink(dir, link); err != nil {
+			t.Fatal(err)
+		}
+		a := watchTree(t, hub, Options{Path: dir, Recursive: true})
+		b := watchTree(t, hub, Options{Path: link, Recursive: true})
+		defer b.tree.Close()
+		a.do(os.Mkdir(a.path("d"), 0o777))
+		a.put("d/x")
+		a.until("+d", "+d/x")
+		b.until("+d", "+d/x")
+		a.tree.Close()
+		b.put("d/y")
+		b.until("+d/y")
+	})
+}
+
+func TestTreeBudget(t *testing.T) {
+	onBackends(t, func(t *testing.T, hub *Hub) {
+		budget := &Budget{Max: 3}
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "a"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		w := watchTree(t, hub, Options{Path: dir, Recursive: true, Budget: budget})
+		if _, err := hub.Watch(t.Context(), Options{Path: dir, Recursive: true, Budget: budget}); !errors.Is(err, ErrBudget) {
+			t.Errorf("a second tree: %v", err)
+		}
+		w.do(os.MkdirAll(w.path("b/c"), 0o777))
+		b, err := w.tree.Next(t.Context(), 100)
+		for err == nil && !b.Overflow {
+			b, err = w.tree.Next(t.Context(), 100)
+		}
+		if err != nil {
+			t.Errorf("a tree that grew too large: %v", err)
+		}
+		w.tree.Close()
+		if n := budget.used.Load(); n != 0 {
+			t.Errorf("%d directories are still counted", n)
+		}
+	})
+}
+
+// Changes that nobody takes are dropped, and that is told; directories made meanwhile
+// are watched all the same.
+func TestTreeOverflow(t *testing.T) {
+	onBackends(t, func(t *testing.T, hub *Hub) {
+		w := watchTree(t, hub, Options{Recursive: true, Limit: 20})
+		defer w.tree.Close()
+		for i := range 200 {
+			w.put(fmt.Sprint(i))
+		}
+		w.do(os.MkdirAll(w.path("d/e"), 0o777))
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		for {
+			b, err := w.tree.Next(ctx, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(b.Changes) > 10 {
+				t.Errorf("%d changes at once", len(b.Changes))
+			}
+			if b.Overflow {
+				break
+			}
+		}
+		// When the directory is known, what happens in it is told.
+		for w.tree.Directories() < 3 && ctx.Err() == nil {
+			short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+			_, _ = w.tree.Next(short, 10)
+			cancel()
+		}
+		w.put("d/e/x")
+		for {
+			b, err := w.tree.Next(ctx, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.ContainsFunc(b.Changes, func(c Change) bool { return c.Path == w.path("d/e/x") }) {
+				return
+			}
+		}
+	})
+}
+
+func TestNextEnds(t *testing.T) {
+	hub := NewHub()
+	w := watchTree(t, hub, Options{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	cancel(why)
+	if _, err := w.tree.Next(ctx, 1); !errors.Is(err, why) {
+		t.Errorf("ended context: %v", err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		_, err := w.tree.Next(t.Context(), 1)
+		got <- err
+	}()
+	w.tree.Close()
+	if err := <-got; !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
