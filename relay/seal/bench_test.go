@@ -55,14 +55,14 @@ func BenchmarkRecords(b *testing.B) {
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := s.Seal(out, s.Next(), text); err != nil {
+				if _, err := s.Seal(out, s.Next(), text, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 		b.Run(fmt.Sprintf("open/%d", size), func(b *testing.B) {
 			s, o := fixedTransports()
-			record, err := s.Seal(nil, 0, text)
+			record, err := s.Seal(nil, 0, text, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -71,7 +71,7 @@ func BenchmarkRecords(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				o.cipher.SetNonce(0)
-				if _, err := o.Open(out, 0, record); err != nil {
+				if _, err := o.Open(out, 0, record, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

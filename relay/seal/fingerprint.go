@@ -35,11 +35,11 @@ func (f Fingerprint) String() string {
 func ParseFingerprint(text string) (Fingerprint, error) {
 	digest, is := strings.CutPrefix(text, fingerprintPrefix)
 	if !is {
-		return Fingerprint{}, errors.New("fingerprint: does not begin with " + fingerprintPrefix)
+		return Fingerprint{}, errors.New("fingerprint without " + fingerprintPrefix + " before it")
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(digest)
 	if err != nil || len(b) != sha256.Size || len(digest) != base64.RawURLEncoding.EncodedLen(sha256.Size) {
-		return Fingerprint{}, errors.New("fingerprint: not 43 characters of base64 after " + fingerprintPrefix)
+		return Fingerprint{}, errors.New("fingerprint is not 43 characters of base64")
 	}
 	return Fingerprint(b), nil
 }

@@ -133,11 +133,11 @@ func FuzzParseIdentity(f *testing.F) {
 // Of all records the opener takes only the one whose turn it is.
 func FuzzOpen(f *testing.F) {
 	s, _ := fixedTransports()
-	first, err := s.Seal(nil, 0, []byte("first"))
+	first, err := s.Seal(nil, 0, []byte("first"), nil)
 	if err != nil {
 		f.Fatal(err)
 	}
-	second, err := s.Seal(nil, 1, []byte("second"))
+	second, err := s.Seal(nil, 1, []byte("second"), nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, record []byte) {
 		_, o := fixedTransports()
-		got, err := o.Open([]byte("x"), 0, record)
+		got, err := o.Open([]byte("x"), 0, record, nil)
 		if genuine := bytes.Equal(record, first); genuine != (err == nil) || genuine != (string(got) == "xfirst") || !genuine && string(got) != "x" {
 			t.Fatalf("%q, %v", got, err)
 		}

@@ -142,11 +142,11 @@ func talk(t testing.TB, from, to *Transport) {
 	t.Helper()
 	for _, text := range []string{"one", "", "three"} {
 		seq := from.Sealer.Next()
-		record, err := from.Sealer.Seal(nil, seq, []byte(text))
+		record, err := from.Sealer.Seal(nil, seq, []byte(text), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := to.Opener.Open(nil, seq, record); err != nil || string(got) != text {
+		if got, err := to.Opener.Open(nil, seq, record, nil); err != nil || string(got) != text {
 			t.Fatalf("record %d: %q, %v; want %q", seq, got, err, text)
 		}
 	}

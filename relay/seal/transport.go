@@ -24,6 +24,10 @@ func newTransport(send, receive *noise.CipherState, hash [hashSize]byte) *Transp
 //
 // Records are numbered from 0, and the number is the nonce. It goes with the record as
 // the frame's seq; a record that must be sent again is kept and sent as it is.
+//
+// What else of a frame must not be altered on the way, both ends pass as additional data
+// (ad): it is authenticated with the record and not sent with it. The codex profile has
+// none.
 type Sealer struct {
 	opaque
 	mu     sync.Mutex
@@ -44,7 +48,7 @@ func (s *Sealer) Next() uint64 {
 //
 // At the end of the numbers it returns ErrExhausted, for ever. All other errors are
 // MisuseErrors; after one, dst and the number are as they were.
-func (s *Sealer) Seal(dst []byte, seq uint64, plaintext []byte) ([]byte, error) {
+func (s *Sealer) Seal(dst []byte, seq uint64, plaintext, ad []byte) ([]byte, error) {
 	const op = "seal record"
 	if len(plaintext) > MaxPlaintext {
 		return dst, &MisuseError{op, fmt.Sprintf("plaintext of %d bytes, more than %d", len(plaintext), MaxPlaintext)}
@@ -54,7 +58,7 @@ func (s *Sealer) Seal(dst []byte, seq uint64, plaintext []byte) ([]byte, error) 
 	if err := inTurn(op, s.cipher, seq); err != nil {
 		return dst, err
 	}
-	out, err := s.cipher.Encrypt(dst, nil, plaintext)
+	out, err := s.cipher.Encrypt(dst, ad, plaintext)
 	if err != nil {
 		return dst, fmt.Errorf("%s: %w", op, err)
 	}
@@ -80,10 +84,10 @@ func (o *Opener) Next() uint64 {
 // until their turn. dst may be record[:0], and must not overlap record otherwise; what
 // record held is then lost even if it does not open.
 //
-// A record that was altered, or is another one's, or has an impossible length, is a
-// PeerError; the number does not advance, and the true record can be opened still. At the
+// A record that was altered, or whose ad was, or that is another one's, or has an
+// impossible length, is a PeerError; the number does not advance, and the true record can be opened still. At the
 // end of the numbers it returns ErrExhausted, for ever. After an error, dst is as it was.
-func (o *Opener) Open(dst []byte, seq uint64, record []byte) ([]byte, error) {
+func (o *Opener) Open(dst []byte, seq uint64, record, ad []byte) ([]byte, error) {
 	const op = "open record"
 	if len(record) < Overhead || len(record) > MaxRecord {
 		return dst, &PeerError{op, ErrLength}
@@ -93,7 +97,7 @@ func (o *Opener) Open(dst []byte, seq uint64, record []byte) ([]byte, error) {
 	if err := inTurn(op, o.cipher, seq); err != nil {
 		return dst, err
 	}
-	out, err := o.cipher.Decrypt(dst, nil, record)
+	out, err := o.cipher.Decrypt(dst, ad, record)
 	if err != nil {
 		return dst, &PeerError{op, ErrAuthentication}
 	}

@@ -17,7 +17,7 @@ func sealed(t testing.TB, s *Sealer, n int) (records, texts [][]byte) {
 	t.Helper()
 	for range n {
 		text := fmt.Appendf(nil, "record %d of a stream", s.Next())
-		record, err := s.Seal(nil, s.Next(), text)
+		record, err := s.Seal(nil, s.Next(), text, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +28,7 @@ func sealed(t testing.TB, s *Sealer, n int) (records, texts [][]byte) {
 
 func wantOpen(t testing.TB, o *Opener, record, want []byte) {
 	t.Helper()
-	if got, err := o.Open(nil, o.Next(), record); err != nil || !bytes.Equal(got, want) {
+	if got, err := o.Open(nil, o.Next(), record, nil); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("open: %q, %v; want %q", got, err, want)
 	}
 }
@@ -65,7 +65,7 @@ func TestC036(t *testing.T) {
 	for name, record := range bad {
 		t.Run(name, func(t *testing.T) {
 			before := []byte("before")
-			got, err := r1.Opener.Open(before, 1, record)
+			got, err := r1.Opener.Open(before, 1, record, nil)
 			if _, is := errors.AsType[*PeerError](err); !is {
 				t.Errorf("error %v, want a PeerError", err)
 			}
@@ -88,7 +88,7 @@ func TestC036(t *testing.T) {
 
 func mustSeal(t testing.TB, s *Sealer, text string) []byte {
 	t.Helper()
-	record, err := s.Seal(nil, s.Next(), []byte(text))
+	record, err := s.Seal(nil, s.Next(), []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,14 +100,14 @@ func TestNumbers(t *testing.T) {
 	i, r := transports(t)
 	records, texts := sealed(t, i.Sealer, 2)
 	for _, seq := range []uint64{0, 1, 3, 1 << 40, 1<<64 - 1} {
-		got, err := i.Sealer.Seal([]byte("x"), seq, []byte("again"))
+		got, err := i.Sealer.Seal([]byte("x"), seq, []byte("again"), nil)
 		wantMisuse(t, err)
 		if string(got) != "x" || i.Sealer.Next() != 2 {
 			t.Errorf("seal %d: %q, next %d", seq, got, i.Sealer.Next())
 		}
 	}
 	for _, seq := range []uint64{1, 2, 1 << 40, 1<<64 - 1} {
-		got, err := r.Opener.Open([]byte("x"), seq, records[0])
+		got, err := r.Opener.Open([]byte("x"), seq, records[0], nil)
 		wantMisuse(t, err)
 		if string(got) != "x" || r.Opener.Next() != 0 {
 			t.Errorf("open %d: %q, next %d", seq, got, r.Opener.Next())
@@ -126,10 +126,10 @@ func TestExhaustion(t *testing.T) {
 	wantOpen(t, r.Opener, last, []byte("last"))
 	for range 3 {
 		for _, seq := range []uint64{0, 1<<64 - 2, 1<<64 - 1} {
-			if got, err := i.Sealer.Seal(nil, seq, []byte("more")); got != nil || !errors.Is(err, ErrExhausted) {
+			if got, err := i.Sealer.Seal(nil, seq, []byte("more"), nil); got != nil || !errors.Is(err, ErrExhausted) {
 				t.Errorf("seal %d: %x, %v; want %v", seq, got, err, ErrExhausted)
 			}
-			if got, err := r.Opener.Open(nil, seq, last); got != nil || !errors.Is(err, ErrExhausted) {
+			if got, err := r.Opener.Open(nil, seq, last, nil); got != nil || !errors.Is(err, ErrExhausted) {
 				t.Errorf("open %d: %x, %v; want %v", seq, got, err, ErrExhausted)
 			}
 		}
@@ -151,7 +151,7 @@ func TestRecordLimits(t *testing.T) {
 		wantOpen(t, r.Opener, record, text)
 	}
 	next := i.Sealer.Next()
-	got, err := i.Sealer.Seal([]byte("x"), next, make([]byte, MaxPlaintext+1))
+	got, err := i.Sealer.Seal([]byte("x"), next, make([]byte, MaxPlaintext+1), nil)
 	wantMisuse(t, err)
 	if string(got) != "x" || i.Sealer.Next() != next {
 		t.Errorf("returned %q, next %d", got, i.Sealer.Next())
@@ -161,7 +161,7 @@ func TestRecordLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.Opener.Open(nil, next, long)
+	_, err = r.Opener.Open(nil, next, long, nil)
 	wantPeerError(t, err, ErrLength)
 	if r.Opener.Next() != next {
 		t.Errorf("the counter moved to %d", r.Opener.Next())
@@ -174,7 +174,7 @@ func TestInPlace(t *testing.T) {
 	const head, text = "head", "the plaintext lies behind the head"
 	buffer := make([]byte, 0, len(head)+len(text)+Overhead)
 	buffer = append(append(buffer, head...), text...)
-	out, err := i.Sealer.Seal(buffer[:len(head)], 0, buffer[len(head):])
+	out, err := i.Sealer.Seal(buffer[:len(head)], 0, buffer[len(head):], nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestInPlace(t *testing.T) {
 		t.Errorf("sealed elsewhere: %q", out)
 	}
 	record := out[len(head):]
-	got, err := r.Opener.Open(record[:0], 0, record)
+	got, err := r.Opener.Open(record[:0], 0, record, nil)
 	if err != nil || string(got) != text {
 		t.Fatalf("opened %q, %v", got, err)
 	}
@@ -191,8 +191,24 @@ func TestInPlace(t *testing.T) {
 	}
 	// Appending keeps what is there.
 	next := mustSeal(t, i.Sealer, " and more")
-	if got, err = r.Opener.Open(got, 1, next); err != nil || string(got) != text+" and more" {
+	if got, err = r.Opener.Open(got, 1, next, nil); err != nil || string(got) != text+" and more" {
 		t.Errorf("appended %q, %v", got, err)
+	}
+}
+
+// Additional data is authenticated like the record itself.
+func TestAdditionalData(t *testing.T) {
+	i, r := transports(t)
+	record, err := i.Sealer.Seal(nil, 0, []byte("text"), []byte{0, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ad := range [][]byte{nil, {0}, {0, 3}, {1, 2}, {0, 2, 0}} {
+		_, err := r.Opener.Open(nil, 0, record, ad)
+		wantPeerError(t, err, ErrAuthentication)
+	}
+	if got, err := r.Opener.Open(nil, 0, record, []byte{0, 2}); err != nil || string(got) != "text" {
+		t.Errorf("opened %q, %v", got, err)
 	}
 }
 
@@ -202,11 +218,11 @@ func TestAllocations(t *testing.T) {
 	record := make([]byte, 0, MaxRecord)
 	opened := make([]byte, 0, MaxRecord)
 	n := testing.AllocsPerRun(50, func() {
-		out, err := i.Sealer.Seal(record, i.Sealer.Next(), text)
+		out, err := i.Sealer.Seal(record, i.Sealer.Next(), text, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = r.Opener.Open(opened, r.Opener.Next(), out); err != nil {
+		if _, err = r.Opener.Open(opened, r.Opener.Next(), out, nil); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -226,7 +242,7 @@ func TestConcurrentUse(t *testing.T) {
 		wait.Go(func() {
 			for done := 0; done < each; {
 				seq := i.Sealer.Next()
-				record, err := i.Sealer.Seal(nil, seq, fmt.Append(nil, seq))
+				record, err := i.Sealer.Seal(nil, seq, fmt.Append(nil, seq), nil)
 				if err != nil {
 					wantMisuse(t, err) // somebody was faster
 					continue
@@ -254,7 +270,7 @@ func TestRecordsProperty(t *testing.T) {
 		texts := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 100), 1, 10).Draw(rt, "texts")
 		var records [][]byte
 		for n, text := range texts {
-			record, err := i.Seal(nil, uint64(n), text)
+			record, err := i.Seal(nil, uint64(n), text, nil)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -267,7 +283,7 @@ func TestRecordsProperty(t *testing.T) {
 			} else if rapid.Bool().Draw(rt, "alter") {
 				record[rapid.IntRange(0, len(record)-1).Draw(rt, "at")] ^= rapid.ByteMin(1).Draw(rt, "with")
 			}
-			got, err := r.Open(nil, uint64(opened), record)
+			got, err := r.Open(nil, uint64(opened), record, nil)
 			genuine := bytes.Equal(record, records[opened])
 			if (err == nil) != genuine {
 				rt.Fatalf("record %d: %v, genuine %v", opened, err, genuine)

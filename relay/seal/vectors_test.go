@@ -266,10 +266,10 @@ func wantRecords(t *testing.T, records []record, e end) {
 		want := rec.Ciphertext
 		switch e := e.(type) {
 		case *Sealer:
-			got, err = e.Seal(nil, rec.Seq, rec.Plaintext)
+			got, err = e.Seal(nil, rec.Seq, rec.Plaintext, nil)
 		case *Opener:
 			want = rec.Plaintext
-			got, err = e.Open(nil, rec.Seq, rec.Ciphertext)
+			got, err = e.Open(nil, rec.Seq, rec.Ciphertext, nil)
 		}
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%T record %d: %x, %v; want %x", e, rec.Seq, got, err, want)
