@@ -16,6 +16,7 @@ import (
 // left waits for a while and is then refused.
 type memory struct {
 	room *semaphore.Weighted
+	size int64
 	wait time.Duration
 }
 
@@ -24,7 +25,7 @@ type memory struct {
 const smallRead = 1 << 20
 
 func newMemory() *memory {
-	return &memory{room: semaphore.NewWeighted(protocol.MaxReadMemoryBytes), wait: protocol.ReadMemoryWait}
+	return &memory{room: semaphore.NewWeighted(protocol.MaxReadMemoryBytes), size: protocol.MaxReadMemoryBytes, wait: protocol.ReadMemoryWait}
 }
 
 // loan is what one read holds.
@@ -38,7 +39,7 @@ func (l *loan) grow(ctx context.Context, n int64) error {
 	if n <= smallRead {
 		return nil
 	}
-	need := min(n+n/3*4+4, protocol.MaxReadMemoryBytes) - l.taken
+	need := min(n+n/3*4+4, l.memory.size) - l.taken
 	if need <= 0 {
 		return nil
 	}
