@@ -89,6 +89,11 @@ type block struct {
 // fetch begins to read a block.
 func (h *handle) fetch(offset int64, length int) *block {
 	b := &block{offset: offset, done: make(chan struct{})}
+	if h.ctx.Err() != nil {
+		b.err = context.Cause(h.ctx)
+		close(b.done)
+		return b
+	}
 	ok := h.client.spawn(func() { // ends with the call
 		defer close(b.done)
 		var result protocol.ReadBlockResult

@@ -66,11 +66,12 @@ func (s *Stdin) begin(ctx context.Context) (func(), error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if s.closed || !s.open {
+	switch {
+	case !s.open:
 		<-s.turn
-		if !s.open {
-			return nil, errors.New("write to stdin: the command was started without Stdin or TTY")
-		}
+		return nil, errors.New("write to stdin: the command was started without Stdin or TTY")
+	case s.closed, s.process.running.Err() != nil:
+		<-s.turn
 		return nil, io.ErrClosedPipe
 	}
 	return func() { <-s.turn }, nil
@@ -102,6 +103,9 @@ func (s *Stdin) outcome(status string, err error) error {
 	case protocol.WriteStdinClosed:
 		return io.ErrClosedPipe
 	case protocol.WriteUnknownProcess:
+		if s.process.running.Err() != nil {
+			return io.ErrClosedPipe
+		}
 		return fmt.Errorf("write to stdin: %w", ErrUnknownProcess)
 	}
 	return fmt.Errorf("write to stdin: the server says %q", status)

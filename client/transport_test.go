@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -161,8 +162,11 @@ func TestChildDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	p, err := c.Start(t.Context(), client.Command{Argv: []string{"sh", "-c", "kill -9 $PPID; sleep 300"}})
+	p, err := c.Start(t.Context(), client.Command{Argv: []string{"sh", "-c", "read go; kill -9 $PPID; sleep 300"}, Stdin: true})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Stdin.Write([]byte("go\n")); err != nil && !errors.Is(err, client.ErrTransportClosed) && !errors.Is(err, io.ErrClosedPipe) {
 		t.Fatal(err)
 	}
 	if _, err := p.Wait(t.Context()); !errors.Is(err, client.ErrTransportClosed) {

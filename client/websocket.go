@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -24,9 +25,15 @@ const (
 	// clientPing is the time between a client's pings, which keep proxies from closing
 	// a quiet connection and notice a dead one.
 	clientPing = 30 * time.Second
+	// writeBuffer is the size of the pieces that a message is written in. They are
+	// frames of their own.
+	writeBuffer = 128 << 10
 	// maxRefusal bounds what is shown of an HTTP answer that refuses.
 	maxRefusal = 512
 )
+
+// writeBuffers are shared, so that idle connections hold none.
+var writeBuffers sync.Pool
 
 // webSocket is the Transport of ws, wss and unix URLs.
 type webSocket struct {
@@ -45,7 +52,10 @@ func NewTransport(rawURL string, opts *Options) (Transport, error) {
 		return nil, fmt.Errorf("parse URL: %w", err)
 	}
 	t := &webSocket{kind: u.Scheme, target: rawURL, headers: make(http.Header)}
-	t.dialer = websocket.Dialer{TLSClientConfig: o.TLSConfig, Proxy: http.ProxyFromEnvironment}
+	t.dialer = websocket.Dialer{
+		TLSClientConfig: o.TLSConfig, Proxy: http.ProxyFromEnvironment,
+		WriteBufferSize: writeBuffer, WriteBufferPool: &writeBuffers,
+	}
 	switch u.Scheme {
 	case "ws", "wss":
 		if u.Host == "" {
