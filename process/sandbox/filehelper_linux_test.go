@@ -155,7 +155,7 @@ func TestFileHelperThatHangs(t *testing.T) {
 
 // Closing the Enforcer ends its helpers.
 func TestCloseEndsFileHelpers(t *testing.T) {
-	e := New(Config{})
+	e := New(Config{env: quickExit})
 	c, err := e.Start(t.Context(), policy(at("root", "read")))
 	if err != nil {
 		t.Fatal(err)
@@ -259,11 +259,11 @@ func TestDirect(t *testing.T) {
 }
 
 func TestProbe(t *testing.T) {
-	r := Probe()
+	e := enforcer(t, Config{})
+	r := e.report(t.Context())
 	if r.System != "linux" || r.Kernel == "" {
 		t.Errorf("system %q, kernel %q", r.System, r.Kernel)
 	}
-	e := enforcer(t, Config{})
 	if can := e.namespaces(t.Context()).ok(); can != r.WorkspaceWrite.OK || can && !r.OK() {
 		t.Errorf("namespaces %v, report %+v", can, r)
 	}

@@ -50,6 +50,9 @@ func hang() error {
 	select {}
 }
 
+// quickExit keeps a binary that looks for races from sleeping as it ends.
+var quickExit = []string{"GORACE=atexit_sleep_ms=0"}
+
 // A box is a policy under test, and where it is tried.
 type box struct {
 	t       *testing.T
@@ -62,6 +65,7 @@ type box struct {
 // enforcer returns an Enforcer that is closed with the test.
 func enforcer(t *testing.T, cfg Config) *Enforcer {
 	t.Helper()
+	cfg.env = quickExit
 	e := New(cfg)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
@@ -80,6 +84,7 @@ func (b *box) start(stdout io.Writer, argv ...string) (*exec.Cmd, error) {
 func (b *box) startFrom(stdin io.Reader, stdout io.Writer, argv ...string) (*exec.Cmd, error) {
 	b.t.Helper()
 	env := append([]string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C"}, b.env...)
+	env = append(env, quickExit...)
 	confined, err := b.e.Confine(b.t.Context(), b.sandbox, nil, false, process.Launch{
 		Path: argv[0], Argv: argv, Env: env, Dir: b.dir,
 	})
