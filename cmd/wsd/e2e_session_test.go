@@ -32,10 +32,11 @@ func TestSessionTranscript(t *testing.T) {
 	}
 	dir := t.TempDir()
 	text := strings.NewReplacer("$W", dir, "$U", "file://"+dir).Replace(string(raw))
-	conn, _, err := websocket.DefaultDialer.DialContext(t.Context(), serveReal(t).url, nil)
+	conn, resp, err := websocket.DefaultDialer.DialContext(t.Context(), serveReal(t).url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	resp.Body.Close()
 	defer conn.Close()
 	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)

@@ -161,7 +161,7 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) error {
 	}
 	defer watching.close(log)
 	box := sandbox.New(sandbox.Config{Logger: log})
-	defer box.Close() //nolint:errcheck // never fails
+	defer box.Close()
 	defer reapOrphans(ctx, stop, log)()
 
 	directory := process.NewDirectory()
