@@ -74,7 +74,7 @@ interop: build $(CODEX_BIN) ## drive bin/wsd with the real codex client (needs n
 	WSD_BIN=$(CURDIR)/bin/wsd CODEX_BIN=$(CODEX_BIN) $(GO) test -tags interop -count=1 -timeout 20m ./cmd/wsd/interop/
 
 lint: go $(LINTER) ## lint (builds the linter once, some minutes)
-	$(LINTER) run --build-tags $(TAGS) ./...
+	$(LINTER) run --allow-serial-runners --build-tags $(TAGS) ./...
 	$(LINTER) fmt --diff
 
 fmt: go $(LINTER) ## format the code
