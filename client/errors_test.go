@@ -92,3 +92,25 @@ func TestModes(t *testing.T) {
 		}
 	}
 }
+
+// A directory of any size is listed: the limits for what a server takes are not those
+// for what it answers.
+func TestLargeDirectory(t *testing.T) {
+	const entries = 50_000
+	s := newFake(t)
+	s.answer = func(_ *fakeConn, req *rpc.Request) bool {
+		if req.Method != protocol.MethodFsReadDirectory {
+			return false
+		}
+		var result protocol.ReadDirectoryResult
+		for range entries {
+			result.Entries = append(result.Entries, protocol.DirectoryEntry{FileName: "x", IsFile: true, Metadata: &protocol.Metadata{IsFile: true}})
+		}
+		req.ReplyInline(&result, nil)
+		return true
+	}
+	got, err := s.open(t, nil).ReadDir(t.Context(), "/srv")
+	if err != nil || len(got) != entries {
+		t.Errorf("%d entries, %v", len(got), err)
+	}
+}

@@ -11,6 +11,10 @@ import (
 	"github.com/wsd-dev/wsd/protocol/wire"
 )
 
+// maxAnswerValues bounds the JSON values of one message from the server: a listing of
+// a million files has ten million.
+const maxAnswerValues = 1 << 26
+
 // link is one connection, for as long as it lives.
 type link struct {
 	client *Client
@@ -23,7 +27,7 @@ type link struct {
 // end of the Client's life ends.
 func newLink(c *Client, conn rpc.Connection) (*link, error) {
 	l := &link{client: c, done: make(chan struct{})}
-	l.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: l, Logger: c.log})
+	l.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: l, Logger: c.log, MaxValues: maxAnswerValues})
 	ok := c.spawn(func() {
 		defer close(l.done)
 		stop := context.AfterFunc(c.life, func() { _ = l.peer.Close() })

@@ -43,6 +43,9 @@ type PeerConfig struct {
 	Logger *slog.Logger
 	// ParsePrefix begins the message of the error that answers an unparsable message.
 	ParsePrefix string
+	// MaxValues bounds the JSON values of an incoming message; 0 means
+	// protocol.MaxJSONValues. A client sets more: what it asked for may be long.
+	MaxValues int
 	// Version2 makes the peer write "jsonrpc":"2.0" from the start. Otherwise it does
 	// once a request carried it.
 	Version2 bool
@@ -69,6 +72,9 @@ func NewPeer(conn Connection, cfg PeerConfig) *Peer {
 	}
 	if cfg.ParsePrefix == "" {
 		cfg.ParsePrefix = "failed to parse JSON-RPC message: "
+	}
+	if cfg.MaxValues == 0 {
+		cfg.MaxValues = protocol.MaxJSONValues
 	}
 	p := &Peer{conn: conn, cfg: cfg, closed: make(chan struct{})}
 	p.version2.Store(cfg.Version2)
@@ -110,10 +116,8 @@ func (p *Peer) read(ctx context.Context) error {
 	}
 }
 
-var envelopeLimits = wire.Limits{Depth: protocol.MaxJSONDepth, Values: protocol.MaxJSONValues}
-
 func (p *Peer) receive(ctx context.Context, msg []byte) {
-	env, err := wire.ParseEnvelope(msg, envelopeLimits)
+	env, err := wire.ParseEnvelope(msg, wire.Limits{Depth: protocol.MaxJSONDepth, Values: p.cfg.MaxValues})
 	if err != nil {
 		p.refuse(err)
 		return
