@@ -56,7 +56,7 @@ func NewDispatcher(scope *Scope, cfg DispatcherConfig) *Dispatcher {
 // requests it has begun end no later than ctx lets them.
 func (d *Dispatcher) HandleRequest(ctx context.Context, req *Request) {
 	m := d.table.methods[req.Method]
-	if m == nil || d.scope.services[m.slot] == nil {
+	if m == nil {
 		d.refuse(ctx, req, UnknownMethod, notFound(req.Method))
 		return
 	}
@@ -70,6 +70,10 @@ func (d *Dispatcher) HandleRequest(ctx context.Context, req *Request) {
 	}
 	req.Params = nil
 	service := d.scope.services[m.slot]
+	if service == nil { // only now: services may be bound by what the gate waits for
+		d.refuse(ctx, req, UnknownMethod, notFound(req.Method))
+		return
+	}
 
 	order := m.order(params)
 	if order.kind == inline {

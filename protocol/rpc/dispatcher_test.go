@@ -171,7 +171,7 @@ func TestGateAndObserver(t *testing.T) {
 	var seen []string
 	cfg := DispatcherConfig{
 		Gate: func(m *Method) error {
-			if m.Name == "serial" {
+			if m.Name == "serial" || m.Name == "unbound" {
 				return protocol.Errorf(protocol.CodeInvalidRequest, "client must call initialize before using %s methods", m.Family)
 			}
 			return nil
@@ -182,11 +182,12 @@ func TestGateAndObserver(t *testing.T) {
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	raw(t, cfg, func(c Connection) {
-		exchange(t, c, []string{`{"id":1,"method":"serial","params":{"name":"a"}}`, `{"id":2,"method":"serial","params":{}}`, `{"id":4,"method":"no/such"}`, `{"id":3,"method":"inline","params":{"name":"b"},"trace":{"traceparent":"tp"}}`},
+		exchange(t, c, []string{`{"id":1,"method":"serial","params":{"name":"a"}}`, `{"id":2,"method":"serial","params":{}}`, `{"id":4,"method":"no/such"}`, `{"id":5,"method":"unbound","params":{"name":"a"}}`, `{"id":3,"method":"inline","params":{"name":"b"},"trace":{"traceparent":"tp"}}`},
 			[]string{
 				`{"error":{"code":-32600,"message":"client must call initialize before using slow methods"},"id":1}`,
 				"{\"error\":{\"code\":-32602,\"message\":\"serial: missing field `name`\"},\"id\":2}",
 				"{\"error\":{\"code\":-32601,\"message\":\"exec-server stub does not implement `no/such` yet\"},\"id\":4}",
+				`{"error":{"code":-32600,"message":"client must call initialize before using slow methods"},"id":5}`,
 				`{"id":3,"result":{"name":"b"}}`,
 			})
 	})
@@ -194,6 +195,7 @@ func TestGateAndObserver(t *testing.T) {
 		"serial  client must call initialize before using slow methods",
 		"serial  serial: missing field `name`",
 		UnknownMethod + "  exec-server stub does not implement `no/such` yet",
+		"unbound  client must call initialize before using slow methods",
 		"inline tp <nil>",
 	}
 	if !slices.Equal(seen, want) {
