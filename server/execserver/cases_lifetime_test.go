@@ -93,8 +93,12 @@ func TestC007(t *testing.T) {
 		tty    bool
 		want   int
 	}{
-		{"kill -9 $$", false, 137}, {"kill -15 $$", false, 143}, {"exit 255", false, 255},
-		{"kill -9 $$", true, 1}, {"kill -15 $$", true, 1}, {"exit 255", true, 255},
+		{"kill -9 $$", false, 137},
+		{"kill -15 $$", false, 143},
+		{"exit 255", false, 255},
+		{"kill -9 $$", true, 1},
+		{"kill -15 $$", true, 1},
+		{"exit 255", true, 255},
 	}
 	for i, test := range tests {
 		id := fmt.Sprintf("p%d", i)

@@ -16,7 +16,7 @@ import (
 // removes it in the end.
 func privateDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "wsd")
+	dir, err := os.MkdirTemp("", "wsd") //nolint:usetesting // t.TempDir is closed to other users
 	if err != nil {
 		t.Fatal(err)
 	}
