@@ -243,7 +243,7 @@ func TestDeniedGlobs(t *testing.T) {
 	onEveryWay(t, func(t *testing.T, e *Enforcer) {
 		dir := workspace(t)
 		fill(t, dir, "a.env", "d/b.env", "d/e/c.env", "keys/one", "f", "real", "l.env -> real")
-		s := inRoot(policy(at("root", "read"), at("project_roots", "write"), pattern("**/*.env", "deny"), pattern("keys/**", "deny")), dir)
+		s := inRoot(policy(at("root", "read"), at("project_roots", "write"), denyGlob("**/*.env"), denyGlob("keys/**")), dir)
 		b := &box{t: t, e: e, dir: dir, sandbox: s}
 		b.want(
 			fails("read a.env", "EACCES"), fails("read d/b.env", "EACCES"), fails("read d/e/c.env", "EACCES"),

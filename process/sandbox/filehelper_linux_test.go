@@ -238,7 +238,7 @@ func TestDirect(t *testing.T) {
 		{"read-only", policy(at("root", "read")), true, false},
 		{"workspace", policy(at("root", "read"), entry("/w", "write")), true, false},
 		{"denied", policy(at("root", "read"), entry("/w", "deny")), false, false},
-		{"denied glob", policy(at("root", "write"), pattern("/w/*", "deny")), false, false},
+		{"denied glob", policy(at("root", "write"), denyGlob("/w/*")), false, false},
 		{"restricted list", policy(entry("/w", "read")), false, false},
 	} {
 		read, err := e.Direct(tt.s, false)
@@ -268,7 +268,7 @@ func TestProbe(t *testing.T) {
 		t.Errorf("namespaces %v, report %+v", can, r)
 	}
 	weak := enforcer(t, Config{force: "landlock"}).report(t.Context())
-	if weak.OK() || weak.WorkspaceWrite.OK || !strings.Contains(weak.WorkspaceWrite.Says, "takes a mount namespace") || weak.ReadOnly.OK != (r.Landlock.OK) {
+	if weak.OK() || weak.WorkspaceWrite.OK || !strings.Contains(weak.WorkspaceWrite.Says, "takes a mount namespace") || weak.ReadOnly.OK != r.Landlock.OK {
 		t.Errorf("with Landlock alone: %+v", weak)
 	}
 	nothing := enforcer(t, Config{force: "none"}).report(t.Context())
@@ -283,7 +283,9 @@ func TestProbe(t *testing.T) {
 func TestProbeNotices(t *testing.T) {
 	dir := workspace(t)
 	for _, try := range []trial{
-		{"write", dir + "/x", []unix.Errno{unix.EROFS}}, {"read", dir + "/missing", nil}, {"socket", "", []unix.Errno{unix.EPERM}},
+		{"write", dir + "/x", []unix.Errno{unix.EROFS}},
+		{"read", dir + "/missing", nil},
+		{"socket", "", []unix.Errno{unix.EPERM}},
 		{"mkdir", "/", []unix.Errno{unix.EROFS}},
 	} {
 		if err := try.run(); err == nil {

@@ -178,8 +178,7 @@ func (b *box) want(tries ...[2]string) {
 // workspace makes a directory with a few files, and returns its path without links.
 func workspace(t *testing.T) string {
 	t.Helper()
-	// Not t.TempDir: its length and its parents' modes vary.
-	dir, err := os.MkdirTemp("", "wsd-sandbox-")
+	dir, err := os.MkdirTemp("", "wsd-sandbox-") //nolint:usetesting // t.TempDir is out of reach of other users
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,8 +246,8 @@ func below(kind, sub, access string) protocol.PermissionEntry {
 	return e
 }
 
-func pattern(glob, access string) protocol.PermissionEntry {
-	return protocol.PermissionEntry{Path: protocol.PermissionPath{Type: "glob_pattern", Pattern: &glob}, Access: access}
+func denyGlob(glob string) protocol.PermissionEntry {
+	return protocol.PermissionEntry{Path: protocol.PermissionPath{Type: "glob_pattern", Pattern: &glob}, Access: protocol.AccessDeny}
 }
 
 // inRoot gives a policy its working directory and the one project root.

@@ -68,7 +68,8 @@ func probeInside() error {
 		errs = append(errs, t.run())
 	}
 	if err := errors.Join(errs...); err != nil {
-		fmt.Println(err)
+		_, err = os.Stdout.WriteString(err.Error())
+		return err
 	}
 	return nil
 }
@@ -175,7 +176,8 @@ func (e *Enforcer) probePolicies(ctx context.Context, r *Report, dir string) err
 			&r.WorkspaceWrite, "programs can be kept to writing in their workspace, and off its .git", protocol.NetworkEnabled,
 			[]protocol.PermissionEntry{root, pathEntry(work, protocol.AccessWrite)},
 			[]trial{
-				{"write", filepath.Join(work, "new"), nil}, {"write", filepath.Join(dir, "new"), stopped},
+				{"write", filepath.Join(work, "new"), nil},
+				{"write", filepath.Join(dir, "new"), stopped},
 				{"mkdir", filepath.Join(work, ".git"), []syscall.Errno{syscall.EEXIST}},
 				{"write", filepath.Join(work, ".git", "config"), stopped},
 			},
@@ -184,7 +186,8 @@ func (e *Enforcer) probePolicies(ctx context.Context, r *Report, dir string) err
 			&r.RestrictedRead, "programs can be kept to reading what is listed", protocol.NetworkEnabled,
 			[]protocol.PermissionEntry{special("minimal", protocol.AccessRead), pathEntry(secret, protocol.AccessRead)},
 			[]trial{
-				{"read", file, nil}, {"write", file, stopped},
+				{"read", file, nil},
+				{"write", file, stopped},
 				{"read", filepath.Join(work, "new"), []syscall.Errno{syscall.ENOENT, syscall.EACCES}},
 			},
 		},

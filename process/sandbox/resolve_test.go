@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -45,8 +46,14 @@ func TestResolveOfTheRealClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Policy{Rules: []Rule{
-		{"/", Read}, {"/srv/demo", Write}, {"/srv/demo/.agents", Read}, {"/srv/demo/.aws", Read},
-		{"/srv/demo/.codex", Read}, {"/srv/demo/.git", Read}, {"/tmp", Write}, {"/var/tmp", Write},
+		{"/", Read},
+		{"/srv/demo", Write},
+		{"/srv/demo/.agents", Read},
+		{"/srv/demo/.aws", Read},
+		{"/srv/demo/.codex", Read},
+		{"/srv/demo/.git", Read},
+		{"/tmp", Write},
+		{"/var/tmp", Write},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("workspace-write (-want +got):\n%s", diff)
@@ -268,7 +275,7 @@ func FuzzResolve(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		s := new(protocol.Sandbox)
-		if wire.Unmarshal(text, s) != nil {
+		if !json.Valid(text) || wire.Unmarshal(text, s) != nil {
 			return
 		}
 		p, err := Resolve(s, Context{Cwd: "/c", TempDir: "/t"})
