@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -52,7 +53,7 @@ func check(p *protocol.StartParams, environ func() []string) (*request, error) {
 	}
 	var err error
 	if r.dir, err = fileuri.Path(p.Cwd); err != nil {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "cwd URI `%.1024s` is not valid on this exec-server host: %v", p.Cwd, err)
+		return nil, cwdRefused(p.Cwd, err)
 	}
 	var server []string
 	if p.EnvPolicy != nil {
@@ -114,4 +115,12 @@ func terminalSize(rows, cols uint32) (Size, error) {
 // milliseconds is as long as a Duration can be at most.
 func milliseconds(ms uint64) time.Duration {
 	return time.Duration(min(ms, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
+}
+
+// cwdRefused is the error for a cwd that names no directory, in the original's words.
+func cwdRefused(cwd string, err error) *protocol.Error {
+	if uri, ok := errors.AsType[*fileuri.Error](err); ok && uri.Unfit() {
+		return protocol.Errorf(protocol.CodeInvalidParams, "cwd URI `%.1024s` is not valid on this exec-server host: %v", cwd, err)
+	}
+	return protocol.Errorf(protocol.CodeInvalidParams, "%v", err)
 }

@@ -22,9 +22,13 @@ const (
 type Error struct {
 	Kind   Kind
 	Reason string
+	unfit  bool
 }
 
 func (e *Error) Error() string { return e.Reason }
+
+// Unfit reports whether the URI is one of a file, but of none that this host can have.
+func (e *Error) Unfit() bool { return e.unfit }
 
 func malformed(format string, args ...any) error {
 	return &Error{Kind: Malformed, Reason: fmt.Sprintf(format, args...)}
@@ -68,7 +72,7 @@ func Path(uri string) (string, error) {
 }
 
 func invalidHere(kind Kind, uri string) error {
-	return &Error{Kind: kind, Reason: fmt.Sprintf("'%s' is invalid on '%s'", printable(uri), system())}
+	return &Error{Kind: kind, unfit: true, Reason: fmt.Sprintf("'%s' is invalid on '%s'", printable(uri), system())}
 }
 
 // printable is uri with NULs shown, since they cut texts short where they are read.
