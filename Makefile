@@ -31,7 +31,7 @@ export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help go serve build test race fuzz e2e interop lint fmt cover bench bench-peer \
+.PHONY: help go serve build test race fuzz e2e interop lint fmt cover bench bench-peer proto \
 	docs cross release ci clean distclean
 
 help: ## print the targets
@@ -93,6 +93,9 @@ bench-peer: build $(CODEX_BIN) ## measure bin/wsd beside the real codex exec-ser
 	@mkdir -p $(CACHE)
 	$(GO) build -o $(CACHE)/bench-peer ./bench/peer
 	$(CACHE)/bench-peer --wsd bin/wsd --codex $(CODEX_BIN) --dir $(CACHE) $(BENCH_FLAGS)
+
+proto: go ## generate the code of the relay's frames again
+	$(GO) run ./proto/protogen
 
 docs: build ## write the man pages and completions into dist/
 	@mkdir -p dist/man dist/completion
