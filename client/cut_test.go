@@ -112,8 +112,10 @@ func TestRandomCuts(t *testing.T) {
 	}
 	defer c.Close()
 
-	printer, err := c.Start(t.Context(), client.Command{Argv: []string{"sh", "-c",
-		`trap 'exit 7' TERM; i=0; while :; do i=$((i+1)); echo "line $i"; [ $((i % 20)) = 0 ] && sleep 0.001; done`}})
+	printer, err := c.Start(t.Context(), client.Command{Argv: []string{
+		"sh", "-c",
+		`trap 'exit 7' TERM; i=0; while :; do i=$((i+1)); echo "line $i"; [ $((i % 20)) = 0 ] && sleep 0.001; done`,
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -284,8 +284,10 @@ func (c *fakeConn) start(p protocol.StartParams, request string) (any, error) {
 		return nil, protocol.Errorf(protocol.CodeInvalidRequest, "process %s already exists", p.ProcessID)
 	}
 	if len(p.Argv) == 0 {
-		return nil, &protocol.Error{Code: protocol.CodeInternal, Message: "No such file or directory (os error 2)",
-			Data: protocol.SpawnErrorData{Kind: protocol.KindSpawnNotFound}}
+		return nil, &protocol.Error{
+			Code: protocol.CodeInternal, Message: "No such file or directory (os error 2)",
+			Data: protocol.SpawnErrorData{Kind: protocol.KindSpawnNotFound},
+		}
 	}
 	c.session.processes[p.ProcessID] = &fakeProcess{
 		server: c.server, session: c.session, id: p.ProcessID, request: request, writes: make(map[string]bool),

@@ -147,7 +147,7 @@ func (f *File) WriteTo(w io.Writer) (int64, error) {
 	var total int64
 	for {
 		data, err := f.peek()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return total, nil
 		}
 		if err != nil {

@@ -32,7 +32,7 @@ func randomBytes(seed uint64, n int) []byte {
 }
 
 func TestReadAndWriteFile(t *testing.T) {
-	c := dial(t, nil)
+	c := dial(t)
 	dir := t.TempDir()
 	for _, size := range []int{0, 1, 4 << 20, 4<<20 + 1, 20<<20 + 12345} {
 		name := filepath.Join(dir, "file")
@@ -60,7 +60,7 @@ func TestReadAndWriteFile(t *testing.T) {
 }
 
 func TestConditionalWrites(t *testing.T) {
-	c := dial(t, nil)
+	c := dial(t)
 	ctx := t.Context()
 	name := filepath.Join(t.TempDir(), "file")
 	first, err := c.WriteFile(ctx, name, []byte("one"), &client.WriteOptions{IfAbsent: true, IncludeHash: true})
@@ -99,7 +99,7 @@ func TestConditionalWrites(t *testing.T) {
 }
 
 func TestFile(t *testing.T) {
-	c := dial(t, nil)
+	c := dial(t)
 	name := filepath.Join(t.TempDir(), "file")
 	data := randomBytes(2, 7<<20+99)
 	if err := os.WriteFile(name, data, 0o600); err != nil {
@@ -158,7 +158,7 @@ func (r iotest) Read(b []byte) (int, error) {
 }
 
 func TestFileHonoursContext(t *testing.T) {
-	c := dial(t, nil)
+	c := dial(t)
 	name := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(name, randomBytes(3, 4<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestFileHonoursContext(t *testing.T) {
 }
 
 func TestFileWriter(t *testing.T) {
-	c := dial(t, nil)
+	c := dial(t)
 	dir := t.TempDir()
 	name := filepath.Join(dir, "file")
 	if err := os.WriteFile(name, []byte("old"), 0o755); err != nil {
@@ -245,7 +245,7 @@ func TestFileWriter(t *testing.T) {
 }
 
 func TestTree(t *testing.T) {
-	c := dial(t, nil)
+	c := dial(t)
 	ctx := t.Context()
 	root := t.TempDir()
 	in := func(name string) string { return filepath.Join(root, name) }
@@ -326,7 +326,7 @@ func resolve(t *testing.T, name string) string {
 }
 
 func TestSearch(t *testing.T) {
-	c := dial(t, nil)
+	c := dial(t)
 	root := t.TempDir()
 	for name, text := range map[string]string{"a.go": "package a\nfunc A() {}\n", "sub/b.go": "package b\n", "sub/.hidden.go": "func H() {}\n", "c.md": "func\n"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o777); err != nil {
@@ -361,7 +361,7 @@ func TestSearch(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	c := dial(t, nil)
+	c := dial(t)
 	root := t.TempDir()
 	w, err := c.Watch(t.Context(), root, nil)
 	if err != nil {
@@ -389,7 +389,7 @@ func TestWatch(t *testing.T) {
 
 // Relative paths are relative to the server's directory.
 func TestAbs(t *testing.T) {
-	c := dial(t, nil)
+	c := dial(t)
 	dir, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -406,7 +406,7 @@ func TestAbs(t *testing.T) {
 
 // The pieces of a file stream are under way at the same time.
 func BenchmarkStream(b *testing.B) {
-	c := dial(b, nil)
+	c := dial(b)
 	name := filepath.Join(b.TempDir(), "file")
 	data := randomBytes(6, 64<<20)
 	write := func(b *testing.B) {

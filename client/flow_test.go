@@ -16,31 +16,34 @@ import (
 const testBuffer = 64 << 10
 
 // flood prints from another goroutine, as fast as the client lets it.
-func flood(proc *fakeProcess, count int, size int) (done chan struct{}) {
+func flood(proc *fakeProcess, count int) (done chan struct{}) {
 	done = make(chan struct{})
 	go func() {
 		defer close(done)
 		for i := range count {
-			send(proc.print("stdout", numbered(i, size)))
+			send(proc.print("stdout", numbered(i)))
 		}
 		send(proc.exit(0), proc.end())
 	}()
 	return done
 }
 
-func numbered(i, size int) string {
+// pieceBytes is the size of what flood prints at a time.
+const pieceBytes = 4096
+
+func numbered(i int) string {
 	text := fmt.Sprintf("%d ", i)
-	return text + strings.Repeat(".", size-len(text))
+	return text + strings.Repeat(".", pieceBytes-len(text))
 }
 
-func wantNumbered(t *testing.T, r io.Reader, count, size int) {
+func wantNumbered(t *testing.T, r io.Reader, count int) {
 	t.Helper()
-	buf := make([]byte, size)
+	buf := make([]byte, pieceBytes)
 	for i := range count {
 		if _, err := io.ReadFull(r, buf); err != nil {
 			t.Fatalf("piece %d: %v", i, err)
 		}
-		if string(buf) != numbered(i, size) {
+		if string(buf) != numbered(i) {
 			t.Fatalf("piece %d is %q", i, buf[:8])
 		}
 	}
@@ -57,7 +60,7 @@ func TestSlowReaderHoldsBackTheServer(t *testing.T) {
 		s.window = 1 << 10 // nothing could be recovered
 		c := s.open(t, &Options{OutputBuffer: testBuffer, StallTimeout: time.Minute})
 		p, proc := start(t, s, c)
-		done := flood(proc, 500, 4096)
+		done := flood(proc, 500)
 		synctest.Wait()
 		select {
 		case <-done:
@@ -68,7 +71,7 @@ func TestSlowReaderHoldsBackTheServer(t *testing.T) {
 			t.Errorf("%d bytes wait", p.queued)
 		}
 		time.Sleep(50 * time.Second)
-		wantNumbered(t, p.Stdout, 500, 4096)
+		wantNumbered(t, p.Stdout, 500)
 		wantExit(t, p, ExitStatus{})
 		if n := s.count(protocol.MethodProcessRead); n != 0 {
 			t.Errorf("%d reads", n)
@@ -85,7 +88,7 @@ func TestStoppedReaderDoesNotStopOthers(t *testing.T) {
 		p, proc := start(t, s, c)
 		other, otherProc := start(t, s, c)
 		began := time.Now()
-		done := flood(proc, 100, 4096)
+		done := flood(proc, 100)
 		<-done
 		send(otherProc.print("stdout", "hello"), otherProc.exit(0), otherProc.end())
 		wantOutput(t, other, "hello", "")
@@ -96,7 +99,7 @@ func TestStoppedReaderDoesNotStopOthers(t *testing.T) {
 			t.Errorf("%d bytes wait", p.queued)
 		}
 		wantExit(t, p, ExitStatus{}) // known although the output before it is not here
-		wantNumbered(t, p.Stdout, 100, 4096)
+		wantNumbered(t, p.Stdout, 100)
 		if n := s.count(protocol.MethodProcessRead); n != 1 {
 			t.Errorf("%d reads", n)
 		}
@@ -110,15 +113,15 @@ func TestStoppedReaderLosesOutputWithAnError(t *testing.T) {
 		s.window = 32 << 10
 		c := s.open(t, &Options{OutputBuffer: testBuffer, StallTimeout: 5 * time.Second})
 		p, proc := start(t, s, c)
-		<-flood(proc, 100, 4096)
+		<-flood(proc, 100)
 		wantExit(t, p, ExitStatus{}) // it has all arrived
 		got, err := io.ReadAll(p.Stdout)
 		if !errors.Is(err, ErrOutputLost) || len(got) < testBuffer/2 {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
-		for i := 0; i+4096 <= len(got); i += 4096 {
-			if string(got[i:i+4096]) != numbered(i/4096, 4096) {
-				t.Fatalf("piece %d is another", i/4096)
+		for i := 0; i+pieceBytes <= len(got); i += pieceBytes {
+			if string(got[i:i+pieceBytes]) != numbered(i/pieceBytes) {
+				t.Fatalf("piece %d is another", i/pieceBytes)
 			}
 		}
 	})
@@ -130,7 +133,7 @@ func TestClosedStreamHoldsBackNothing(t *testing.T) {
 		s := newFake(t)
 		c := s.open(t, &Options{OutputBuffer: testBuffer, StallTimeout: -1})
 		p, proc := start(t, s, c)
-		done := flood(proc, 100, 4096)
+		done := flood(proc, 100)
 		synctest.Wait()
 		_ = p.Stdout.Close()
 		<-done
@@ -147,7 +150,7 @@ func TestCloseWhileHeldBack(t *testing.T) {
 		s := newFake(t)
 		c := s.open(t, &Options{OutputBuffer: testBuffer, StallTimeout: -1})
 		_, proc := start(t, s, c)
-		done := flood(proc, 100, 4096)
+		done := flood(proc, 100)
 		synctest.Wait()
 		began := time.Now()
 		_ = c.Close()

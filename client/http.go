@@ -182,7 +182,7 @@ func (b *body) take(delta *protocol.HTTPBodyDeltaParams) chan struct{} {
 	case delta.Done:
 		b.err = io.EOF
 	}
-	if len(delta.DeltaBase64) > 0 && (b.err == nil || b.err == io.EOF) {
+	if len(delta.DeltaBase64) > 0 && (b.err == nil || errors.Is(b.err, io.EOF)) {
 		b.chunks = append(b.chunks, delta.DeltaBase64)
 		b.queued += len(delta.DeltaBase64)
 	}

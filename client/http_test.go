@@ -37,7 +37,7 @@ func TestHTTP(t *testing.T) {
 		}
 	}))
 	defer web.Close()
-	c := dial(t, nil)
+	c := dial(t)
 	do := func(req *client.HTTPRequest) *client.HTTPResponse {
 		t.Helper()
 		resp, err := c.Do(t.Context(), req)
@@ -92,7 +92,7 @@ func TestHTTPBodyEnds(t *testing.T) {
 	}))
 	defer web.Close()
 	defer close(release)
-	c := dial(t, nil)
+	c := dial(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	resp, err := c.Do(ctx, &client.HTTPRequest{URL: web.URL})

@@ -43,9 +43,9 @@ func serveOn(t testing.TB, url string, cfg execserver.Config) string {
 }
 
 // dial connects to a server of its own until the test ends.
-func dial(t testing.TB, opts *client.Options) *client.Client {
+func dial(t testing.TB) *client.Client {
 	t.Helper()
-	c, err := client.Dial(t.Context(), serve(t, execserver.Config{}), opts)
+	c, err := client.Dial(t.Context(), serve(t, execserver.Config{}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 )
@@ -13,7 +14,6 @@ const chunkOverhead = 64
 // belongs to one goroutine.
 type Stream struct {
 	process *Process
-	name    string
 	// guarded by process.mu
 	chunks    []event // not yet read
 	discarded bool
@@ -48,7 +48,7 @@ func (s *Stream) WriteTo(w io.Writer) (int64, error) {
 	var total int64
 	for {
 		data, err := s.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return total, nil
 		}
 		if err != nil {

@@ -135,6 +135,11 @@ func (f *lsFlags) list(ctx context.Context, c *client.Client, name string) (entr
 }
 
 func (f *lsFlags) entry(ctx context.Context, c *client.Client, info *client.FileInfo) lsEntry {
+	if (f.long || f.asJSON) && info.ModTime().UnixMilli() == 0 { // an older server, which lists kinds only
+		if full, err := c.Lstat(ctx, info.Path()); err == nil {
+			info = full
+		}
+	}
 	out := lsEntry{
 		Name: info.Name(), Path: info.Path(), Type: typeOf(info.Mode()), Size: info.Size(), mode: info.Mode(),
 		Mode: fmt.Sprintf("%04o", permissionBits(info.Mode())), Modified: info.ModTime().UTC(),

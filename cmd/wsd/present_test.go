@@ -56,8 +56,11 @@ a-4  9        3d   exited       x
 
 func TestFindProcess(t *testing.T) {
 	list := []protocol.ProcessInfo{
-		{ProcessID: "abc-1", PID: 10, SessionID: "s"}, {ProcessID: "abc-12", PID: 11}, {ProcessID: "xyz-1", PID: 12},
-		{ProcessID: "dup", PID: 13}, {ProcessID: "dup", PID: 14},
+		{ProcessID: "abc-1", PID: 10, SessionID: "s"},
+		{ProcessID: "abc-12", PID: 11},
+		{ProcessID: "xyz-1", PID: 12},
+		{ProcessID: "dup", PID: 13},
+		{ProcessID: "dup", PID: 14},
 	}
 	for id, want := range map[string]int{"abc-1": 10, "abc-12": 11, "x": 12, "11": 11, "14": 14} {
 		if p, err := findProcess(list, id); err != nil || p.PID != want {

@@ -279,7 +279,7 @@ func (o *runOutput) exited(s client.ExitStatus) {
 func (o *runOutput) copy(ctx context.Context, p *client.Process) error {
 	for {
 		piece, err := p.Next(ctx)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
