@@ -57,8 +57,12 @@ func openPlain(at string, flags uint64) (int, error) {
 	})
 }
 
+// maxHoldTries bounds how often a mask may go just as it is taken part in. Each time
+// another sandbox has ended meanwhile.
+const maxHoldTries = 1024
+
 func (m *mask) take(up int) (bool, error) {
-	for range 16 {
+	for range maxHoldTries {
 		err := unix.Mkdirat(up, m.name, maskMode)
 		switch {
 		case err == nil, errors.Is(err, unix.EEXIST):
