@@ -3,6 +3,9 @@ package fs_test
 import (
 	"fmt"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
@@ -32,6 +35,21 @@ func benchClient(b *testing.B) (*rpc.Peer, string) {
 	return peer, b.TempDir()
 }
 
+// reportCPU tells the time of processors that an operation takes, server and client
+// together, which other load on the machine hardly changes.
+func reportCPU(b *testing.B) func() {
+	start := cpuTime(b)
+	return func() {
+		b.ReportMetric(float64((cpuTime(b)-start).Microseconds())/float64(b.N), "cpu-µs/op")
+	}
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	var u unix.Rusage
+	must(b, unix.Getrusage(unix.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 func must(b *testing.B, err error) {
 	b.Helper()
 	if err != nil {
@@ -50,6 +68,7 @@ func BenchmarkWriteFile(b *testing.B) {
 			peer, dir := benchClient(b)
 			params := &protocol.WriteFileParams{Path: fileuri.Format(dir + "/f"), DataBase64: make([]byte, size.n)}
 			b.SetBytes(int64(size.n))
+			defer reportCPU(b)()
 			for b.Loop() {
 				must(b, peer.Call(b.Context(), "fs/writeFile", params, nil))
 			}
@@ -64,6 +83,7 @@ func BenchmarkReadFile(b *testing.B) {
 			path := fileuri.Format(dir + "/f")
 			must(b, peer.Call(b.Context(), "fs/writeFile", &protocol.WriteFileParams{Path: path, DataBase64: make([]byte, size.n)}, nil))
 			b.SetBytes(int64(size.n))
+			defer reportCPU(b)()
 			for b.Loop() {
 				must(b, peer.Call(b.Context(), "fs/readFile", &protocol.ReadFileParams{Path: path}, nil))
 			}
@@ -73,6 +93,7 @@ func BenchmarkReadFile(b *testing.B) {
 
 func BenchmarkGetMetadata(b *testing.B) {
 	peer, dir := benchClient(b)
+	defer reportCPU(b)()
 	for b.Loop() {
 		must(b, peer.Call(b.Context(), "fs/getMetadata", &protocol.GetMetadataParams{Path: fileuri.Format(dir)}, nil))
 	}
@@ -84,6 +105,7 @@ func BenchmarkReadDirectory10000(b *testing.B) {
 		must(b, peer.Call(b.Context(), "fs/symlink", &protocol.SymlinkParams{Path: fileuri.Format(fmt.Sprintf("%s/%d", dir, i)), Target: new(".")}, nil))
 	}
 	b.Run("links", func(b *testing.B) {
+		defer reportCPU(b)()
 		for b.Loop() {
 			must(b, peer.Call(b.Context(), "fs/readDirectory", &protocol.ReadDirectoryParams{Path: fileuri.Format(dir)}, nil))
 		}
@@ -93,6 +115,7 @@ func BenchmarkReadDirectory10000(b *testing.B) {
 		must(b, peer.Call(b.Context(), "fs/createDirectory", &protocol.CreateDirectoryParams{Path: fileuri.Format(fmt.Sprintf("%s/%d", dir, i))}, nil))
 	}
 	b.Run("directories", func(b *testing.B) {
+		defer reportCPU(b)()
 		for b.Loop() {
 			must(b, peer.Call(b.Context(), "fs/readDirectory", &protocol.ReadDirectoryParams{Path: fileuri.Format(dir)}, nil))
 		}
@@ -113,12 +136,14 @@ func BenchmarkBlockStream64MiB(b *testing.B) {
 	}
 	b.Run("write", func(b *testing.B) {
 		b.SetBytes(size)
+		defer reportCPU(b)()
 		for b.Loop() {
 			write()
 		}
 	})
 	b.Run("read", func(b *testing.B) {
 		b.SetBytes(size)
+		defer reportCPU(b)()
 		for b.Loop() {
 			must(b, peer.Call(b.Context(), "fs/open", &protocol.OpenParams{HandleID: "h", Path: path}, nil))
 			for offset := 0; offset < size; offset += protocol.MaxBlockBytes {

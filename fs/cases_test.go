@@ -351,7 +351,7 @@ func TestC031ReadersSeeNoMix(t *testing.T) {
 			}
 		}
 	})
-	for i := range 60 {
+	for i := range 30 {
 		c.want(`{}`, "fs/writeFile", object{"path": "$U/f", "dataBase64": b64(contents[i%2])})
 	}
 	cancel()
@@ -384,8 +384,12 @@ func TestC033NamesAtTheLengthLimit(t *testing.T) {
 		name string
 		ok   bool
 	}{
-		{strings.Repeat("n", 240), true}, {strings.Repeat("n", 243), true}, {strings.Repeat("n", 255), true},
-		{strings.Repeat("é", 127), true}, {strings.Repeat("n", 256), false}, {strings.Repeat("é", 128), false},
+		{strings.Repeat("n", 240), true},
+		{strings.Repeat("n", 243), true},
+		{strings.Repeat("n", 255), true},
+		{strings.Repeat("é", 127), true},
+		{strings.Repeat("n", 256), false},
+		{strings.Repeat("é", 128), false},
 	} {
 		want := tooLong
 		if tt.ok {

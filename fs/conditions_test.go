@@ -171,8 +171,10 @@ func TestConditionModel(t *testing.T) {
 	type op struct{ kind, data, expect string }
 	values := rapid.SampledFrom([]string{"", "a", "b", "longer content"})
 	plans := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) op {
-		return op{rapid.SampledFrom([]string{"write", "match", "create", "remove", "rename"}).Draw(rt, "kind"),
-			values.Draw(rt, "data"), values.Draw(rt, "expect")}
+		return op{
+			rapid.SampledFrom([]string{"write", "match", "create", "remove", "rename"}).Draw(rt, "kind"),
+			values.Draw(rt, "data"), values.Draw(rt, "expect"),
+		}
 	}), 1, 20)
 	rapid.Check(t, func(rt *rapid.T) {
 		plan := plans.Draw(rt, "plan")

@@ -89,7 +89,7 @@ func (s *Service) copyFile(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer unlock()
-	return copyInto(source, uint32(info.Mode)&0o7777, target, to)
+	return copyInto(source, modeOf(&info)&0o7777, target, to)
 }
 
 func copyInto(source *os.File, mode uint32, target *atomicfile.Target, to string) error {
@@ -178,7 +178,7 @@ func makeLike(from, to string, parents bool) (made bool, mode uint32, err error)
 	if err != nil {
 		return false, 0, err
 	}
-	mode = uint32(st.Mode) & 0o7777
+	mode = modeOf(&st) & 0o7777
 	existing, err := stat(to)
 	if err == nil {
 		if kindOf(&existing) != unix.S_IFDIR {

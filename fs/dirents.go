@@ -1,8 +1,6 @@
 package fs
 
 import (
-	"bytes"
-	"os"
 	"slices"
 	"strings"
 
@@ -86,39 +84,4 @@ func join(dir, name string) string {
 		return "/" + name
 	}
 	return dir + "/" + name
-}
-
-// listPortably lists by the standard library.
-func (d *directory) listPortably() ([]dirent, error) {
-	fd, err := unix.FcntlInt(uintptr(d.fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), d.path)
-	defer f.Close()
-	names, err := f.ReadDir(-1)
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]dirent, len(names))
-	for i, e := range names {
-		entries[i].name = e.Name()
-		switch t := e.Type(); {
-		case t.IsRegular():
-			entries[i].kind = unix.S_IFREG
-		case t.IsDir():
-			entries[i].kind = unix.S_IFDIR
-		case t&os.ModeSymlink != 0:
-			entries[i].kind = unix.S_IFLNK
-		}
-	}
-	return entries, nil
-}
-
-// cString is b up to its first NUL.
-func cString(b []byte) string {
-	if i := bytes.IndexByte(b, 0); i >= 0 {
-		b = b[:i]
-	}
-	return string(b)
 }

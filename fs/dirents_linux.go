@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"bytes"
 	"encoding/binary"
 	"sync"
 
@@ -44,4 +45,12 @@ func (d *directory) list() ([]dirent, error) {
 			rest = rest[size:]
 		}
 	}
+}
+
+// cString is b up to its first NUL.
+func cString(b []byte) string {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return string(b)
 }

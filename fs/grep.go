@@ -35,7 +35,9 @@ func (s *Service) grep(ctx context.Context, p *protocol.GrepParams) (*protocol.G
 	case unix.S_IFDIR:
 		return g.tree(ctx, p)
 	case unix.S_IFREG:
-		g.add(g.matcher.file(root, g.room()))
+		if err := g.add(g.matcher.file(root, g.room())); err != nil && !errors.Is(err, errStop) {
+			return nil, err
+		}
 		return &g.result, nil
 	}
 	return nil, notAFile(root)

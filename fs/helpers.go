@@ -33,6 +33,7 @@ type helperKey [sha256.Size]byte
 // helper is a process, or what stands for one, that serves fs/* confined.
 type helper struct {
 	service *Service
+	key     helperKey
 	ready   chan struct{} // closed once peer or err is set
 	peer    *rpc.Peer
 	err     error
@@ -137,31 +138,30 @@ func (t *helpers) reserve(key helperKey, sandbox *protocol.Sandbox) (h, evicted 
 	if t.byKey == nil {
 		t.byKey = make(map[helperKey]*helper)
 	}
-	h = &helper{service: t.service, ready: make(chan struct{}), users: 1, used: t.clock}
+	h = &helper{service: t.service, key: key, ready: make(chan struct{}), users: 1, used: t.clock}
 	t.byKey[key] = h
-	t.service.wg.Go(func() { t.run(key, h, sandbox) }) // until the helper or the Service ends
+	t.service.wg.Go(func() { t.run(h, sandbox) }) // until the helper or the Service ends
 	return h, evicted, nil
 }
 
 // evict removes the helper that was used longest ago of those that have nothing open.
 func (t *helpers) evict() *helper {
-	var oldestKey helperKey
 	var oldest *helper
-	for key, h := range t.byKey {
+	for _, h := range t.byKey {
 		if h.users == 0 && h.pins == 0 && (oldest == nil || h.used < oldest.used) {
-			oldestKey, oldest = key, h
+			oldest = h
 		}
 	}
 	if oldest != nil {
-		delete(t.byKey, oldestKey)
+		delete(t.byKey, oldest.key)
 	}
 	return oldest
 }
 
 // run starts a helper and serves its connection to the end.
-func (t *helpers) run(key helperKey, h *helper, sandbox *protocol.Sandbox) {
+func (t *helpers) run(h *helper, sandbox *protocol.Sandbox) {
 	s := t.service
-	defer t.remove(key, h)
+	defer t.remove(h)
 	conn, err := s.sandbox.Start(s.ctx, sandbox)
 	if err != nil {
 		h.err = wireError(err)
@@ -178,11 +178,12 @@ func (t *helpers) run(key helperKey, h *helper, sandbox *protocol.Sandbox) {
 	s.watches.endOf(h)
 }
 
-func (t *helpers) remove(key helperKey, h *helper) {
+// remove takes a helper that has ended from the table.
+func (t *helpers) remove(h *helper) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.byKey[key] == h {
-		delete(t.byKey, key)
+	if t.byKey[h.key] == h {
+		delete(t.byKey, h.key)
 	}
 }
 
@@ -252,6 +253,7 @@ func (h *helper) newID() string { return strconv.FormatUint(h.service.helpers.id
 func (h *helper) call(ctx context.Context, method string, params, result any) error {
 	err := h.peer.Call(ctx, method, params, result)
 	if errors.Is(err, rpc.ErrClosed) {
+		h.service.helpers.remove(h) // the next request is for another
 		return errHelperEnded
 	}
 	return err

@@ -93,7 +93,7 @@ func oldMetadata(dir int, name string, flags int) (*protocol.Metadata, uint32, e
 		return nil, 0, err
 	}
 	sec, nsec := st.Mtim.Unix()
-	return newMetadata(uint32(st.Mode), uint64(st.Size), 0, milliseconds(sec, nsec)), kindOf(&st), nil
+	return newMetadata(modeOf(&st), uint64(st.Size), 0, milliseconds(sec, nsec)), kindOf(&st), nil
 }
 
 // isGone reports whether err says that there is nothing: what a directory listed may

@@ -37,7 +37,7 @@ func openRegular(dir int, name string, more int, path string) (f *os.File, info 
 		_ = unix.Close(fd)
 		return nil, info, err
 	}
-	if info.Mode&unix.S_IFMT != unix.S_IFREG {
+	if kindOf(&info) != unix.S_IFREG {
 		_ = unix.Close(fd)
 		return nil, info, notAFile(path)
 	}
@@ -70,10 +70,17 @@ func stat(path string) (st unix.Stat_t, err error) {
 	return st, retry(func() error { return unix.Stat(path, &st) })
 }
 
+// modeOf is a file's mode, whatever type the system has for it.
+func modeOf(st *unix.Stat_t) uint32 {
+	return uint32(st.Mode) //nolint:unconvert // it is 16 bits wide elsewhere
+}
+
 // kindOf is the type of file that a mode tells.
-func kindOf(st *unix.Stat_t) uint32 { return uint32(st.Mode) & unix.S_IFMT }
+func kindOf(st *unix.Stat_t) uint32 { return modeOf(st) & unix.S_IFMT }
 
 // fileID is a file's identity while it exists.
 type fileID struct{ dev, ino uint64 }
 
-func idOf(st *unix.Stat_t) fileID { return fileID{uint64(st.Dev), st.Ino} }
+func idOf(st *unix.Stat_t) fileID {
+	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // it is 32 bits wide elsewhere
+}

@@ -53,7 +53,7 @@ func readAll(ctx context.Context, f *os.File, size int64, held *loan) ([]byte, e
 	if err := held.grow(ctx, size); err != nil {
 		return nil, err
 	}
-	data := make([]byte, 0, max(size+1, 4096)) // one more, to meet the end without growing
+	data := newContent(ctx, int(max(size+1, 4096))) // one more, to meet the end without growing
 	for {
 		n, err := f.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]

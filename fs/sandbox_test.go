@@ -103,8 +103,10 @@ func sandboxed(t *testing.T) (*client, *fakeSandboxer) {
 // box is a sandbox object; those with different names differ.
 func box(name string) object {
 	return object{
-		"permissions": object{"type": "managed", "file_system": object{"type": "restricted",
-			"entries": []any{object{"path": object{"type": "path", "path": "file:///" + name}, "access": "write"}}}, "network": "restricted"},
+		"permissions": object{"type": "managed", "file_system": object{
+			"type":    "restricted",
+			"entries": []any{object{"path": object{"type": "path", "path": "file:///" + name}, "access": "write"}},
+		}, "network": "restricted"},
 		"windowsSandboxLevel": "disabled",
 	}
 }
@@ -126,11 +128,14 @@ func TestWithoutSandboxer(t *testing.T) {
 		c.want("-32602 sandboxing is unavailable *", method, params)
 	}
 	for _, free := range []object{
-		{"type": "disabled"}, {"type": "external", "network": "enabled"},
+		{"type": "disabled"},
+		{"type": "external", "network": "enabled"},
 		{"type": "managed", "file_system": object{"type": "unrestricted"}, "network": "restricted"},
 	} {
-		c.want(`{"dataBase64":"eA=="}`, "fs/readFile", object{"path": "$U/f",
-			"sandbox": object{"permissions": free, "windowsSandboxLevel": "disabled"}})
+		c.want(`{"dataBase64":"eA=="}`, "fs/readFile", object{
+			"path":    "$U/f",
+			"sandbox": object{"permissions": free, "windowsSandboxLevel": "disabled"},
+		})
 	}
 	c.want("-32602 *missing field `permissions`", "fs/readFile", object{"path": "$U/f", "sandbox": object{"policy": "x"}})
 }
@@ -149,8 +154,10 @@ func TestRoutes(t *testing.T) {
 		{`{"isDirectory":false,"isFile":true,*}`, "fs/getMetadata", object{"path": "$U/f"}},
 		{`{"path":"$U/f"}`, "fs/canonicalize", object{"path": "$U/l"}},
 		{`{"entries":[{"fileName":"x.go","isDirectory":false,"isFile":true}]}`, "fs/readDirectory", object{"path": "$U/d"}},
-		{`{"entries":[{"path":"$U/d/x.go","kind":"file"}],"errors":[],"truncated":false}`, "fs/walk", object{"path": "$U/d",
-			"options": object{"maxDepth": 1, "maxDirectories": 1, "maxEntries": 9, "followDirectorySymlinks": false}}},
+		{`{"entries":[{"path":"$U/d/x.go","kind":"file"}],"errors":[],"truncated":false}`, "fs/walk", object{
+			"path":    "$U/d",
+			"options": object{"maxDepth": 1, "maxDirectories": 1, "maxEntries": 9, "followDirectorySymlinks": false},
+		}},
 		{`{}`, "fs/writeFile", object{"path": "$U/new", "dataBase64": "eA=="}},
 		{failed(there, hash("x")), "fs/writeFile", object{"path": "$U/new", "dataBase64": "eA==", "ifNoneMatch": "*"}},
 		{`{}`, "fs/createDirectory", object{"path": "$U/e"}},

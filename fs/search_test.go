@@ -62,10 +62,16 @@ func TestGlob(t *testing.T) {
 	}{
 		{"*.go", nil, ".dot.go fifo.go= lf.go@ main.go"},
 		{"*.go", object{"includeHidden": false}, "fifo.go= lf.go@ main.go"},
-		{"**/*.go", object{"exclude": []string{"odd", "build"}},
-			".dot.go .hidden/h.go a-b/x.go a/b/deep.go a/c.go fifo.go= lf.go@ main.go"},
-		{"**/*.go", object{"respectGitignore": true, "includeHidden": false},
-			"a-b/x.go a/b/deep.go a/c.go fifo.go= lf.go@ main.go odd/bad%FF.go odd/new%0Aline.go"},
+		{
+			"**/*.go",
+			object{"exclude": []string{"odd", "build"}},
+			".dot.go .hidden/h.go a-b/x.go a/b/deep.go a/c.go fifo.go= lf.go@ main.go",
+		},
+		{
+			"**/*.go",
+			object{"respectGitignore": true, "includeHidden": false},
+			"a-b/x.go a/b/deep.go a/c.go fifo.go= lf.go@ main.go odd/bad%FF.go odd/new%0Aline.go",
+		},
 		{"a/**", nil, "a/ a/b/ a/b/deep.go a/b/deep.txt a/c.go"},
 		{"a/b/*", nil, "a/b/deep.go a/b/deep.txt"},
 		{"a/b/*", object{"exclude": []string{"*.txt"}}, "a/b/deep.go"},

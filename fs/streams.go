@@ -130,7 +130,7 @@ func (s *Service) readBlock(ctx context.Context, p *protocol.ReadBlockParams) (*
 	case p.Offset > math.MaxInt64:
 		err = unix.EINVAL
 	default:
-		result.Chunk, err = readAt(h.reader, int64(p.Offset), int(p.Len))
+		result.Chunk, err = readAt(ctx, h.reader, int64(p.Offset), int(p.Len))
 	}
 	if err != nil { // a stream that failed to read is over
 		s.handles.drop(p.HandleID)
@@ -141,13 +141,13 @@ func (s *Service) readBlock(ctx context.Context, p *protocol.ReadBlockParams) (*
 }
 
 // readAt reads n bytes, fewer only at the end of the file.
-func readAt(f *os.File, offset int64, n int) ([]byte, error) {
+func readAt(ctx context.Context, f *os.File, offset int64, n int) ([]byte, error) {
 	size := n
 	if info, err := f.Stat(); err == nil && info.Size() > 0 {
 		// No more than there is, but enough to see a file grow.
 		size = int(min(int64(n), max(info.Size()-offset, 0)+4096))
 	}
-	data := make([]byte, 0, size)
+	data := newContent(ctx, size)
 	for len(data) < n {
 		if len(data) == cap(data) {
 			data = append(make([]byte, 0, n), data...)

@@ -97,7 +97,7 @@ func TestWatch(t *testing.T) {
 // A change made right after the answer is told.
 func TestWatchAnswersWhenItWatches(t *testing.T) {
 	c := newClient(t, fs.Config{})
-	for i := range 30 {
+	for i := range 10 {
 		id, name := fmt.Sprint(i), fmt.Sprintf("f%d", i)
 		c.want(`{"directories":1}`, "fs/watch", object{"watchId": id, "path": "$U"})
 		c.put(name, "")

@@ -39,7 +39,7 @@ func asNobody(t *testing.T, fn func()) {
 func TestWithoutPermission(t *testing.T) {
 	for way, write := range ways {
 		t.Run(way, func(t *testing.T) {
-			dir, err := os.MkdirTemp("", "wsd") // under a path that nobody may enter
+			dir, err := os.MkdirTemp("", "wsd") //nolint:usetesting // nobody may enter what testing makes
 			if err != nil {
 				t.Fatal(err)
 			}

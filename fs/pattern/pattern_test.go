@@ -113,8 +113,18 @@ func TestMatchIsQuick(t *testing.T) {
 // no special character matches itself.
 func FuzzPattern(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"**/*.go", "a/b.go"}, {"{a,b{c,d}}", "bc"}, {"[a-z]", "q"}, {`\*`, "*"}, {"[!]]", "]"}, {"a/**/b", "a/b"},
-		{"[\\", "x"}, {"{,}", ""}, {"\xff*", "\xffa"}, {"**", ""}, {"[^a-]", "-"}, {"*{*,**/}*", "a/b"},
+		{"**/*.go", "a/b.go"},
+		{"{a,b{c,d}}", "bc"},
+		{"[a-z]", "q"},
+		{`\*`, "*"},
+		{"[!]]", "]"},
+		{"a/**/b", "a/b"},
+		{"[\\", "x"},
+		{"{,}", ""},
+		{"\xff*", "\xffa"},
+		{"**", ""},
+		{"[^a-]", "-"},
+		{"*{*,**/}*", "a/b"},
 	} {
 		f.Add(seed[0], seed[1])
 	}

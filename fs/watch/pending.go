@@ -23,8 +23,9 @@ func kindOf(op Op) Kind {
 	switch op {
 	case Create:
 		return Created
-	case Remove:
+	case Remove, gone:
 		return Removed
+	case Modify:
 	}
 	return Modified
 }
