@@ -15,12 +15,29 @@ type message struct {
 // parts are the pieces of a message so far. They are the slices that Open returned;
 // one copy makes them a message, none if there is only one.
 type parts struct {
-	list  [][]byte
-	total int
+	list   [][]byte
+	total  int
+	crumbs bool // the last of list was made by crumb
 }
 
 func (p *parts) add(piece []byte) {
 	p.list = append(p.list, piece)
+	p.total += len(piece)
+	p.crumbs = false
+}
+
+// A piece shorter than crumbSize is one that no sender cuts but for a message's end.
+const crumbSize, crumbsSize = 512, 4096
+
+// crumb adds a piece by copying it to others of its kind, lest a message that comes
+// byte by byte cost a hundred times its size.
+func (p *parts) crumb(piece []byte) {
+	if !p.crumbs || len(p.list[len(p.list)-1])+len(piece) > crumbsSize {
+		p.add(nil)
+		p.crumbs = true
+	}
+	last := &p.list[len(p.list)-1]
+	*last = append(*last, piece...)
 	p.total += len(piece)
 }
 
@@ -28,7 +45,8 @@ func (p *parts) add(piece []byte) {
 func (p *parts) join() []byte {
 	if len(p.list) == 1 {
 		body := p.list[0]
-		p.list[0], p.list, p.total = nil, p.list[:0], 0
+		p.list[0] = nil
+		*p = parts{list: p.list[:0]}
 		return body
 	}
 	body := make([]byte, 0, p.total)
@@ -105,7 +123,11 @@ func (a *assembler) stream(piece []byte, emit func(message)) (problem string) {
 			continue
 		}
 		n := min(len(piece), a.want-a.parts.total)
-		a.parts.add(piece[:n:n])
+		if n < crumbSize && a.parts.total+n < a.want {
+			a.parts.crumb(piece[:n])
+		} else {
+			a.parts.add(piece[:n:n])
+		}
 		piece = piece[n:]
 		if a.parts.total == a.want {
 			a.want = 0

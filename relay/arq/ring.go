@@ -9,9 +9,9 @@ type ring[T any] struct {
 // at is the place of a number within the range last reserved.
 func (r *ring[T]) at(seq uint64) *T { return &r.slots[seq&uint64(len(r.slots)-1)] }
 
-// reserve makes room for the numbers from first to last. Those from first up to used
-// hold values, which move along.
-func (r *ring[T]) reserve(first, used, last uint64) {
+// reserve makes room for the numbers from first to last. Before, first was the lowest
+// in use.
+func (r *ring[T]) reserve(first, last uint64) {
 	need := last - first + 1
 	if need <= uint64(len(r.slots)) {
 		return
@@ -21,7 +21,7 @@ func (r *ring[T]) reserve(first, used, last uint64) {
 		size *= 2
 	}
 	grown := ring[T]{make([]T, size)}
-	for seq := first; seq < used && len(r.slots) > 0 && seq-first < uint64(len(r.slots)); seq++ {
+	for seq := first; seq < first+uint64(len(r.slots)); seq++ {
 		*grown.at(seq) = *r.at(seq)
 	}
 	*r = grown

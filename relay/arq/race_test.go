@@ -1,0 +1,6 @@
+//go:build race
+
+package arq
+
+// The race detector makes these tests ten times slower, and has little to find in them.
+const raceEnabled = true
