@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/wsd-dev/wsd/process/sandbox"
 	"github.com/wsd-dev/wsd/server"
@@ -70,7 +71,10 @@ func serveMain() error {
 }
 
 func config(box *sandbox.Enforcer) execserver.Config {
-	return execserver.Config{Version: "test", Sandbox: box, Confines: true}
+	return execserver.Config{
+		Version: "test", Sandbox: box, Confines: true,
+		ProcessRetention: time.Hour, // the clients look at their processes again in the end
+	}
 }
 
 // newServer assembles a server in this process.

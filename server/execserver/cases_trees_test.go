@@ -7,21 +7,27 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// churn creates, renames and deletes files in dir until stop.
+// churn creates, renames and deletes files in dir until stop, some at a time so that
+// others have a processor too.
 func churn(t *testing.T, dir string, n int) (stop func()) {
 	t.Helper()
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() { // stop waits for it
 		defer close(done)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
 		for i := 0; ; i = (i + 1) % n {
-			select {
-			case <-ended:
-				return
-			default:
+			if i%16 == 0 {
+				select {
+				case <-ended:
+					return
+				case <-tick.C:
+				}
 			}
 			a, b := filepath.Join(dir, fmt.Sprintf("a%d", i)), filepath.Join(dir, fmt.Sprintf("b%d", i))
 			err := errors.Join(os.WriteFile(a, []byte("x"), 0o644), os.Rename(a, b))
@@ -90,18 +96,18 @@ func TestC030(t *testing.T) {
 	}
 	const entries = 100_000
 	for i := range entries {
-		if err := os.Symlink("x", filepath.Join(many, fmt.Sprintf("f%06d", i))); err != nil {
+		// One system call a file.
+		if err := syscall.Mknod(filepath.Join(many, fmt.Sprintf("f%06d", i)), syscall.S_IFREG|0o644, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	mustFile(t, base, "write many/x x") // what the links lead to
 	listing := c.send("fs/readDirectory", object{"path": fileURI(many)})
 	c.awaitWithin(slack*time.Second, c.send("fs/getMetadata", object{"path": fileURI(base)}))
 	f := c.await(listing)
 	if f.Error != nil {
 		t.Fatal(f.Error)
 	}
-	if n := strings.Count(string(f.Result), `"fileName":`); n != entries+1 {
+	if n := strings.Count(string(f.Result), `"fileName":`); n != entries {
 		t.Errorf("the large directory is listed with %d entries", n)
 	}
 }
