@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -158,17 +159,18 @@ func TestThirdInterruptKills(t *testing.T) {
 type cutProxy struct {
 	net.Listener
 	target string
+	least  int64 // bytes to the client before a cut
 	cuts   atomic.Int64
 	wg     sync.WaitGroup
 }
 
-func newCutProxy(t *testing.T, target string) *cutProxy {
+func newCutProxy(t *testing.T, target string, least int64) *cutProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &cutProxy{Listener: l, target: strings.TrimPrefix(target, "ws://")}
+	p := &cutProxy{Listener: l, target: strings.TrimPrefix(target, "ws://"), least: least}
 	p.wg.Go(func() {
 		for {
 			conn, err := l.Accept()
@@ -191,8 +193,8 @@ func (p *cutProxy) forward(client net.Conn) {
 	defer server.Close()
 	var wg sync.WaitGroup
 	wg.Go(func() { _, _ = io.Copy(server, client); server.Close() })
-	n, _ := io.CopyN(client, server, int64(60_000+rand.IntN(100_000)))
-	if n >= 60_000 {
+	n, _ := io.CopyN(client, server, p.least+rand.Int64N(p.least))
+	if n >= p.least {
 		p.cuts.Add(1)
 	}
 	client.Close()
@@ -204,9 +206,9 @@ func (p *cutProxy) forward(client net.Conn) {
 // does its exit status.
 func TestExecSurvivesCuts(t *testing.T) {
 	server := serveReal(t)
-	proxy := newCutProxy(t, server.url)
+	proxy := newCutProxy(t, server.url, 30_000)
 	cmd := program(t, "exec", "--connect", "ws://"+proxy.Addr().String(), "--", "sh", "-c",
-		`i=0; while [ $i -lt 100000 ]; do i=$((i+1)); echo "line $i"; [ $((i % 50)) = 0 ] && sleep 0.001; done; cat; exit 6`)
+		`i=0; while [ $i -lt 30000 ]; do i=$((i+1)); echo "line $i"; [ $((i % 300)) = 0 ] && sleep 0.001; done; cat; exit 6`)
 	cmd.Stdin = strings.NewReader("the end\n")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
@@ -215,7 +217,7 @@ func TestExecSurvivesCuts(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	var want bytes.Buffer
-	for i := range 100_000 {
+	for i := range 30_000 {
 		fmt.Fprintf(&want, "line %d\n", i+1)
 	}
 	want.WriteString("the end\n")
@@ -223,6 +225,40 @@ func TestExecSurvivesCuts(t *testing.T) {
 		t.Errorf("printed %d bytes, want %d, or others", out.Len(), want.Len())
 	}
 	if n := proxy.cuts.Load(); n < 5 {
+		t.Errorf("%d cuts only", n)
+	}
+}
+
+// A tree arrives whole although the connection is cut again and again.
+func TestCpSurvivesCuts(t *testing.T) {
+	server := serveReal(t)
+	proxy := newCutProxy(t, server.url, 1_000_000)
+	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
+	if err := os.Mkdir(from, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want := make(map[string][]byte)
+	for i := range 200 {
+		name, data := fmt.Sprint("file ", i), bytes.Repeat([]byte(fmt.Sprint(i)), 10_000)
+		want[name] = data
+		if err := os.WriteFile(filepath.Join(from, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := program(t, "cp", "--connect", "ws://"+proxy.Addr().String(), ":"+from, to)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	entries, err := os.ReadDir(to)
+	if err != nil || len(entries) != len(want) {
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+	for name, data := range want {
+		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+	}
+	if n := proxy.cuts.Load(); n < 2 {
 		t.Errorf("%d cuts only", n)
 	}
 }

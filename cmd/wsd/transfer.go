@@ -16,8 +16,13 @@ import (
 	"github.com/wsd-dev/wsd/protocol"
 )
 
-// copiers is how many files are copied at a time.
-const copiers = 8
+const (
+	// copiers is how many files are copied at a time.
+	copiers = 8
+	// copyAttempts is how often one is begun when the connection is lost again and
+	// again.
+	copyAttempts = 5
+)
 
 // transfer copies what was planned: directories first, then files and links, last
 // the permissions of the directories, which may forbid writing into them.
@@ -251,7 +256,20 @@ func (t *transfer) chmodRemote(ctx context.Context, name string, mode iofs.FileM
 	return err
 }
 
+// copy copies one thing, again when the connection was lost meanwhile: a file is put in
+// place as a whole, so that doing it twice does no harm.
 func (t *transfer) copy(ctx context.Context, item *copyItem) error {
+	var err error
+	for range copyAttempts {
+		err = t.copyOnce(ctx, item)
+		if !errors.Is(err, client.ErrTransportClosed) || t.client.Err() != nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+func (t *transfer) copyOnce(ctx context.Context, item *copyItem) error {
 	switch {
 	case item.upload && item.target != "":
 		return t.uploadLink(ctx, item)
