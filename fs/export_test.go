@@ -26,6 +26,13 @@ func NewHostWithMemory(bytes int64, wait time.Duration) *Host {
 	return h
 }
 
+// KeepHelpers makes idle helpers stay, so that a busy machine does not change which
+// of them there are.
+func (h *Host) KeepHelpers() *Host {
+	h.helperIdle = time.Hour
+	return h
+}
+
 // Locks is how many entries are locked or waited for.
 func (h *Host) Locks() int {
 	h.locks.mu.Lock()

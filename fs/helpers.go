@@ -199,9 +199,9 @@ func (t *helpers) rest(h *helper) {
 	switch {
 	case h.users > 0 || h.pins > 0:
 	case h.idle == nil:
-		h.idle = time.AfterFunc(helperIdle, func() { t.expire(h) })
+		h.idle = time.AfterFunc(t.service.host.helperIdle, func() { t.expire(h) })
 	default:
-		h.idle.Reset(helperIdle)
+		h.idle.Reset(t.service.host.helperIdle)
 	}
 }
 
@@ -232,6 +232,11 @@ func (t *helpers) closeAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
+	for _, h := range t.byKey {
+		if h.idle != nil {
+			h.idle.Stop()
+		}
+	}
 }
 
 // pin keeps the helper while something in it is open.

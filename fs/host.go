@@ -2,6 +2,7 @@ package fs
 
 import (
 	"sync"
+	"time"
 
 	"github.com/wsd-dev/wsd/fs/watch"
 )
@@ -11,11 +12,16 @@ type Host struct {
 	locks  locks
 	memory *memory
 	watch  *watch.Hub
+
+	helperIdle time.Duration
 }
 
 // NewHost makes a Host.
 func NewHost() *Host {
-	return &Host{locks: locks{held: make(map[lockKey]*lock)}, memory: newMemory(), watch: watch.NewHub()}
+	return &Host{
+		locks: locks{held: make(map[lockKey]*lock)}, memory: newMemory(), watch: watch.NewHub(),
+		helperIdle: helperIdle,
+	}
 }
 
 // processHost is the Host of Services that are given none. There is one, because the

@@ -87,7 +87,7 @@ func (f *fakeSandboxer) requests(text string) int {
 
 func sandboxed(t *testing.T) (*client, *fakeSandboxer) {
 	f := &fakeSandboxer{}
-	c := newClient(t, fs.Config{Sandbox: f})
+	c := newClient(t, fs.Config{Sandbox: f, Host: fs.NewHost().KeepHelpers()})
 	t.Cleanup(func() {
 		c.end()
 		f.wg.Wait() // every helper ends
