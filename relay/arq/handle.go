@@ -127,6 +127,8 @@ func (s *Stream) nextOpen(now time.Time) (Frame, bool) {
 	}
 	if s.beat {
 		s.alive.beaten()
+		s.sender.trim()
+		s.receiver.trim()
 		return s.stamp(now, Frame{Kind: KindHeartbeat}), true
 	}
 	return Frame{}, false

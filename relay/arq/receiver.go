@@ -194,6 +194,13 @@ func (r *receiver) take(now time.Time) ([]byte, bool) {
 	return m.body, true
 }
 
+// trim gives up memory that an idle stream does not need.
+func (r *receiver) trim() {
+	if r.keptCount == 0 {
+		r.kept = ring[Data]{}
+	}
+}
+
 // drop forgets what will not become a message any more. Those that wait stay.
 func (r *receiver) drop() {
 	r.kept, r.keptCount, r.keptBytes = ring[Data]{}, 0, 0

@@ -137,7 +137,7 @@ func (s *sender) fast(now time.Time) {
 		case seg.state == held:
 			count++
 		case count < later || seg.state == due:
-		case seg.times == 1 || now.Sub(seg.sent) >= s.rtt.once():
+		case seg.times == 1 || now.Sub(seg.sent) >= s.rtt.trip():
 			s.mark(seq, due)
 			s.stats.Fast++
 		}
@@ -161,7 +161,11 @@ func (s *sender) expire(now time.Time) (ask bool) {
 // endure counts how long resending is in vain, now that the peer was heard: "60 s of
 // resends with a live socket and no progress: the stream fails".
 func (s *sender) endure(now time.Time) error {
-	if !s.contact || s.una == s.sentTo {
+	if !s.contact {
+		return nil
+	}
+	if s.una == s.sentTo {
+		s.stalled, s.since = 0, now
 		return nil
 	}
 	s.stalled += now.Sub(s.since)

@@ -28,8 +28,16 @@ func (r *rtt) sample(d time.Duration) {
 	r.smoothed += (d - r.smoothed) / 8
 }
 
-// once is how long an ack takes if nothing was lost: a round trip, generously.
-func (r *rtt) once() time.Duration {
+// trip is how long a round trip takes.
+func (r *rtt) trip() time.Duration {
+	if !r.measured {
+		return ResendInitial
+	}
+	return max(r.smoothed, granularity)
+}
+
+// base is the timeout before it is bounded and doubled.
+func (r *rtt) base() time.Duration {
 	if !r.measured {
 		return ResendInitial
 	}
@@ -41,7 +49,7 @@ func (r *rtt) timeout() time.Duration { return r.doubled(r.backoff) }
 
 // doubled is the wait after n vain ones.
 func (r *rtt) doubled(n int) time.Duration {
-	d := min(max(r.once(), ResendFloor), ResendCeiling)
+	d := min(max(r.base(), ResendFloor), ResendCeiling)
 	for ; n > 0 && d < ResendCeiling; n-- {
 		d *= 2
 	}

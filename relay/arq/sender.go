@@ -246,6 +246,13 @@ func (s *sender) watchWindow(now time.Time) {
 	}
 }
 
+// trim gives up memory that an idle stream does not need.
+func (s *sender) trim() {
+	if s.una == s.next {
+		s.queue = ring[segment]{}
+	}
+}
+
 // drop forgets all that was to be sent.
 func (s *sender) drop() {
 	s.msg = nil

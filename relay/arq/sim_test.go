@@ -158,7 +158,12 @@ func text(r *rand.Rand, size int) []byte {
 
 // simulate plays a seed. Its error says what went wrong.
 func simulate(p *plan, trace func(string, ...any)) (*world, error) {
+	return simulateFrom(p, trace, func(*world) {})
+}
+
+func simulateFrom(p *plan, trace func(string, ...any), prepare func(*world)) (*world, error) {
 	w := newWorld(p)
+	prepare(w)
 	if trace != nil {
 		w.trace = func(format string, args ...any) {
 			trace("%12.6f %s", w.now.Seconds(), fmt.Sprintf(format, args...))
@@ -225,9 +230,13 @@ func (w *world) loud() error {
 func (w *world) idle() error {
 	w.calm, w.forgeries = true, 0
 	settled := w.now + 3*time.Minute
+	if w.mayFail {
+		// What was forged may still take effect; the longest is a life without contact.
+		settled += 30 * time.Minute
+	}
 	end := settled + 5*time.Minute
 	var before [2]Stats
-	for len(w.agenda) > 0 && w.agenda[0].at <= end {
+	for len(w.agenda) > 0 && w.agenda[0].at <= end && !w.over() {
 		if !w.watch && w.agenda[0].at > settled {
 			w.watch = true
 			before = [2]Stats{w.ends[0].stream.Stats(), w.ends[1].stream.Stats()}
@@ -236,14 +245,14 @@ func (w *world) idle() error {
 			return fmt.Errorf("idle: %w", err)
 		}
 	}
+	if w.over() {
+		return w.loud()
+	}
 	for i, e := range w.ends {
 		if !w.reliable() {
 			if !e.stream.Deadline().IsZero() {
 				return fmt.Errorf("end %d of the codex profile wants to be called", i)
 			}
-			continue
-		}
-		if w.over() && w.mayFail {
 			continue
 		}
 		if e.stream.phase != open {

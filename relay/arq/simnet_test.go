@@ -16,6 +16,8 @@ type trouble struct {
 	pace                     time.Duration // a socket takes a frame each so often; 0: all at once
 	cuts                     int           // how many sockets are lost in all
 	cutEvery                 int           // after up to so many frames
+	cutAlone                 bool          // never both at a time
+	cutBoth                  bool          // always
 	forge                    forgery
 	forgeries                int // how many frames are forged in all
 }
@@ -411,7 +413,7 @@ func (w *world) cut(e *end) {
 	}
 	w.cuts--
 	w.lose(e)
-	if w.rng.IntN(3) == 0 {
+	if w.cutBoth || !w.cutAlone && w.rng.IntN(3) == 0 {
 		w.lose(w.ends[1-e.id])
 	}
 }
