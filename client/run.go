@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"time"
 
@@ -79,13 +80,16 @@ func (c *Client) reach(resuming bool, cause error) (_ *link, lost bool, _ error)
 
 // attempt dials and initializes once.
 func (c *Client) attempt() (*link, bool, error) {
-	ctx, cancel := context.WithTimeoutCause(c.life, c.opts.ConnectTimeout,
-		fmt.Errorf("no connection within %v: %w", c.opts.ConnectTimeout, context.DeadlineExceeded))
+	tooLate := fmt.Errorf("no connection within %v: %w", c.opts.ConnectTimeout, context.DeadlineExceeded)
+	ctx, cancel := context.WithTimeoutCause(c.life, c.opts.ConnectTimeout, tooLate)
 	defer cancel()
 	conn, err := c.transport.Connect(ctx)
 	if err != nil {
-		if ctx.Err() != nil {
+		switch timeout, ok := errors.AsType[net.Error](err); {
+		case ctx.Err() != nil:
 			err = context.Cause(ctx)
+		case ok && timeout.Timeout(): // a deadline that was set from ctx
+			err = tooLate
 		}
 		return nil, false, fmt.Errorf("connect: %w", err)
 	}
@@ -126,7 +130,7 @@ func (c *Client) attach(l *link, resumed bool) {
 		}
 	}
 	for _, w := range watches {
-		c.spawn(w.renew)
+		c.spawn(func() { w.renew(l) })
 	}
 }
 

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/wsd-dev/wsd/protocol"
@@ -44,7 +43,7 @@ type Watch struct {
 	queue    []Change
 	overflow bool
 	changed  chan struct{} // non-nil while Next waits
-	set      bool          // the first fs/watch has been answered
+	on       *link         // the connection it is set on; nil until the first answer
 	err      error
 }
 
@@ -70,34 +69,57 @@ func (c *Client) Watch(ctx context.Context, root string, opts *WatchOptions) (*W
 	}
 	c.watches[w.params.WatchID] = w
 	c.mu.Unlock()
-	// Setting a watch again is harmless: it is one of a connection.
-	if err := c.repeat(ctx, protocol.MethodFsWatch, &w.params, nil); err != nil {
+	if err := w.begin(ctx); err != nil {
 		w.forget()
 		if ctx.Err() != nil {
 			c.spawn(w.unwatch)
 		}
 		return nil, pathError("watch", root, err)
 	}
-	w.mu.Lock()
-	w.set = true
-	w.mu.Unlock()
 	return w, nil
 }
 
-// renew sets the watch on a new connection.
-func (w *Watch) renew() {
+// begin sets the watch on the connection of the moment. It is one of that connection:
+// when that ends before the answer, it is set on the next.
+func (w *Watch) begin(ctx context.Context) error {
+	for {
+		l, err := w.client.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		err = l.peer.Call(ctx, protocol.MethodFsWatch, &w.params, nil)
+		if isClosed(err) && ctx.Err() == nil {
+			continue
+		}
+		if err != nil {
+			return callError(protocol.MethodFsWatch, err)
+		}
+		w.mu.Lock()
+		w.on = l
+		w.mu.Unlock()
+		if now := w.client.link(); now != nil && now != l {
+			w.client.spawn(func() { w.renew(now) }) // it came before w.on was set
+		}
+		return nil
+	}
+}
+
+// renew sets the watch on a new connection, once on each.
+func (w *Watch) renew(l *link) {
 	w.mu.Lock()
-	if !w.set || w.err != nil {
+	if w.on == nil || w.on == l || w.err != nil {
 		w.mu.Unlock()
 		return
 	}
+	w.on = l
 	w.mu.Unlock()
-	err := w.client.call(w.client.life, protocol.MethodFsWatch, &w.params, nil)
+	err := l.peer.Call(w.client.life, protocol.MethodFsWatch, &w.params, nil)
 	switch {
 	case err == nil:
 		w.lost()
-	case !errors.Is(err, ErrTransportClosed): // else the next connection does it
-		w.fail(err)
+	case isClosed(err): // the next connection does it
+	default:
+		w.fail(callError(protocol.MethodFsWatch, err))
 	}
 }
 

@@ -123,6 +123,7 @@ doubling anything, when the connection is lost and found again.
 The command is not given to a shell: write 'wsd exec -- sh -c "a | b"' for that.
 It has the server's environment and what --env adds. With -t it runs on a
 terminal of its own. A third ^C kills a command that does not heed the first.
+What it leaves running with its output open ends with this wsd.
 
 ` + connectHelp + `
 

@@ -282,3 +282,14 @@ func TestEndOfExecEndsTheCommand(t *testing.T) {
 	_ = cmd.Wait()
 	waitGone(t, pid)
 }
+
+// quietListener is an address that takes connections and says nothing.
+func quietListener(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
