@@ -90,7 +90,7 @@ func TestC028(t *testing.T) {
 	mustFile(t, dir, "absent f")
 	c.drop()
 	eventually(t, "the descriptors", func() bool { return openFiles(t, srv.pid) <= before })
-	if _, most := resident(t, srv.pid); most-memory > 64<<20 {
+	if _, most := resident(t, srv.pid); most-memory > memoryFactor*64<<20 {
 		t.Errorf("memory grew by %d MiB", (most-memory)>>20)
 	}
 }
