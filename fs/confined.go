@@ -15,9 +15,9 @@ import (
 // have the limit of all incoming ones. More is fetched in blocks.
 const maxConfinedRead = 16 << 20
 
-// maxConfinedEntries is the most that a helper lists, so that the values in its
-// answer, with the metadata of each entry, stay within protocol.MaxJSONValues.
-const maxConfinedEntries = 20_000
+// maxConfinedEntries is the most that a helper lists, so that its answer, with the
+// metadata of each entry, stays within protocol.MaxMessageBytes.
+const maxConfinedEntries = 100_000
 
 // errReadInBlocks is a helper's answer to fs/readFile for a file above that. It does
 // not reach clients.

@@ -158,6 +158,10 @@ func (t *helpers) evict() *helper {
 	return oldest
 }
 
+// maxHelperValues bounds the JSON values of one message from a helper: a listing of
+// all that fits a message.
+const maxHelperValues = 1 << 26
+
 // run starts a helper and serves its connection to the end.
 func (t *helpers) run(h *helper, sandbox *protocol.Sandbox) {
 	s := t.service
@@ -168,7 +172,7 @@ func (t *helpers) run(h *helper, sandbox *protocol.Sandbox) {
 		close(h.ready)
 		return
 	}
-	h.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: h, Logger: s.logger})
+	h.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: h, Logger: s.logger, MaxValues: maxHelperValues})
 	close(h.ready)
 	err = h.peer.Serve(s.ctx)
 	_ = h.peer.Close()

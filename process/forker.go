@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // forker forks on threads of its own: Linux sends a child its parent-death signal
@@ -65,6 +66,7 @@ func unignore() {
 			signal.Notify(make(chan os.Signal, 1), sig) // still of no effect here
 		}
 	}
+	unignoreOthers()
 }
 
 // do runs fn on one of the threads and returns when it has.
@@ -103,6 +105,11 @@ func (f *forker) thread() {
 	}
 }
 
+// maxBusyPause is the longest pause before a program that is being written is tried
+// again. A file that was just written and closed is busy for as long as a child of
+// another fork, which has not come to its exec yet, holds a copy of the descriptor.
+const maxBusyPause = 32 * time.Millisecond
+
 // fork starts cmd with stdin, stdout and stderr as given.
 func (f *forker) fork(cmd Command, stdio []int, tty bool) (*hostProcess, error) {
 	attr := &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Sys: &syscall.SysProcAttr{Setsid: true}}
@@ -120,7 +127,13 @@ func (f *forker) fork(cmd Command, stdio []int, tty bool) (*hostProcess, error) 
 	}
 	var p *hostProcess
 	var err error
-	f.do(func() { p, err = forkExec(cmd, attr, tty) })
+	for pause := time.Millisecond; ; pause *= 2 {
+		f.do(func() { p, err = forkExec(cmd, attr, tty) })
+		if !errors.Is(err, syscall.ETXTBSY) || pause > maxBusyPause {
+			break
+		}
+		time.Sleep(pause)
+	}
 	runtime.KeepAlive(cmd.Files)
 	if err != nil {
 		errno, ok := errors.AsType[syscall.Errno](err)

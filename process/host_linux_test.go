@@ -90,7 +90,7 @@ func TestChildSignals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := runHelper(t, helper(t, "signals", env, "--block-signal=USR1,TERM", "--ignore-signal=INT,HUP"))
+	out := runHelper(t, helper(t, "signals", env, "--block-signal=USR1,TERM", "--ignore-signal=INT,HUP,TSTP,PIPE,RTMAX"))
 	if !strings.HasSuffix(out, "alive\n") {
 		t.Errorf("the helper printed %q", out)
 	}
@@ -495,4 +495,24 @@ func openFiles(t testing.TB) int {
 		t.Fatal(err)
 	}
 	return len(entries) - 1 // the directory itself
+}
+
+// TestTextBusy: a program that somebody still holds open for writing is tried again,
+// as one that was just written may be.
+func TestTextBusy(t *testing.T) {
+	t.Parallel()
+	c := connect(t, process.Config{})
+	script := filepath.Join(t.TempDir(), "script")
+	f, err := os.OpenFile(script, os.O_WRONLY|os.O_CREATE, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("#!/bin/sh\necho ran\n"); err != nil {
+		t.Fatal(err)
+	}
+	closing := time.AfterFunc(10*time.Millisecond, func() { f.Close() })
+	defer closing.Stop()
+	if r := c.run(c.params("busy", script)); string(r.out) != "ran\n" {
+		t.Errorf("printed %q", r.out)
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"sync"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -49,7 +51,7 @@ func (p *Peer) Call(ctx context.Context, method string, params, result any) erro
 }
 
 func (c *calls) call(ctx context.Context, method string, params, result any) error {
-	pending := &call{request: buffers.Get().(*buffer), result: result}
+	pending := &call{request: takeBuffer(wire.BinarySize(params)), result: result}
 	lib, id, err := c.register(pending)
 	if err != nil {
 		return err
@@ -109,7 +111,7 @@ func (c *calls) register(pending *call) (*jsonrpc2.Conn, uint64, error) {
 		c.lib = jsonrpc2.NewConn(context.Background(), &callStream{calls: c, answers: c.answers, done: make(chan struct{})},
 			jsonrpc2.HandlerWithError(func(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) (any, error) {
 				return nil, errors.New("unreachable: requests do not pass through the library")
-			}))
+			}), jsonrpc2.SetLogger(log.New(io.Discard, "", 0)))
 	}
 	c.lastID++
 	c.pending[c.lastID] = pending

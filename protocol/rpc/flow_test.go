@@ -211,3 +211,23 @@ func TestCallsBesideEachOther(t *testing.T) {
 		}
 	}
 }
+
+// Two ends that do not understand each other say so once, not for ever.
+func TestFaultsAreNotAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := Pair()
+		var peers []*Peer
+		for _, c := range []Connection{a, b} {
+			p := NewPeer(c, PeerConfig{})
+			peers = append(peers, p)
+			go func() { _ = p.Serve(context.Background()) }()
+		}
+		if err := a.Write(context.Background(), []byte("{")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // would never return
+		for _, p := range peers {
+			p.Close()
+		}
+	})
+}

@@ -13,9 +13,6 @@ import (
 // next one's handler waits.
 const maxQueuedReplyBytes = 8 << 20
 
-// maxPooledBytes is the largest buffer kept for reuse.
-const maxPooledBytes = 256 << 10
-
 // lane is a kind of outgoing message with a budget of its own, so that a flood of
 // notifications cannot keep answers from being queued.
 type lane struct {
@@ -26,23 +23,6 @@ type lane struct {
 func newLane(limit int64) lane { return lane{semaphore.NewWeighted(limit), limit} }
 
 func (l lane) weigh(msg *buffer) int64 { return min(int64(len(msg.b)), l.limit) }
-
-// buffer is an encoded message on its way out.
-type buffer struct {
-	b      []byte
-	lane   lane
-	weight int64
-}
-
-var buffers = sync.Pool{New: func() any { return new(buffer) }}
-
-func (b *buffer) recycle() {
-	if cap(b.b) > maxPooledBytes {
-		b.b = nil
-	}
-	*b = buffer{b: b.b[:0]}
-	buffers.Put(b)
-}
 
 // outbox queues messages for a Connection and writes them in order. It has a
 // goroutine only while there is something to write.
@@ -77,14 +57,14 @@ func (o *outbox) send(ctx context.Context, l lane, msg *buffer) error {
 	return o.enqueue(msg)
 }
 
-// trySend is send for callers that must not wait; false when there is no room.
-func (o *outbox) trySend(l lane, msg *buffer) bool {
+// trySend is send for callers that must not wait; false when there is no room, and
+// the buffer is then still the caller's.
+func (o *outbox) trySend(l lane, msg *buffer) (bool, error) {
 	msg.lane, msg.weight = l, l.weigh(msg)
 	if !l.room.TryAcquire(msg.weight) {
-		return false
+		return false, nil
 	}
-	_ = o.enqueue(msg) // fails only when the connection has ended, as its reader is told
-	return true
+	return true, o.enqueue(msg)
 }
 
 func (o *outbox) enqueue(msg *buffer) error {

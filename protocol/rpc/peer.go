@@ -116,6 +116,9 @@ func (p *Peer) read(ctx context.Context) error {
 	}
 }
 
+// maxLoggedError bounds what is logged of an error that the other end sent.
+const maxLoggedError = 1024
+
 func (p *Peer) receive(ctx context.Context, msg []byte) {
 	env, err := wire.ParseEnvelope(msg, wire.Limits{Depth: protocol.MaxJSONDepth, Values: p.cfg.MaxValues})
 	if err != nil {
@@ -124,6 +127,11 @@ func (p *Peer) receive(ctx context.Context, msg []byte) {
 	}
 	switch env.Kind {
 	case wire.Response:
+		if env.ID == faultID && env.Error != nil {
+			// It tells of a fault of ours. Answering it would never end.
+			p.cfg.Logger.Warn("the other end could not use a message", "error", string(env.Error[:min(len(env.Error), maxLoggedError)]))
+			return
+		}
 		if !p.calls.settle(&env) {
 			p.fault(protocol.Errorf(protocol.CodeInvalidRequest, "response to no request: id %v is not waiting for one", env.ID))
 		}
@@ -177,7 +185,7 @@ func (p *Peer) reply(id wire.ID, result any, failure *protocol.Error, version2, 
 		queued()
 		return
 	}
-	msg := buffers.Get().(*buffer)
+	msg := takeBuffer(wire.BinarySize(result))
 	var err error
 	if failure == nil {
 		msg.b, err = wire.AppendResult(msg.b[:0], id, result, version2)
@@ -193,18 +201,20 @@ func (p *Peer) reply(id wire.ID, result any, failure *protocol.Error, version2, 
 			msg.b, _ = wire.AppendError(nil, id, &protocol.Error{Code: failure.Code, Message: failure.Message}, version2)
 		}
 	}
-	switch {
-	case wait:
+	if wait {
 		p.sendOwn(p.out.replies, msg)
 		queued()
-	case p.out.trySend(p.out.replies, msg):
-		queued()
-	default:
-		go func() { // ends when the connection does at the latest
-			p.sendOwn(p.out.replies, msg)
-			queued()
-		}()
+		return
 	}
+	// It fails when the connection has ended, as its reader is told.
+	if sent, _ := p.out.trySend(p.out.replies, msg); sent {
+		queued()
+		return
+	}
+	go func() { // ends when the connection does at the latest
+		p.sendOwn(p.out.replies, msg)
+		queued()
+	}()
 }
 
 // sendOwn sends a message that only the end of the connection may keep from being
@@ -222,13 +232,13 @@ func (p *Peer) lifetime(ctx context.Context) (context.Context, context.CancelFun
 
 // Notify implements Notifier.
 func (p *Peer) Notify(ctx context.Context, method string, params any) error {
-	msg := buffers.Get().(*buffer)
+	msg := takeBuffer(wire.BinarySize(params))
 	var err error
 	if msg.b, err = wire.AppendRequest(msg.b[:0], wire.ID{}, method, params, p.version2.Load()); err != nil {
 		return err
 	}
-	if p.out.trySend(p.out.notifications, msg) {
-		return p.Err()
+	if sent, err := p.out.trySend(p.out.notifications, msg); sent {
+		return err
 	}
 	ctx, cancel := p.lifetime(ctx)
 	defer cancel()

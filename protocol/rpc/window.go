@@ -14,7 +14,6 @@ type window struct {
 	count int
 	bytes int
 	room  chan struct{} // non-nil while somebody waits
-	empty chan struct{} // non-nil while somebody waits for count to be 0
 }
 
 func (w *window) add(size int) {

@@ -56,6 +56,23 @@ func encode(dst []byte, v reflect.Value) ([]byte, error) {
 	}
 }
 
+// BinarySize returns how many bytes of binary data stand directly in the struct v,
+// or that v points to: what makes its JSON large.
+func BinarySize(v any) int {
+	s := reflect.ValueOf(v)
+	if s.Kind() == reflect.Pointer {
+		s = s.Elem()
+	}
+	if s.Kind() != reflect.Struct {
+		return 0
+	}
+	size := 0
+	for _, i := range planOf(s.Type()).binary {
+		size += s.Field(i).Len()
+	}
+	return size
+}
+
 func encodeSlice(dst []byte, v reflect.Value) (_ []byte, err error) {
 	dst = append(dst, '[')
 	for i := range v.Len() {

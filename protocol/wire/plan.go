@@ -38,6 +38,7 @@ type field struct {
 // plan is what is known of a struct type.
 type plan struct {
 	fields []field
+	binary []int // indices of the fields that hold bytes
 }
 
 var plans sync.Map // reflect.Type to *plan
@@ -72,6 +73,9 @@ func planOf(t reflect.Type) *plan {
 			panic(fmt.Sprintf("wire: %v.%s has the unknown tag %q", t, f.Name, tag))
 		}
 		p.fields = append(p.fields, out)
+		if f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Uint8 {
+			p.binary = append(p.binary, i)
+		}
 	}
 	stored, _ := plans.LoadOrStore(t, p)
 	return stored.(*plan)

@@ -199,3 +199,17 @@ func TestRoundTrip(t *testing.T) {
 		}
 	})
 }
+
+func TestBinarySize(t *testing.T) {
+	for name, tc := range map[string]struct {
+		v    any
+		want int
+	}{
+		"nil": {nil, 0}, "nil pointer": {(*sample)(nil), 0}, "string": {"abc", 0}, "map": {map[string]any{"a": []byte("x")}, 0},
+		"struct": {sample{Bytes: make([]byte, 7)}, 7}, "pointer": {&sample{Bytes: make([]byte, 9)}, 9}, "none": {inner{}, 0},
+	} {
+		if got := BinarySize(tc.v); got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
+		}
+	}
+}

@@ -43,7 +43,7 @@ func NewMetrics(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "wsd_requests_total", Help: "Requests that ran, by method and outcome.",
+			Name: "wsd_requests_total", Help: "Requests, by method and outcome.",
 		}, []string{"method", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "wsd_request_duration_seconds", Help: "How long requests ran.",

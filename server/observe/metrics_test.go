@@ -103,9 +103,10 @@ wsd_processes 7
 # HELP wsd_requests_in_flight Requests that run.
 # TYPE wsd_requests_in_flight gauge
 wsd_requests_in_flight 0
-# HELP wsd_requests_total Requests that ran, by method and outcome.
+# HELP wsd_requests_total Requests, by method and outcome.
 # TYPE wsd_requests_total counter
 wsd_requests_total{code="-32004",method="test/fail"} 1
+wsd_requests_total{code="-32601",method="unknown"} 1
 wsd_requests_total{code="ok",method="initialize"} 1
 wsd_requests_total{code="ok",method="test/work"} 3
 # HELP wsd_sessions Sessions, with and without a connection.

@@ -56,7 +56,6 @@ type Conn struct {
 	writing chan struct{}          // holds a token while somebody writes
 	pong    atomic.Pointer[string] // payload of a pong that waits for the writer
 
-	heard     atomic.Int64 // messages and pongs received
 	hearing   sync.Mutex
 	listeners []chan struct{} // woken by the next of those
 

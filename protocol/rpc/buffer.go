@@ -1,0 +1,52 @@
+package rpc
+
+import (
+	"sync"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// Buffers are kept for reuse in two sizes, so that small messages do not hold large
+// memory, and whole files are not encoded into memory that is fresh each time.
+const (
+	maxSmallBuffer = 256 << 10
+	maxLargeBuffer = 2 * protocol.MaxMessageBytes
+)
+
+var (
+	smallBuffers = sync.Pool{New: func() any { return new(buffer) }}
+	largeBuffers sync.Pool // of *buffer
+)
+
+// buffer is an encoded message on its way out.
+type buffer struct {
+	b      []byte
+	lane   lane
+	weight int64
+}
+
+// takeBuffer returns an empty buffer for a message with that much binary data.
+func takeBuffer(binary int) *buffer {
+	size := binary/3*4 + 1024
+	if size <= maxSmallBuffer {
+		return smallBuffers.Get().(*buffer)
+	}
+	b, ok := largeBuffers.Get().(*buffer)
+	if !ok {
+		b = new(buffer)
+	}
+	if cap(b.b) < size {
+		b.b = make([]byte, 0, size)
+	}
+	return b
+}
+
+func (b *buffer) recycle() {
+	*b = buffer{b: b.b[:0]}
+	switch {
+	case cap(b.b) <= maxSmallBuffer:
+		smallBuffers.Put(b)
+	case cap(b.b) <= maxLargeBuffer:
+		largeBuffers.Put(b)
+	}
+}
