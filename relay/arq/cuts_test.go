@@ -29,7 +29,6 @@ func TestSocketLostAtEveryFrame(t *testing.T) {
 		both bool
 	}{{"harness", 0, false}, {"executor", 1, false}, {"both", 0, true}, {"both, executor first", 1, true}} {
 		t.Run(c.name, func(t *testing.T) {
-
 			for at := 1; ; at++ {
 				for try := range uint64(3) { // other delays
 					p := script()

@@ -26,10 +26,9 @@ func FuzzHandle(f *testing.F) {
 		}
 		now := time.Unix(0, 0)
 		s := New(cfg, now)
-		settled := true
 		genuine := map[string]bool{}
 		for len(in.rest) > 0 {
-			settled = false
+			settled := false
 			switch op := in.byte() % 16; op {
 			case 0, 1, 2: // the peer's next record, or one near it
 				d := Data{Seq: uint32(int(ours.opened) + int(in.byte()%8) - 2), Index: uint32(in.byte() % 4), Count: uint32(in.byte() % 5)}

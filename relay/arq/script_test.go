@@ -319,6 +319,7 @@ func describe(f Frame) string {
 		fmt.Fprintf(&b, " next=%d", f.NextSeq)
 	case KindReset:
 		fmt.Fprintf(&b, " %s", f.Reason)
+	case KindAck, KindHeartbeat:
 	}
 	if f.Ack.HasAck {
 		fmt.Fprintf(&b, " ack=%d", f.Ack.Ack)

@@ -41,6 +41,7 @@ type sender struct {
 	cut   int
 	index uint32
 	count uint32
+	head  [prefixSize]byte // its length, for codex
 
 	// queue holds the segments from una, the oldest that is not acknowledged, up to
 	// next, which is the number of the next new one. All before sentTo were sent.
@@ -119,9 +120,8 @@ func (s *sender) withdraw() bool {
 func (s *sender) piece() (prefix, piece []byte) {
 	size := s.cfg.limits.piece
 	if !s.reliable() && s.index == 0 {
-		var head [prefixSize]byte
-		binary.BigEndian.PutUint32(head[:], uint32(len(s.msg)))
-		prefix, size = head[:], size-prefixSize
+		binary.BigEndian.PutUint32(s.head[:], uint32(len(s.msg)))
+		prefix, size = s.head[:], size-prefixSize
 	}
 	return prefix, s.msg[s.cut:min(len(s.msg), s.cut+size)]
 }
@@ -217,6 +217,7 @@ func (s *sender) mark(seq uint64, to state) {
 		s.dues--
 	case suspect:
 		s.suspects--
+	case flying, held:
 	}
 	seg.state = to
 	switch to {
@@ -227,6 +228,7 @@ func (s *sender) mark(seq uint64, to state) {
 		s.suspects++
 	case held:
 		s.heldTo = max(s.heldTo, seq+1)
+	case flying:
 	}
 }
 

@@ -59,6 +59,7 @@ func (w *world) forged(e *end) Frame {
 		f.Epoch = w.rng.Uint32() >> w.rng.IntN(32)
 	case forgeReset:
 		f = Frame{Kind: KindReset, Reason: "forged"}
+	case harmless: // is several
 	}
 	return f
 }
