@@ -43,7 +43,7 @@ func cpuTime() int64 {
 
 // BenchmarkSpawn is one command from its start to its last event.
 func BenchmarkSpawn(b *testing.B) {
-	c := connect(b, process.Config{})
+	c := connect(b)
 	cpu := cpuTime()
 	n := 0
 	for b.Loop() {
@@ -55,7 +55,7 @@ func BenchmarkSpawn(b *testing.B) {
 
 // BenchmarkSpawnParallel is the same from several clients' worth of requests.
 func BenchmarkSpawnParallel(b *testing.B) {
-	c := connect(b, process.Config{})
+	c := connect(b)
 	var n atomic.Int64
 	b.SetParallelism(8)
 	b.RunParallel(func(pb *testing.PB) {
@@ -114,7 +114,7 @@ func BenchmarkIdle(b *testing.B) {
 
 // BenchmarkEcho is a key typed into a terminal until it shows.
 func BenchmarkEcho(b *testing.B) {
-	c := connect(b, process.Config{})
+	c := connect(b)
 	c.start(tty(c.params("p", "sleep", "1000")))
 	n := 0
 	for b.Loop() {

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wsd-dev/wsd/process"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -24,7 +23,7 @@ func both(t *testing.T, fn func(t *testing.T, tty bool)) {
 
 func TestC001CharacterCutBetweenReads(t *testing.T) {
 	both(t, func(t *testing.T, tty bool) {
-		c := connect(t, process.Config{})
+		c := connect(t)
 		p := c.sh("p1", `printf '\342'; read x; printf '\202'; read x; printf '\254\000\377'`)
 		p.TTY, p.PipeStdin = tty, true
 		if tty {
@@ -47,7 +46,7 @@ func TestC001CharacterCutBetweenReads(t *testing.T) {
 }
 
 func TestC002TailOfFastLargeOutput(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	check := func(id string) {
 		r := c.finish(id)
 		if len(r.out) != 300_003 || !bytes.HasSuffix(r.out, []byte("END")) || r.exited.ExitCode != 0 {
@@ -75,7 +74,7 @@ func TestC002TailOfFastLargeOutput(t *testing.T) {
 }
 
 func TestC003EndOfTerminalIsNoError(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	c.run(tty(c.sh("p1", `printf 'a\nb\n'`))).want(t, "a\r\nb\r\n", 0)
 	if r := c.read(&protocol.ReadParams{ProcessID: "p1"}); r.Failure != nil || !r.Closed || r.ExitCode == nil || *r.ExitCode != 0 {
 		t.Errorf("read returned %+v", r)
@@ -83,7 +82,7 @@ func TestC003EndOfTerminalIsNoError(t *testing.T) {
 }
 
 func TestC004DescendantKeepsStdoutOpen(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	begin := time.Now()
 	c.start(c.sh("p1", "sleep 20 & echo $!"))
 	r := c.await("p1", "exited", func(r *record) bool { return r.exited != nil })
@@ -107,7 +106,7 @@ func TestC004DescendantKeepsStdoutOpen(t *testing.T) {
 
 // TestC004ClosedComesWithTheDescendant is the case without terminate.
 func TestC004ClosedComesWithTheDescendant(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	p := pipeStdin(c.sh("p1", "exec 3<&0; { read x <&3; echo late; } & echo hi"))
 	c.start(p)
 	r := c.await("p1", "exited", func(r *record) bool { return r.exited != nil })
@@ -124,7 +123,7 @@ func TestC004ClosedComesWithTheDescendant(t *testing.T) {
 
 func TestC005TerminateTakesTheChildren(t *testing.T) {
 	both(t, func(t *testing.T, tty bool) {
-		c := connect(t, process.Config{})
+		c := connect(t)
 		start := func(id string) []int {
 			p := c.sh(id, "sleep 301 & echo $!; sleep 302 & echo $!; echo ready; wait")
 			p.TTY = tty
@@ -162,7 +161,7 @@ func TestC005TerminateTakesTheChildren(t *testing.T) {
 }
 
 func TestC006ProgramThatIgnoresSignals(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	c.start(c.sh("p1", "trap '' TERM INT HUP; echo ready; while :; do sleep 1; done"))
 	c.awaitOutput("p1", "ready")
 	if !c.terminate("p1") {
@@ -175,7 +174,7 @@ func TestC006ProgramThatIgnoresSignals(t *testing.T) {
 
 func TestC007KilledBySignal(t *testing.T) {
 	both(t, func(t *testing.T, tty bool) {
-		c := connect(t, process.Config{})
+		c := connect(t)
 		for i, want := range []struct {
 			script string
 			pipes  int
@@ -208,7 +207,7 @@ func TestC007KilledBySignal(t *testing.T) {
 }
 
 func TestC008WriteToProgramThatLeft(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	c.start(pipeStdin(c.params("p1", "true")))
 	var wg sync.WaitGroup
 	for range 5 {
@@ -229,7 +228,7 @@ func TestC008WriteToProgramThatLeft(t *testing.T) {
 }
 
 func TestC009StdinIsNull(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	c.start(c.params("p1", "cat"))
 	if status, err := c.tryWrite("p1", "x", nil); err != nil || status != protocol.WriteStdinClosed {
 		t.Errorf("write: %q, %v", status, err)
@@ -239,7 +238,7 @@ func TestC009StdinIsNull(t *testing.T) {
 }
 
 func TestC010ControlKeys(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	c.start(tty(c.params("p1", "cat")))
 	c.write("p1", "hi\n")
 	c.awaitOutput("p1", "hi\r\nhi\r\n")
@@ -256,7 +255,7 @@ func TestC010ControlKeys(t *testing.T) {
 }
 
 func TestC011TerminalSize(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	c.run(tty(c.params("p1", "stty", "size"))).want(t, "24 80\r\n", 0)
 	p := tty(c.params("p2", "stty", "size"))
 	p.Size = &protocol.TerminalSize{Rows: 50, Cols: 132}
@@ -283,7 +282,7 @@ func TestC011TerminalSize(t *testing.T) {
 }
 
 func TestC012LargeArguments(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	c.run(c.params("p0", "true", strings.Repeat("x", 131_071))).want(t, "", 0)
 	big := c.params("p2", "true")
 	big.Env["K"] = strings.Repeat("x", 131_070)
@@ -302,7 +301,7 @@ func TestC012LargeArguments(t *testing.T) {
 }
 
 func TestC013MissingDirectory(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	file := c.file("regular", "", 0o644)
 	for _, tt := range []struct{ dir, kind string }{
 		{c.dir + "/gone", protocol.KindSpawnNotFound},
@@ -326,7 +325,7 @@ func TestC013MissingDirectory(t *testing.T) {
 }
 
 func TestC014ExecutableText(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	c.file("a", "echo bar $1\n", 0o755)
 	c.file("b", "#!/bin/sh\necho b\n", 0o644)
 	c.file("c", "#!/no/such/interpreter -x\necho c\n", 0o755)
@@ -362,7 +361,7 @@ func TestC014ExecutableText(t *testing.T) {
 }
 
 func TestC015ProgramInPathOfRequest(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	c.file("bin/mytool", "#!/bin/sh\necho mine\n", 0o755)
 	c.file("bin/ls", "#!/bin/sh\necho mine\n", 0o755)
 	c.file("hidden/mytool", "#!/bin/sh\necho hidden\n", 0o644)
@@ -393,7 +392,7 @@ func TestC015ProgramInPathOfRequest(t *testing.T) {
 
 func TestC016OddEnvironment(t *testing.T) {
 	t.Setenv("SECRET", "1")
-	c := connect(t, process.Config{})
+	c := connect(t)
 	p := c.params("p1", "env")
 	p.Env["A"], p.Env["E"] = "x=y\nz", ""
 	c.run(p).want(t, "A=x=y\nz\nE=\nPATH="+searchPath+"\n", 0)
@@ -431,7 +430,7 @@ func withArg0(p *protocol.StartParams, arg0 string) *protocol.StartParams {
 }
 
 func TestC019SlowRequestsBlockNothing(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	c.start(c.params("p1", "sleep", "60"))
 	begin := time.Now()
 	var wg sync.WaitGroup
@@ -456,7 +455,7 @@ func TestC019SlowRequestsBlockNothing(t *testing.T) {
 // TestC023ReaderThatStops is the process part of the case: the child is held back,
 // nothing is lost, and the process can be read and ended meanwhile.
 func TestC023ReaderThatStops(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	c.start(c.sh("p1", "yes"))
 	c.awaitOutput("p1", "y\n")
 	c.stall()
@@ -485,7 +484,7 @@ func TestC023ReaderThatStops(t *testing.T) {
 
 // TestC025ReadBehindTheWindow is the exec-server part of the case.
 func TestC025ReadBehindTheWindow(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	r := c.run(c.params("p1", "head", "-c", "3145728", "/dev/zero"))
 	if len(r.out) != 3<<20 {
 		t.Fatalf("%d bytes notified", len(r.out))

@@ -51,7 +51,8 @@ func TestChildEnv(t *testing.T) {
 		{
 			"includeOnly filters set, not env", policy("all", func(p *protocol.EnvPolicy) {
 				p.Set, p.IncludeOnly = map[string]string{"SETME": "1", "PATHS": "2"}, []string{"path*"}
-			}), map[string]string{"OWN": "3"},
+			}),
+			map[string]string{"OWN": "3"},
 			[]string{"OWN=3", "PATH=/bin", "PATHS=2"},
 		},
 		{

@@ -43,7 +43,7 @@ func (o *fileOutput) Stream() string { return o.stream }
 func (o *fileOutput) Read() ([]byte, error) {
 	o.data, o.err = nil, nil
 	if wait := o.pace.delay(); wait > 0 {
-		time.Sleep(wait)
+		time.Sleep(wait) //nolint:forbidigo // no event tells that a pipe has filled; a few milliseconds
 	}
 	if err := o.raw.Read(o.try); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {

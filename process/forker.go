@@ -132,7 +132,7 @@ func (f *forker) fork(cmd Command, stdio []int, tty bool) (*hostProcess, error) 
 		if !errors.Is(err, syscall.ETXTBSY) || pause > maxBusyPause {
 			break
 		}
-		time.Sleep(pause)
+		time.Sleep(pause) //nolint:forbidigo // no event tells that others have come to their exec
 	}
 	runtime.KeepAlive(cmd.Files)
 	if err != nil {

@@ -53,7 +53,7 @@ type record struct {
 }
 
 // connect makes a Service and a client of it.
-func connect(t testing.TB, cfg process.Config) *client {
+func connect(t testing.TB) *client {
 	t.Helper()
 	c := &client{t: t, dir: t.TempDir(), procs: make(map[string]*record), news: make(chan struct{})}
 	table := rpc.NewTable()
@@ -62,7 +62,7 @@ func connect(t testing.TB, cfg process.Config) *client {
 	a, b := rpc.Pair()
 	late := &lateNotifier{}
 	c.table, c.late = table, late
-	c.service = process.NewService(late, cfg)
+	c.service = process.NewService(late, process.Config{})
 	scope.Bind(c.service)
 	c.server = rpc.NewPeer(a, rpc.PeerConfig{Handler: serverHandler{rpc.NewDispatcher(scope, rpc.DispatcherConfig{})}})
 	late.Notifier = c.server
@@ -319,18 +319,6 @@ func (c *client) list(scope *string) []protocol.ProcessInfo {
 		c.t.Fatalf("list: %v", err)
 	}
 	return result.Processes
-}
-
-// pid is that of a running process.
-func (c *client) pid(id string) int {
-	c.t.Helper()
-	for _, info := range c.list(nil) {
-		if info.ProcessID == id {
-			return info.PID
-		}
-	}
-	c.t.Fatalf("process %s is not listed", id)
-	return 0
 }
 
 // file makes a file in the client's directory.

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
@@ -105,7 +106,7 @@ func (p *hostProcess) await() (status syscall.WaitStatus, err error) {
 	// Wait without collecting first: reap needs the lock, and this takes long.
 	for {
 		err := unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if err == syscall.EINTR {
+		if errors.Is(err, syscall.EINTR) {
 			continue
 		}
 		_, err = p.reap(&status)
@@ -121,7 +122,7 @@ func (p *hostProcess) signalOrphans(sig syscall.Signal) error {
 			ctlErr := raw.Control(func(fd uintptr) {
 				err = unix.PidfdSendSignal(int(fd), sig, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
 			})
-			if ctlErr == nil && err != syscall.EINVAL { // which is from before Linux 6.9
+			if ctlErr == nil && !errors.Is(err, syscall.EINVAL) { // which is from before Linux 6.9
 				return err
 			}
 		}

@@ -115,7 +115,7 @@ func TestChildHasOnlyItsDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(forgotten)
-	c := connect(t, process.Config{})
+	c := connect(t)
 	for range 5 { // others, whose pipes must not leak
 		c.start(pipeStdin(c.params(fmt.Sprint("other", len(c.list(nil))), "sleep", "100")))
 	}
@@ -459,7 +459,7 @@ func TestSpawnErrors(t *testing.T) {
 // TestDescriptorsRunOut: a start without descriptors fails as a start, and harms no
 // other.
 func TestDescriptorsRunOut(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	c.start(pipeStdin(c.params("cat", "cat")))
 	var old unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
@@ -502,7 +502,7 @@ func openFiles(t testing.TB) int {
 // as one that was just written may be.
 func TestTextBusy(t *testing.T) {
 	t.Parallel()
-	c := connect(t, process.Config{})
+	c := connect(t)
 	script := filepath.Join(t.TempDir(), "script")
 	f, err := os.OpenFile(script, os.O_WRONLY|os.O_CREATE, 0o755)
 	if err != nil {

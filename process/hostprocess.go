@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -65,7 +66,7 @@ func (p *hostProcess) Signal(sig syscall.Signal, group bool) error {
 	default:
 		err = p.signalOrphans(sig)
 	}
-	if err == syscall.ESRCH {
+	if errors.Is(err, syscall.ESRCH) {
 		return os.ErrProcessDone
 	}
 	return err

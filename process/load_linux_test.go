@@ -17,7 +17,7 @@ import (
 
 // TestPipelined sends a whole life at once, without waiting for answers.
 func TestPipelined(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	conn := c.raw()
 	const count = 50
 	send := func(format string, args ...any) {
@@ -94,7 +94,7 @@ func TestConcurrentCommands(t *testing.T) {
 	before := runtime.NumGoroutine()
 	files := openFiles(t)
 	t.Run("run", func(t *testing.T) {
-		c := connect(t, process.Config{})
+		c := connect(t)
 		var wg sync.WaitGroup
 		for i := range count {
 			wg.Go(func() {
@@ -135,7 +135,7 @@ func TestNothingIsLeft(t *testing.T) {
 	var goroutines, files int
 	for round := range 3 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
-			c := connect(t, process.Config{})
+			c := connect(t)
 			c.run(c.params("a", "true"))
 			c.run(tty(c.params("b", "true")))
 			c.start(pipeStdin(c.params("c", "cat")))
@@ -172,7 +172,7 @@ func TestNothingIsLeft(t *testing.T) {
 // TestReadTellsTheSameStory: read and notifications agree, also when output is busy
 // on both streams.
 func TestReadTellsTheSameStory(t *testing.T) {
-	c := connect(t, process.Config{})
+	c := connect(t)
 	r := c.run(c.sh("p1", "for i in $(seq 200); do echo out $i; echo err $i >&2; done"))
 	streams := make(map[string][]byte)
 	var after uint64

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,10 +38,11 @@ func findProgram(name, dir string, env []string) (string, error) {
 		if entry != "" {
 			candidate = strings.TrimSuffix(entry, "/") + "/" + name
 		}
-		switch err := executable(inDir(dir, candidate)); err {
-		case nil:
+		err := executable(inDir(dir, candidate))
+		if err == nil {
 			return candidate, nil
-		case syscall.EACCES: // told unless another entry has it
+		}
+		if errors.Is(err, syscall.EACCES) { // told unless another entry has it
 			result = syscall.EACCES
 		}
 	}

@@ -43,9 +43,9 @@ func (s *scene) signals() []fakeSignal {
 	}
 }
 
-func (s *scene) read(after, waitMs uint64) *protocol.ReadResult {
+func (s *scene) read(after uint64) *protocol.ReadResult {
 	s.Helper()
-	r, err := s.service.read(s.Context(), &protocol.ReadParams{ProcessID: "p", AfterSeq: &after, WaitMs: &waitMs})
+	r, err := s.service.read(s.Context(), &protocol.ReadParams{ProcessID: "p", AfterSeq: &after})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestExitedAfterOwnOutput(t *testing.T) {
 		}
 		s.child.end(WaitStatus{})
 		time.Sleep(time.Hour) // however long the client takes
-		if r := s.read(0, 0); r.Exited {
+		if r := s.read(0); r.Exited {
 			s.Error("exited before the output was read")
 		}
 		s.client.resume()
@@ -103,7 +103,7 @@ func TestExitedAfterOwnOutput(t *testing.T) {
 		s.want("1 stdout xxxxxxxxxxxxxxxxxxxx", "2 stdout xxxxxxxxxxxxxxxxxxxx", "3 stdout xxxxxxxxxxxxxxxxxxxx", "4 exited 0")
 		s.out().print("late")
 		s.want("5 stdout late")
-		if r := s.read(5, 0); !r.Exited || r.Closed || r.NextSeq != 6 {
+		if r := s.read(5); !r.Exited || r.Closed || r.NextSeq != 6 {
 			s.Errorf("read returned %+v", r)
 		}
 		s.out().finish()
@@ -218,7 +218,7 @@ func TestTerminateBeatsStalledClient(t *testing.T) {
 			s.Errorf("write that waited: %v", err)
 		}
 		synctest.Wait()
-		if r := s.read(0, 0); !r.Closed || *r.ExitCode != 137 {
+		if r := s.read(0); !r.Closed || *r.ExitCode != 137 {
 			s.Errorf("read returned %+v", r)
 		}
 		s.client.resume()
@@ -248,7 +248,7 @@ func TestDeadline(t *testing.T) {
 			s.out().print("bye")
 			s.child.end(WaitStatus{Code: 7})
 			s.want("1 stdout bye", "2 exited 7 timedOut", "3 closed")
-			if r := s.read(3, 0); !r.TimedOut {
+			if r := s.read(3); !r.TimedOut {
 				s.Errorf("read returned %+v", r)
 			}
 			time.Sleep(time.Hour)
@@ -296,7 +296,7 @@ func TestDetached(t *testing.T) {
 			s.Errorf("%d reads are left", s.out().left())
 		}
 		s.client.leave(false)
-		r := s.read(0, 0)
+		r := s.read(0)
 		if n := len(r.Chunks); n != 16 || r.Chunks[0].Seq != 85 || r.NextSeq != 101 {
 			s.Errorf("read returned %d chunks, next %d", n, r.NextSeq)
 		}
@@ -317,7 +317,7 @@ func TestNotifyThatFailsWithTheConnection(t *testing.T) {
 		s.client.resume() // Notify returns ErrClosed for both
 		synctest.Wait()
 		s.client.leave(false)
-		if r := s.read(0, 0); len(r.Chunks) != 2 {
+		if r := s.read(0); len(r.Chunks) != 2 {
 			s.Errorf("read returned %+v", r)
 		}
 		s.out().print("three")

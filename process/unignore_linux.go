@@ -33,7 +33,7 @@ func unignoreOthers() {
 		if rtSigaction(sig, nil, &act) != 0 || act.handler != sigIgnore {
 			continue
 		}
-		rtSigaction(sig, &sigaction{handler: sigDefault}, nil)
+		_ = rtSigaction(sig, &sigaction{handler: sigDefault}, nil) // of no use to know
 	}
 }
 

@@ -115,36 +115,66 @@ func TestDispatch(t *testing.T) {
 		name       string
 		send, want []string
 	}{
-		{"serial ones keep their order", []string{`{"id":1,"method":"serial","params":{"name":"a","ms":50}}`, `{"id":2,"method":"serial","params":{"name":"b"}}`},
-			[]string{`{"id":1,"result":{"name":"a"}}`, `{"id":2,"result":{"name":"b"}}`}},
-		{"a poll holds up nobody", []string{`{"id":1,"method":"poll","params":{"name":"a","ms":50}}`, `{"id":2,"method":"serial","params":{"name":"b"}}`},
-			[]string{`{"id":2,"result":{"name":"b"}}`, `{"id":1,"result":{"name":"a"}}`}},
-		{"inline comes first", []string{`{"id":1,"method":"serial","params":{"name":"a","ms":50}}`, `{"id":2,"method":"inline","params":{"name":"b"}}`},
-			[]string{`{"id":2,"result":{"name":"b"}}`, `{"id":1,"result":{"name":"a"}}`}},
-		{"unknown method", []string{`{"id":"x","method":"no/such"}`},
-			[]string{"{\"error\":{\"code\":-32601,\"message\":\"exec-server stub does not implement `no/such` yet\"},\"id\":\"x\"}"}},
-		{"unbound service", []string{`{"id":1,"method":"unbound","params":{"name":"a"}}`},
-			[]string{"{\"error\":{\"code\":-32601,\"message\":\"exec-server stub does not implement `unbound` yet\"},\"id\":1}"}},
-		{"bad params", []string{`{"id":1,"method":"serial"}`, `{"id":2,"method":"serial","params":[]}`, `{"id":3,"method":"own error","params":{}}`, `{"id":4,"method":"panic","params":[]}`},
+		{
+			"serial ones keep their order",
+			[]string{`{"id":1,"method":"serial","params":{"name":"a","ms":50}}`, `{"id":2,"method":"serial","params":{"name":"b"}}`},
+			[]string{`{"id":1,"result":{"name":"a"}}`, `{"id":2,"result":{"name":"b"}}`},
+		},
+		{
+			"a poll holds up nobody",
+			[]string{`{"id":1,"method":"poll","params":{"name":"a","ms":50}}`, `{"id":2,"method":"serial","params":{"name":"b"}}`},
+			[]string{`{"id":2,"result":{"name":"b"}}`, `{"id":1,"result":{"name":"a"}}`},
+		},
+		{
+			"inline comes first",
+			[]string{`{"id":1,"method":"serial","params":{"name":"a","ms":50}}`, `{"id":2,"method":"inline","params":{"name":"b"}}`},
+			[]string{`{"id":2,"result":{"name":"b"}}`, `{"id":1,"result":{"name":"a"}}`},
+		},
+		{
+			"unknown method",
+			[]string{`{"id":"x","method":"no/such"}`},
+			[]string{"{\"error\":{\"code\":-32601,\"message\":\"exec-server stub does not implement `no/such` yet\"},\"id\":\"x\"}"},
+		},
+		{
+			"unbound service",
+			[]string{`{"id":1,"method":"unbound","params":{"name":"a"}}`},
+			[]string{"{\"error\":{\"code\":-32601,\"message\":\"exec-server stub does not implement `unbound` yet\"},\"id\":1}"},
+		},
+		{
+			"bad params",
+			[]string{`{"id":1,"method":"serial"}`, `{"id":2,"method":"serial","params":[]}`, `{"id":3,"method":"own error","params":{}}`, `{"id":4,"method":"panic","params":[]}`},
 			[]string{
 				`{"error":{"code":-32602,"message":"serial: invalid type: null, expected struct slowParams"},"id":1}`,
 				`{"error":{"code":-32602,"message":"serial: invalid type: sequence, expected struct slowParams"},"id":2}`,
 				"{\"error\":{\"code\":-32600,\"message\":\"own: missing field `name`\"},\"id\":3}",
 				`{"error":{"code":-32602,"message":"panic: invalid params: the method takes none"},"id":4}`,
-			}},
-		{"a panic is an answer", []string{`{"id":1,"method":"panic"}`},
-			[]string{`{"error":{"code":-32603,"message":"internal error while serving panic; the server's log has the details"},"id":1}`}},
-		{"notifications after the answer", []string{`{"id":1,"method":"after","params":{"name":"a"}}`},
-			[]string{`{"id":1,"result":{"name":"a"}}`, `{"method":"note","params":{"name":"a"}}`}},
-		{"faults", []string{`{"method":"what"}`, `{"id":7,"result":1}`, `{`, `{"id":9}`},
+			},
+		},
+		{
+			"a panic is an answer",
+			[]string{`{"id":1,"method":"panic"}`},
+			[]string{`{"error":{"code":-32603,"message":"internal error while serving panic; the server's log has the details"},"id":1}`},
+		},
+		{
+			"notifications after the answer",
+			[]string{`{"id":1,"method":"after","params":{"name":"a"}}`},
+			[]string{`{"id":1,"result":{"name":"a"}}`, `{"method":"note","params":{"name":"a"}}`},
+		},
+		{
+			"faults",
+			[]string{`{"method":"what"}`, `{"id":7,"result":1}`, `{`, `{"id":9}`},
 			[]string{
 				`{"error":{"code":-32600,"message":"unexpected notification: what"},"id":-1}`,
 				`{"error":{"code":-32600,"message":"response to no request: id 7 is not waiting for one"},"id":-1}`,
 				`{"error":{"code":-32600,"message":"prefix: key must be a string at byte 1"},"id":-1}`,
 				`{"error":{"code":-32600,"message":"prefix: neither a request nor a response: method, result and error are missing"},"id":9}`,
-			}},
-		{"jsonrpc 2.0 is given back", []string{`{"jsonrpc":"2.0","id":1,"method":"after","params":{"name":"a"}}`, `{"id":2,"method":"inline","params":{"name":"b"}}`},
-			[]string{`{"id":2,"result":{"name":"b"}}`, `{"jsonrpc":"2.0","id":1,"result":{"name":"a"}}`, `{"jsonrpc":"2.0","method":"note","params":{"name":"a"}}`}},
+			},
+		},
+		{
+			"jsonrpc 2.0 is given back",
+			[]string{`{"jsonrpc":"2.0","id":1,"method":"after","params":{"name":"a"}}`, `{"id":2,"method":"inline","params":{"name":"b"}}`},
+			[]string{`{"id":2,"result":{"name":"b"}}`, `{"jsonrpc":"2.0","id":1,"result":{"name":"a"}}`, `{"jsonrpc":"2.0","method":"note","params":{"name":"a"}}`},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			raw(t, DispatcherConfig{}, func(c Connection) {

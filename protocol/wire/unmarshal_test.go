@@ -34,8 +34,10 @@ func TestUnmarshal(t *testing.T) {
 	}{
 		{"required only", `{"text":"a","num":-5}`, sample{Text: "a", Num: -5}},
 		{"nulls", `{"text":"a","num":0,"size":null,"bytes":null,"inner":null}`, sample{Text: "a"}},
-		{"everything", ` { "map" : {"k":"v","\u0065":"\""} , "list":[ {"name":"x"} , {"name":""} ],"text":"\ud83d\ude00\n","num":9223372036854775807,"size":18446744073709551615,"flag":true,"bytes":"AP8=","inner":{"name":"y","more":[{"a":"]}"}]}}`,
-			sample{Text: "😀\n", Num: 1<<63 - 1, Size: &size, Flag: true, Bytes: []byte{0, 255}, List: []inner{{"x"}, {""}}, Map: map[string]string{"k": "v", "e": `"`}, Inner: &inner{"y"}}},
+		{
+			"everything", ` { "map" : {"k":"v","\u0065":"\""} , "list":[ {"name":"x"} , {"name":""} ],"text":"\ud83d\ude00\n","num":9223372036854775807,"size":18446744073709551615,"flag":true,"bytes":"AP8=","inner":{"name":"y","more":[{"a":"]}"}]}}`,
+			sample{Text: "😀\n", Num: 1<<63 - 1, Size: &size, Flag: true, Bytes: []byte{0, 255}, List: []inner{{"x"}, {""}}, Map: map[string]string{"k": "v", "e": `"`}, Inner: &inner{"y"}},
+		},
 		{"unknown and other case", `{"Text":7,"x":"\\\"","text":"a","num":1}`, sample{Text: "a", Num: 1}},
 		{"empty bytes", `{"text":"a","num":1,"bytes":""}`, sample{Text: "a", Num: 1, Bytes: []byte{}}},
 	} {
@@ -140,8 +142,10 @@ func TestAppend(t *testing.T) {
 	}{
 		{"nil", nil, "null"},
 		{"zero", sample{}, `{"text":"","num":0,"size":null,"flag":false}`},
-		{"full", &sample{Text: "<é\x01\"\\\n\r\t\xff>", Num: -1, Size: &size, Flag: true, Bytes: []byte{1}, List: []inner{{"a"}, {"b"}}, Map: map[string]string{"b": "2", "a": "1"}, Inner: &inner{}},
-			`{"text":"<é\u0001\"\\\n\r\t` + "\ufffd" + `>","num":-1,"size":7,"flag":true,"bytes":"AQ==","list":[{"name":"a"},{"name":"b"}],"map":{"a":"1","b":"2"},"inner":{"name":""}}`},
+		{
+			"full", &sample{Text: "<é\x01\"\\\n\r\t\xff>", Num: -1, Size: &size, Flag: true, Bytes: []byte{1}, List: []inner{{"a"}, {"b"}}, Map: map[string]string{"b": "2", "a": "1"}, Inner: &inner{}},
+			`{"text":"<é\u0001\"\\\n\r\t` + "\ufffd" + `>","num":-1,"size":7,"flag":true,"bytes":"AQ==","list":[{"name":"a"},{"name":"b"}],"map":{"a":"1","b":"2"},"inner":{"name":""}}`,
+		},
 		{"nil slices", struct {
 			A []string          `json:"a"`
 			B []byte            `json:"b"`
