@@ -10,9 +10,6 @@ import (
 // TestCostOfBulk: "a healthy bulk stream sends at most one ack frame per 16 segments and
 // copies each payload once".
 func TestCostOfBulk(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates as well")
-	}
 	const messages, size = 8, 8 << 20
 	message := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 	for _, profile := range []Profile{Reliable, Codex} {
@@ -55,7 +52,7 @@ func TestCostOfBulk(t *testing.T) {
 		// Twice the payload: once for the records that Seal makes, once to join them.
 		ratio := float64(after.TotalAlloc-before.TotalAlloc) / (messages * size)
 		t.Logf("profile %d: %d segments, %d acks, %.3f bytes allocated for each byte", profile, segments, p.ends[1].Stats().SentAcks, ratio)
-		if ratio > 2.1 {
+		if ratio > 2.1 && !raceEnabled { // which allocates as well
 			t.Errorf("profile %d: %.2f bytes allocated for each byte sent", profile, ratio)
 		}
 	}

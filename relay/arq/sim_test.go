@@ -124,7 +124,7 @@ func planFor(seed uint64) *plan {
 	l.message, l.pieces = 512*l.piece, 512
 	class.plan(p, r)
 	l.bytes = max(l.bytes, l.piece+tagSize)
-	most := 12 << r.IntN(2)
+	most := 12 << r.IntN(3)
 	for i := range p.messages {
 		var at time.Duration
 		for range r.IntN(most) {

@@ -129,6 +129,7 @@ func newWorld(p *plan) *world {
 	w := &world{plan: p, rng: rand.New(rand.NewPCG(p.seed, 2)), start: time.Unix(1_000_000, 0), trace: func(string, ...any) {}}
 	for i := range w.ends {
 		e := &end{id: i, up: true, bound: true}
+		e.highest = p.config.limits.first
 		e.cipher.sealed, e.cipher.opened = p.config.limits.first, p.config.limits.first
 		e.ack = p.config.limits.first
 		cfg := p.config
@@ -391,9 +392,9 @@ func (w *world) arrive(e *end, ev event) error {
 		}
 		return nil
 	}
-	if f.Kind == KindData {
+	if f.Kind == KindData && uint64(f.Data.Seq) < w.ends[1-e.id].stream.Cursors().Sent { // else it is forged
 		e.highest = max(e.highest, uint64(f.Data.Seq))
-		w.overtaken = max(w.overtaken, int(e.highest-uint64(f.Data.Seq)))
+		w.overtaken = max(w.overtaken, int(int64(e.highest)-int64(f.Data.Seq)))
 	}
 	f.Data.Payload = bytes.Clone(f.Data.Payload)
 	err := e.stream.Handle(w.clock(), f)
