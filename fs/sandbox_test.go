@@ -375,6 +375,10 @@ func TestConfinedHelperEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	err = peer.Call(t.Context(), protocol.MethodProcessStart, &protocol.Empty{}, nil)
+	if failure := rpc.WireError(err); failure == nil || failure.Code != protocol.CodeMethodNotFound {
+		t.Errorf("process/start in the helper: %v", err)
+	}
 	peer.Close()
 	<-served
 	if err := <-done; err != nil {

@@ -1,47 +1,56 @@
-package execserver
+package execserver_test
 
 import (
-	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/process/sandbox"
 	"github.com/wsd-dev/wsd/protocol"
-	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/server/execserver"
 )
 
-// The helper serves fs/*, needs no handshake and ends with its connection.
-func TestServeFiles(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
+// A file whose content does not fit one message of the helper's is read through it
+// all the same.
+func TestConfinedReadOfLargeFile(t *testing.T) {
+	box := sandbox.New(sandbox.Config{})
+	t.Cleanup(func() { _ = box.Close() })
+	peer, _ := connectPeer(t, execserver.Config{Sandbox: box, Confines: true})
+	dir := t.TempDir()
+	uri, path := fileuri.Format(dir), filepath.Join(dir, "large")
+	const size = protocol.MaxMessageBytes*3/4 + 1 // one byte more than fits in base64
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, b := rpc.Pair()
-	served := make(chan error, 1)
-	go func() { served <- serveFilesOn(context.Background(), a) }()
-	client := rpc.NewPeer(b, rpc.PeerConfig{})
-	read := make(chan struct{})
-	go func() { defer close(read); _ = client.Serve(context.Background()) }()
+	if err := os.Truncate(path, size); err != nil {
+		t.Fatal(err)
+	}
 	var got protocol.ReadFileResult
-	if err := client.Call(t.Context(), protocol.MethodFsReadFile, &protocol.ReadFileParams{Path: "file://" + path}, &got); err != nil {
-		t.Error(err)
+	err := peer.Call(t.Context(), protocol.MethodFsReadFile, &protocol.ReadFileParams{
+		Path: fileuri.Format(path),
+		Sandbox: &protocol.Sandbox{
+			Permissions: protocol.Permissions{
+				Type: protocol.PermissionsManaged, Network: protocol.NetworkRestricted,
+				FileSystem: &protocol.FileSystemPermissions{
+					Type: protocol.FileSystemRestricted,
+					Entries: []protocol.PermissionEntry{
+						{Path: protocol.PermissionPath{Type: "special", Value: &protocol.SpecialPath{Kind: "minimal"}}, Access: protocol.AccessRead},
+						{Path: protocol.PermissionPath{Type: "path", Path: &uri}, Access: protocol.AccessRead},
+					},
+				},
+			},
+			WindowsSandboxLevel: "disabled", Cwd: &uri,
+		},
+	}, &got)
+	if failure, ok := errors.AsType[*protocol.Error](err); ok && failure.Code == protocol.CodeInvalidParams {
+		t.Skip("no confinement here: ", err)
 	}
-	if string(got.DataBase64) != "content" {
-		t.Errorf("read %q", got.DataBase64)
+	if err != nil {
+		t.Fatal(err)
 	}
-	err := client.Call(t.Context(), protocol.MethodProcessStart, &protocol.Empty{}, nil)
-	if failure := rpc.WireError(err); failure == nil || failure.Code != protocol.CodeMethodNotFound {
-		t.Errorf("process/start in the helper: %v", err)
-	}
-	client.Close()
-	if err := <-served; err != nil {
-		t.Errorf("the helper ended with %v", err)
-	}
-	<-read
-}
-
-func TestRoles(t *testing.T) {
-	if len(Roles()) != 1 || Roles()["fs"] == nil {
-		t.Errorf("roles %v", Roles())
+	if len(got.DataBase64) != size {
+		t.Errorf("read %d bytes of %d", len(got.DataBase64), size)
 	}
 }
