@@ -27,11 +27,8 @@ type FaultCloser interface {
 // Close codes of RFC 6455 that faults map to.
 const (
 	CloseGoingAway       = 1001
-	CloseProtocolError   = 1002
-	CloseInvalidData     = 1007
 	ClosePolicyViolation = 1008
 	CloseTooLarge        = 1009
-	CloseInternalError   = 1011
 )
 
 var (
