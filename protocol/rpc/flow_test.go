@@ -92,6 +92,33 @@ func TestCloseEndsNotify(t *testing.T) {
 	})
 }
 
+// brokenConn cannot write.
+type brokenConn struct{ Connection }
+
+var errBroken = errors.New("broken pipe")
+
+func (brokenConn) Write(context.Context, []byte) error { return errBroken }
+
+// Once a write has failed nobody is there to be told, and that is what Notify says.
+func TestNotifyAfterWriteFailed(t *testing.T) {
+	a, b := Pair()
+	defer b.Close()
+	p := NewPeer(brokenConn{a}, PeerConfig{})
+	if err := p.Notify(t.Context(), "n", nil); err != nil && !errors.Is(err, ErrClosed) {
+		t.Errorf("before the failure is known: %v", err)
+	}
+	<-p.Done()
+	for name, err := range map[string]error{
+		"Notify": p.Notify(t.Context(), "n", nil),
+		"Call":   p.Call(t.Context(), "m", nil, nil),
+		"Flush":  p.Flush(t.Context()),
+	} {
+		if !errors.Is(err, ErrClosed) || !errors.Is(err, errBroken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // An answer too large for the queue still goes out, alone.
 func TestHugeReply(t *testing.T) {
 	a, b := Pair()

@@ -28,7 +28,7 @@ func (l lane) weigh(msg *buffer) int64 { return min(int64(len(msg.b)), l.limit) 
 // goroutine only while there is something to write.
 type outbox struct {
 	conn    Connection
-	onError func(error)
+	onError func(error) // told why a write failed; it calls fail
 
 	notifications, replies lane
 
@@ -113,7 +113,6 @@ func (o *outbox) drain() {
 		err := o.conn.Write(context.Background(), msg.b) // Close ends a write that waits
 		o.done(msg)
 		if err != nil {
-			o.fail(err)
 			o.onError(err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/wire"
@@ -46,9 +45,6 @@ type PeerConfig struct {
 	// MaxValues bounds the JSON values of an incoming message; 0 means
 	// protocol.MaxJSONValues. A client sets more: what it asked for may be long.
 	MaxValues int
-	// Version2 makes the peer write "jsonrpc":"2.0" from the start. Otherwise it does
-	// once a request carried it.
-	Version2 bool
 }
 
 // A Peer speaks JSON-RPC on one Connection, in either role or both.
@@ -59,7 +55,7 @@ type Peer struct {
 	calls  calls
 	window window
 
-	version2 atomic.Bool
+	version2 atomic.Bool // write "jsonrpc":"2.0", as a request had it
 	closed   chan struct{}
 	once     sync.Once
 	cause    error // why it closed; set before closed is
@@ -77,7 +73,6 @@ func NewPeer(conn Connection, cfg PeerConfig) *Peer {
 		cfg.MaxValues = protocol.MaxJSONValues
 	}
 	p := &Peer{conn: conn, cfg: cfg, closed: make(chan struct{})}
-	p.version2.Store(cfg.Version2)
 	p.out = newOutbox(conn, func(err error) { p.shut(err, 0, "") })
 	p.calls.peer = p
 	return p
@@ -147,7 +142,7 @@ func (p *Peer) receive(ctx context.Context, msg []byte) {
 			p.version2.Store(true)
 		}
 		req := &Request{
-			ID: env.ID, Method: env.Method, Params: env.Params, Trace: env.Trace, Received: time.Now(),
+			ID: env.ID, Method: env.Method, Params: env.Params, Trace: env.Trace,
 			peer: p, version2: env.Version2, size: len(msg),
 		}
 		p.window.add(req.size)
@@ -278,8 +273,8 @@ func (p *Peer) CloseFault(code int, reason string) {
 func (p *Peer) shut(cause error, code int, reason string) {
 	p.once.Do(func() {
 		p.cause = cause
-		close(p.closed)
 		p.out.fail(closedError{cause})
+		close(p.closed)
 		p.calls.end(cause)
 		var err error
 		if code != 0 {

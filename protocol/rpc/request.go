@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"sync"
-	"time"
 
 	"github.com/wsd-dev/wsd/protocol/wire"
 )
@@ -10,11 +9,10 @@ import (
 // Request is a request that arrived. It is answered exactly once, by Reply or
 // ReplyInline.
 type Request struct {
-	ID       wire.ID
-	Method   string
-	Params   []byte // valid until HandleRequest returns; nil when absent
-	Trace    wire.TraceContext
-	Received time.Time
+	ID     wire.ID
+	Method string
+	Params []byte // valid until HandleRequest returns; nil when absent
+	Trace  wire.TraceContext
 
 	peer     *Peer
 	version2 bool
