@@ -7,6 +7,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -140,18 +142,32 @@ func explainDial(url string, err error) error {
 	if err == nil {
 		return nil
 	}
-	refused, ok := errors.AsType[*client.RefusedError](err)
-	err = fmt.Errorf("connect to %s: %w", url, err)
-	switch {
-	case ok && refused.Status == 401:
-		return withHint(err, "give the server's token with --token-file PATH or $"+envToken)
-	case ok:
-		return withHint(err, "is that the URL of a wsd or codex exec-server?")
+	return withHint(fmt.Errorf("connect to %s: %w", url, err), dialHint(err))
+}
+
+func dialHint(err error) string {
+	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
+		switch {
+		case refused.Status == http.StatusUnauthorized:
+			return "give the server's token with --token-file PATH or $" + envToken
+		case strings.Contains(refused.Reason, "HTTP request to an HTTPS server"): // so says net/http
+			return "the server speaks TLS: write wss:// for ws://"
+		}
+		return "is that the URL of a wsd or codex exec-server?"
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "does the server speak TLS? If not, write ws:// for wss://"
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return withHint(err, "trust the server's certificate with --tls-ca PATH")
+		return "trust the server's certificate with --tls-ca PATH"
 	}
-	return withHint(err, "is the server running? 'wsd serve' starts one and prints its URL")
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // a TLS alert
+		return "the server may want a client certificate: --tls-cert PATH --tls-key PATH"
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return "is the name of the host right?"
+	}
+	return "is the server running? 'wsd serve' starts one and prints its URL"
 }
 
 func (f *connectFlags) token() (string, error) {

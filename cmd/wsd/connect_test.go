@@ -28,6 +28,29 @@ func TestConnectTLS(t *testing.T) {
 	if err == nil || unknown.ProcessState.ExitCode() != exitTransport || !strings.Contains(string(out), "Hint: trust the server's certificate with --tls-ca PATH") {
 		t.Errorf("unknown: %v\n%s", err, out)
 	}
+	plain := program(t, "ls", "--connect", strings.Replace(server.url, "wss:", "ws:", 1))
+	if out, err := plain.CombinedOutput(); err == nil || !strings.Contains(string(out), "Hint: the server speaks TLS: write wss://") {
+		t.Errorf("without TLS: %v\n%s", err, out)
+	}
+}
+
+func TestConnectHints(t *testing.T) {
+	certFile, keyFile, _ := certificate(t)
+	for _, tt := range []struct {
+		serve, ls []string
+		scheme    string
+		want      string
+	}{
+		{nil, nil, "wss:", "write ws:// for wss://"},
+		{[]string{"--tls-cert", certFile, "--tls-key", keyFile, "--tls-client-ca", certFile}, []string{"--tls-ca", certFile}, "wss:", "a client certificate: --tls-cert PATH"},
+	} {
+		server := serveReal(t, tt.serve...)
+		_, address, _ := strings.Cut(server.url, ":")
+		cmd := program(t, append([]string{"ls", "--connect", tt.scheme + address}, tt.ls...)...)
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "\nHint: ") || !strings.Contains(string(out), tt.want) {
+			t.Errorf("%v: %v\n%s", tt.serve, err, out)
+		}
+	}
 }
 
 func TestConnectTimeout(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -19,7 +20,7 @@ type doctorReport struct {
 	Checks     []check          `json:"checks"`
 	Sandbox    sandbox.Report   `json:"sandbox"`
 	Servers    []runningServer  `json:"servers"`
-	Connection *connectionCheck `json:"connection,omitempty"` // with --connect
+	Connection *connectionCheck `json:"connection,omitempty"` // with --connect or $WSD_URL
 }
 
 // checkStatus says how a check went.
@@ -47,18 +48,21 @@ func newDoctorCmd(a *app) *cobra.Command {
 		Short: "Check this machine, and the way to a server",
 		Long: `Prints what wsd can do on this machine: what of the sandbox the kernel enforces,
 the limits that long-running servers meet, and the servers of yours that run.
-With --connect also how fast that server answers.
+With --connect or $WSD_URL also how fast that server answers.
 
 Each line says ok, limited (it works, with less than it might) or missing.
 
-Exit status: 0, or 1 when something that is needed is missing or the server given
-with --connect does not answer.`,
+Exit status: 0, or 1 when something that is needed is missing or that server does
+not answer.`,
 		Example: `  wsd doctor
   wsd doctor --connect ws://127.0.0.1:45678
   wsd doctor --json | jq .sandbox`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report := examine()
+			if connect.url == "" {
+				connect.url = os.Getenv(envURL)
+			}
 			if connect.url != "" {
 				report.Connection = examineConnection(cmd.Context(), &connect)
 				report.OK = report.OK && report.Connection.Error == ""

@@ -175,6 +175,9 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) error {
 	endpoint, err := srv.Listen(o.endpoint(a, policy, server.HTTPConfig{
 		Version: version, Processes: directory.Running, Metrics: watching.page(srv, directory.Running),
 	}))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = withHint(err, "'wsd doctor' lists your servers; --listen ws://127.0.0.1:0 picks a free port")
+	}
 	if err != nil {
 		return errors.Join(err, srv.Close())
 	}
