@@ -170,9 +170,17 @@ func (j *copyJob) intoDirectory(ctx context.Context, c *client.Client) (bool, er
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return false, err
 	case len(j.sources) > 1:
-		return false, fmt.Errorf("%s is not a directory, and there are %d sources", j.dest, len(j.sources))
+		return false, fmt.Errorf("%s is not a directory, and there are %d sources", j.named(), len(j.sources))
 	case j.destIsDir:
-		return false, fmt.Errorf("%s is not a directory", j.dest)
+		return false, fmt.Errorf("%s is not a directory", j.named())
 	}
 	return false, nil
+}
+
+// named is the destination as the user writes it.
+func (j *copyJob) named() string {
+	if j.destRemote {
+		return ":" + j.dest
+	}
+	return j.dest
 }

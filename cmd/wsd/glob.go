@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,6 +50,11 @@ Exit status: 0 when something matched, 1 when nothing did, 2 on failure.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("write wsd glob '**/*.go'", "no pattern")
+			}
+			for _, pattern := range args {
+				if rest, ok := strings.CutPrefix(pattern, "/"); ok {
+					return usagef(fmt.Sprintf("write wsd glob --cwd / '%s'", rest), "the pattern %s is not relative to --cwd", pattern)
+				}
 			}
 			return nil
 		},

@@ -173,6 +173,34 @@ func permissionBits(mode iofs.FileMode) uint32 {
 	return bits
 }
 
+// modeText writes a mode as ls(1) does; what the server calls neither a file, a
+// directory nor a link is a question mark.
+func modeText(mode iofs.FileMode) string {
+	text := []byte(mode.Perm().String())
+	switch typeOf(mode) {
+	case "directory":
+		text[0] = 'd'
+	case "symlink":
+		text[0] = 'l'
+	case "other":
+		text[0] = '?'
+	}
+	for _, special := range []struct {
+		bit       iofs.FileMode
+		at        int
+		with, alt byte // where it may be executed, and where it may not
+	}{{iofs.ModeSetuid, 3, 's', 'S'}, {iofs.ModeSetgid, 6, 's', 'S'}, {iofs.ModeSticky, 9, 't', 'T'}} {
+		switch {
+		case mode&special.bit == 0:
+		case text[special.at] == 'x':
+			text[special.at] = special.with
+		default:
+			text[special.at] = special.alt
+		}
+	}
+	return string(text)
+}
+
 func (f *lsFlags) print(w io.Writer, entries []lsEntry, tty bool) error {
 	if !f.long {
 		for _, entry := range entries {
@@ -191,7 +219,7 @@ func (f *lsFlags) print(w io.Writer, entries []lsEntry, tty bool) error {
 		if entry.Target != "" {
 			name += " -> " + shown(entry.Target, tty)
 		}
-		_, err := fmt.Fprintf(w, "%-10s  %*d  %s  %s\n", entry.mode, width, entry.Size, entry.Modified.Local().Format("2006-01-02 15:04"), name)
+		_, err := fmt.Fprintf(w, "%s  %*d  %s  %s\n", modeText(entry.mode), width, entry.Size, entry.Modified.Local().Format("2006-01-02 15:04"), name)
 		if err != nil {
 			return err
 		}

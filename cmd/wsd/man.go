@@ -20,10 +20,14 @@ which is made if need be.
 Exit status: 0, or 1 when a page cannot be written.`,
 		Example: "  wsd man --dir ~/.local/share/man/man1",
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return writeManPages(cmd.Root(), dir) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir == "" {
+				return usagef("for instance 'wsd man --dir ~/.local/share/man/man1'", "no directory to write to")
+			}
+			return writeManPages(cmd.Root(), dir)
+		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "the `DIR`ectory to write to")
-	_ = cmd.MarkFlagRequired("dir") // fails only for a flag that does not exist
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	iofs "io/fs"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,23 @@ func TestCommandLine(t *testing.T) {
 	} {
 		if got := commandLine(tt.argv); got != tt.want {
 			t.Errorf("%q: got %s, want %s", tt.argv, got, tt.want)
+		}
+	}
+}
+
+func TestModeText(t *testing.T) {
+	for mode, want := range map[iofs.FileMode]string{
+		0o640:                                  "-rw-r-----",
+		iofs.ModeDir | 0o755:                   "drwxr-xr-x",
+		iofs.ModeDir | iofs.ModeSticky | 0o777: "drwxrwxrwt",
+		iofs.ModeSymlink | 0o777:               "lrwxrwxrwx",
+		iofs.ModeIrregular | 0o600:             "?rw-------",
+		iofs.ModeSetuid | 0o755:                "-rwsr-xr-x",
+		iofs.ModeSetgid | 0o644:                "-rw-r-Sr--",
+		iofs.ModeSetuid | iofs.ModeSetgid | iofs.ModeSticky: "---S--S--T",
+	} {
+		if got := modeText(mode); got != want {
+			t.Errorf("%v: got %s, want %s", mode, got, want)
 		}
 	}
 }
