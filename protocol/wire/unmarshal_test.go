@@ -39,6 +39,8 @@ func TestUnmarshal(t *testing.T) {
 			sample{Text: "😀\n", Num: 1<<63 - 1, Size: &size, Flag: true, Bytes: []byte{0, 255}, List: []inner{{"x"}, {""}}, Map: map[string]string{"k": "v", "e": `"`}, Inner: &inner{"y"}},
 		},
 		{"unknown and other case", `{"Text":7,"x":"\\\"","text":"a","num":1}`, sample{Text: "a", Num: 1}},
+		{"escaped bytes", `{"text":"a","num":1,"bytes":"\u0041P8\u003d"}`, sample{Text: "a", Num: 1, Bytes: []byte{0, 255}}},
+		{"escaped slash in bytes", `{"text":"a","num":1,"bytes":"AA\/\/"}`, sample{Text: "a", Num: 1, Bytes: []byte{0, 15, 255}}},
 		{"empty bytes", `{"text":"a","num":1,"bytes":""}`, sample{Text: "a", Num: 1, Bytes: []byte{}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
