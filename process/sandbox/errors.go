@@ -39,6 +39,11 @@ func (e *foreignError) Unwrap() error { return e.err }
 var errNeedsCwd = protocol.Errorf(protocol.CodeInvalidParams,
 	"file system sandbox context with dynamic permissions requires cwd")
 
+// invalid is the error for a sandbox object that cannot be honoured.
+func invalid(message, kind string) error {
+	return &protocol.Error{Code: protocol.CodeInvalidParams, Message: message, Data: protocol.SpawnErrorData{Kind: kind}}
+}
+
 // processError is err as process/start answers it.
 func processError(err error) error {
 	var foreign *foreignError
@@ -46,15 +51,9 @@ func processError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrUnavailable):
-		return &protocol.Error{
-			Code: protocol.CodeInvalidParams, Message: err.Error(),
-			Data: protocol.SpawnErrorData{Kind: protocol.KindSandboxUnavailable},
-		}
+		return invalid(err.Error(), protocol.KindSandboxUnavailable)
 	case errors.As(err, &foreign):
-		return &protocol.Error{
-			Code: protocol.CodeInvalidParams, Message: "failed to prepare process sandbox: " + err.Error(),
-			Data: protocol.SpawnErrorData{Kind: kindPreparation},
-		}
+		return invalid("failed to prepare process sandbox: "+err.Error(), kindPreparation)
 	}
 	return err
 }
@@ -66,10 +65,7 @@ func fileError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrUnavailable):
-		return &protocol.Error{
-			Code: protocol.CodeInvalidParams, Message: err.Error(),
-			Data: protocol.SpawnErrorData{Kind: protocol.KindSandboxUnavailable},
-		}
+		return invalid(err.Error(), protocol.KindSandboxUnavailable)
 	case errors.As(err, &foreign):
 		switch foreign.what {
 		case whatCwd:
