@@ -132,7 +132,7 @@ func BenchmarkBlockStream64MiB(b *testing.B) {
 		for offset := 0; offset < size; offset += len(chunk) {
 			must(b, peer.Call(b.Context(), "fs/writeBlock", &protocol.WriteBlockParams{HandleID: "h", Offset: uint64(offset), Chunk: chunk}, nil))
 		}
-		must(b, peer.Call(b.Context(), "fs/close", &protocol.HandleParams{HandleID: "h"}, nil))
+		must(b, peer.Call(b.Context(), "fs/close", &protocol.CloseHandleParams{HandleID: "h"}, nil))
 	}
 	b.Run("write", func(b *testing.B) {
 		b.SetBytes(size)
@@ -149,7 +149,7 @@ func BenchmarkBlockStream64MiB(b *testing.B) {
 			for offset := 0; offset < size; offset += protocol.MaxBlockBytes {
 				must(b, peer.Call(b.Context(), "fs/readBlock", &protocol.ReadBlockParams{HandleID: "h", Offset: uint64(offset), Len: protocol.MaxBlockBytes}, nil))
 			}
-			must(b, peer.Call(b.Context(), "fs/close", &protocol.HandleParams{HandleID: "h"}, nil))
+			must(b, peer.Call(b.Context(), "fs/close", &protocol.CloseHandleParams{HandleID: "h"}, nil))
 		}
 	})
 }

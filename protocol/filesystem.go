@@ -205,11 +205,6 @@ type WriteBlockParams struct {
 	Chunk    []byte `json:"chunk"` // 1 to MaxBlockBytes bytes
 }
 
-// HandleParams names a block stream.
-type HandleParams struct {
-	HandleID string `json:"handleId"`
-}
-
 // CloseHandleParams ends a block stream; closing a "replace" stream puts the new
 // content in place.
 type CloseHandleParams struct {

@@ -21,12 +21,10 @@ type Config struct {
 	// Cwd is the directory that clients are told is served; the process's own when
 	// empty. Nothing is confined to it.
 	Cwd string
-	// SessionGrace, MaxConnections, Concurrency and Observer are those of
-	// server.Config.
-	SessionGrace   time.Duration
-	MaxConnections int
-	Concurrency    int
-	Observer       server.Observer
+	// SessionGrace, Concurrency and Observer are those of server.Config.
+	SessionGrace time.Duration
+	Concurrency  int
+	Observer     server.Observer
 	// ProcessRetention is how long a closed process stays readable; 0 means
 	// protocol.ProcessRetention.
 	ProcessRetention time.Duration
@@ -81,7 +79,7 @@ func New(cfg Config) (*server.Server, error) {
 			}
 		},
 		Info:         env.Info,
-		SessionGrace: cfg.SessionGrace, MaxConnections: cfg.MaxConnections, Concurrency: cfg.Concurrency,
+		SessionGrace: cfg.SessionGrace, Concurrency: cfg.Concurrency,
 		Observer: cfg.Observer, Logger: cfg.Logger,
 	})
 	return srv, nil
