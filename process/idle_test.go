@@ -1,6 +1,9 @@
 package process
 
-import "testing"
+import (
+	"testing"
+	"testing/synctest"
+)
 
 func TestIdle(t *testing.T) {
 	s := NewService(nil, Config{})
@@ -22,4 +25,18 @@ func TestIdle(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestIdleOnceAllHasEnded(t *testing.T) {
+	play(t, true, nil, func(s *scene) {
+		if s.service.Idle() {
+			s.Error("idle while a process runs")
+		}
+		s.child.end(WaitStatus{})
+		s.want("1 exited 0", "2 closed")
+		synctest.Wait()
+		if !s.service.Idle() {
+			s.Error("not idle although the only process has closed")
+		}
+	})
 }

@@ -57,7 +57,7 @@ func (s *Session) Notify(ctx context.Context, method string, params any) error {
 	return a.conn.peer.Notify(ctx, method, params)
 }
 
-// idle reports whether nothing is lost when the session ends, as far as its services
+// idle reports whether no work is lost when the session ends, as far as its services
 // can tell.
 func (s *Session) idle() bool {
 	for _, service := range s.services {
