@@ -89,10 +89,10 @@ func (s *Service) copyFile(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer unlock()
-	return copyInto(source, modeOf(&info)&0o7777, target, to)
+	return copyInto(ctx, source, modeOf(&info)&0o7777, target, to)
 }
 
-func copyInto(source *os.File, mode uint32, target *atomicfile.Target, to string) error {
+func copyInto(ctx context.Context, source *os.File, mode uint32, target *atomicfile.Target, to string) error {
 	current, err := target.Inspect()
 	if err != nil {
 		return err
@@ -110,10 +110,26 @@ func copyInto(source *os.File, mode uint32, target *atomicfile.Target, to string
 		return err
 	}
 	defer stage.Discard()
-	if _, err := io.Copy(stage.File(), source); err != nil {
+	if err := copyContent(ctx, stage.File(), source); err != nil {
 		return err
 	}
 	return stage.Commit(atomicfile.Options{Mode: &mode})
+}
+
+// copyStep is what is copied before looking whether anybody still wants it.
+const copyStep = 64 << 20
+
+// copyContent copies all of from, if ctx lasts so long.
+func copyContent(ctx context.Context, to, from *os.File) error {
+	for ctx.Err() == nil {
+		switch _, err := io.CopyN(to, from, copyStep); { // of two files: the system does it
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return context.Cause(ctx)
 }
 
 // copyLink makes to a link with the same text.

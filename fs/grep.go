@@ -35,7 +35,7 @@ func (s *Service) grep(ctx context.Context, p *protocol.GrepParams) (*protocol.G
 	case unix.S_IFDIR:
 		return g.tree(ctx, p)
 	case unix.S_IFREG:
-		if err := g.add(g.matcher.file(root, g.room())); err != nil && !errors.Is(err, errStop) {
+		if err := g.add(g.matcher.file(ctx, root, g.room())); err != nil && !errors.Is(err, errStop) {
 			return nil, err
 		}
 		return &g.result, nil
@@ -152,7 +152,7 @@ func (g *grep) tree(ctx context.Context, p *protocol.GrepParams) (*protocol.Grep
 	for range grepWorkers() {
 		wg.Go(func() {
 			for j := range work {
-				j.found <- g.matcher.file(j.path, j.room)
+				j.found <- g.matcher.file(ctx, j.path, j.room)
 			}
 		})
 	}

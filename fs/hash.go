@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -20,10 +21,10 @@ func hashOf(data []byte) string {
 	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
-// hashFrom is the hash of all that r gives.
-func hashFrom(r io.Reader) (string, error) {
+// hashFrom is the hash of all that r gives, if ctx lasts so long.
+func hashFrom(ctx context.Context, r io.Reader) (string, error) {
 	h := sha256.New()
-	if _, err := io.CopyBuffer(h, struct{ io.Reader }{r}, make([]byte, 256<<10)); err != nil {
+	if _, err := io.CopyBuffer(h, whileReader{ctx, r}, make([]byte, 256<<10)); err != nil {
 		return "", err
 	}
 	return hashPrefix + hex.EncodeToString(h.Sum(nil)), nil
@@ -56,13 +57,13 @@ func newCondition(ifMatch, ifNoneMatch *string) (condition, error) {
 }
 
 // apply makes o see to the condition.
-func (c condition) apply(o *atomicfile.Options, target *atomicfile.Target) {
+func (c condition) apply(ctx context.Context, o *atomicfile.Options, target *atomicfile.Target) {
 	o.Exclusive = c.noneMatch
 	if c.match == "" {
 		return
 	}
 	o.Check = func() error {
-		current, err := currentHash(target)
+		current, err := currentHash(ctx, target)
 		if err != nil {
 			return err
 		}
@@ -74,11 +75,11 @@ func (c condition) apply(o *atomicfile.Options, target *atomicfile.Target) {
 }
 
 // failed replaces the error of a write that found a file where there was to be none.
-func (c condition) failed(err error, target *atomicfile.Target) error {
+func (c condition) failed(ctx context.Context, err error, target *atomicfile.Target) error {
 	if !c.noneMatch || !isErrno(err, unix.EEXIST) {
 		return err
 	}
-	current, err := currentHash(target)
+	current, err := currentHash(ctx, target)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func preconditionFailed(text string, current *string) error {
 }
 
 // currentHash is the hash of the regular file that target is now, nil if it is none.
-func currentHash(target *atomicfile.Target) (*string, error) {
+func currentHash(ctx context.Context, target *atomicfile.Target) (*string, error) {
 	f, err := target.Open()
 	switch {
 	case isErrno(err, unix.ENOENT):
@@ -109,7 +110,7 @@ func currentHash(target *atomicfile.Target) (*string, error) {
 	if !info.Mode().IsRegular() {
 		return nil, nil
 	}
-	hash, err := hashFrom(f)
+	hash, err := hashFrom(ctx, f)
 	if err != nil {
 		return nil, err
 	}

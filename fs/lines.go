@@ -2,6 +2,7 @@ package fs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"regexp"
@@ -92,8 +93,8 @@ type findings struct {
 	line uint64 // lines passed
 }
 
-// file searches the file at path.
-func (m *lineMatcher) file(path string, left room) *findings {
+// file searches the file at path, if ctx lasts so long.
+func (m *lineMatcher) file(ctx context.Context, path string, left room) *findings {
 	f := &findings{path: path, room: left}
 	file, info, err := openLeaf(path)
 	if err != nil {
@@ -105,7 +106,7 @@ func (m *lineMatcher) file(path string, left room) *findings {
 		f.skipped = true
 		return f
 	}
-	f.err = m.scan(io.LimitReader(file, m.maxSize), f)
+	f.err = m.scan(io.LimitReader(whileReader{ctx, file}, m.maxSize), f)
 	if f.skipped {
 		f.matches, f.more = nil, false
 	}

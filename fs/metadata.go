@@ -13,7 +13,7 @@ import (
 
 var errLink = refused("path contains a symbolic link")
 
-func (s *Service) getMetadata(_ context.Context, p *protocol.GetMetadataParams) (*protocol.Metadata, error) {
+func (s *Service) getMetadata(ctx context.Context, p *protocol.GetMetadataParams) (*protocol.Metadata, error) {
 	path, err := fileuri.Path(p.Path)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (s *Service) getMetadata(_ context.Context, p *protocol.GetMetadataParams) 
 			return nil, err
 		}
 		defer f.Close()
-		if m.Hash, err = hashFrom(f); err != nil {
+		if m.Hash, err = hashFrom(ctx, f); err != nil {
 			return nil, err
 		}
 	}

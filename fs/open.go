@@ -41,7 +41,7 @@ func openRegular(dir int, name string, more int, path string) (f *os.File, info 
 		_ = unix.Close(fd)
 		return nil, info, notAFile(path)
 	}
-	return os.NewFile(uintptr(fd), path), info, nil
+	return atomicfile.NewReader(fd, path), info, nil
 }
 
 func openRetry(dir int, name string, flags int) (fd int, err error) {

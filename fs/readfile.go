@@ -68,10 +68,11 @@ func readAll(ctx context.Context, f *os.File, size int64, held *loan) ([]byte, e
 			return nil, context.Cause(ctx)
 		}
 		if len(data) == cap(data) {
-			if err := held.grow(ctx, 2*int64(cap(data))); err != nil {
+			size := min(2*cap(data), protocol.MaxReadFileBytes+1)
+			if err := held.grow(ctx, int64(size)); err != nil {
 				return nil, err
 			}
-			data = append(make([]byte, 0, 2*cap(data)), data...)
+			data = append(make([]byte, 0, size), data...)
 		}
 	}
 }

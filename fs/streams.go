@@ -224,13 +224,13 @@ func (s *Service) closeHandle(ctx context.Context, p *protocol.CloseHandleParams
 		p.HandleID = h.remote
 		err = h.helper.call(ctx, protocol.MethodFsClose, p, nil)
 	} else {
-		err = h.writer.commit()
+		err = h.writer.commit(ctx)
 	}
 	return &protocol.Empty{}, err
 }
 
 // commit puts the content in place.
-func (w *writer) commit() error {
+func (w *writer) commit(ctx context.Context) error {
 	w.mu.Lock()
 	failed := w.failed
 	w.mu.Unlock()
@@ -238,6 +238,6 @@ func (w *writer) commit() error {
 		return fmt.Errorf("nothing was replaced, since a write of this stream failed: %s", errorText(failed))
 	}
 	var o atomicfile.Options
-	w.cond.apply(&o, w.target)
-	return w.cond.failed(w.stage.Commit(o), w.target)
+	w.cond.apply(ctx, &o, w.target)
+	return w.cond.failed(ctx, w.stage.Commit(o), w.target)
 }

@@ -13,7 +13,7 @@ import (
 // newFileMode is that of files that are created, less the umask.
 const newFileMode = 0o666
 
-func (s *Service) writeFile(_ context.Context, p *protocol.WriteFileParams) (*protocol.WriteFileResult, error) {
+func (s *Service) writeFile(ctx context.Context, p *protocol.WriteFileParams) (*protocol.WriteFileResult, error) {
 	path, err := fileuri.Path(p.Path)
 	if err != nil {
 		return nil, err
@@ -40,9 +40,9 @@ func (s *Service) writeFile(_ context.Context, p *protocol.WriteFileParams) (*pr
 		return nil, notAFile(path)
 	}
 	var o atomicfile.Options
-	cond.apply(&o, target)
+	cond.apply(ctx, &o, target)
 	if err := target.Write(current, p.DataBase64, mode, o); err != nil {
-		return nil, cond.failed(err, target)
+		return nil, cond.failed(ctx, err, target)
 	}
 	result := &protocol.WriteFileResult{}
 	if isSet(p.IncludeHash) {

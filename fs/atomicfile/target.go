@@ -154,7 +154,7 @@ func (t *Target) Open() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), t.base), nil
+	return NewReader(fd, t.base), nil
 }
 
 // OpenParent opens the directory that holds p, refusing to go through links with
