@@ -68,7 +68,7 @@ func readAll(ctx context.Context, f *os.File, size int64, held *loan) ([]byte, e
 			return nil, context.Cause(ctx)
 		}
 		if len(data) == cap(data) {
-			size := min(2*cap(data), protocol.MaxReadFileBytes+1)
+			size := min(2*cap(data), protocol.MaxReadFileBytes+4096) // some files are read in whole words only
 			if err := held.grow(ctx, int64(size)); err != nil {
 				return nil, err
 			}
