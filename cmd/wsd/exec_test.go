@@ -283,6 +283,48 @@ func TestEndOfExecEndsTheCommand(t *testing.T) {
 	waitGone(t, pid)
 }
 
+// A reader that goes away ends a command that has output piled up all the way.
+func TestReaderOfAFloodGoesAway(t *testing.T) {
+	server := serveReal(t)
+	cmd := program(t, "exec", "-n", "--connect", server.url, "--", "yes")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := server.dial()
+	var last uint64
+	still := 0
+	for range time.Tick(20 * time.Millisecond) { // nothing tells of pipes that are full
+		if still == 10 {
+			break
+		}
+		list, err := c.Processes(t.Context(), "server")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) == 1 && list[0].NextSeq > 1 && list[0].NextSeq == last {
+			still++
+			continue
+		}
+		still = 0
+		if len(list) == 1 {
+			last = list[0].NextSeq
+		}
+	}
+	_ = out.Close()
+	began := time.Now()
+	err = cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 128+int(syscall.SIGPIPE) {
+		t.Errorf("ended with %v", err)
+	}
+	if took := time.Since(began); took > signalWait {
+		t.Errorf("took %v", took)
+	}
+}
+
 // quietListener is an address that takes connections and says nothing.
 func quietListener(t *testing.T) string {
 	t.Helper()

@@ -277,6 +277,8 @@ func (o *runOutput) exited(s client.ExitStatus) {
 // copy prints until the output ends. When nobody reads ours any more, the command gets
 // a SIGPIPE, as it would here, and the rest is dropped.
 func (o *runOutput) copy(ctx context.Context, p *client.Process) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	for {
 		piece, err := p.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -291,7 +293,8 @@ func (o *runOutput) copy(ctx context.Context, p *client.Process) error {
 		err = o.print(piece)
 		if errors.Is(err, syscall.EPIPE) {
 			o.broken = true
-			o.run.sendSignal(ctx, p, "SIGPIPE", false)
+			// The answer comes behind output that is still to be dropped.
+			wg.Go(func() { o.run.sendSignal(ctx, p, "SIGPIPE", false) })
 			continue
 		}
 		if err != nil {
