@@ -47,6 +47,7 @@ type Conn struct {
 	cfg  Config
 	ping *time.Timer
 
+	inRead      chan struct{}   // holds a token during a Read
 	reading     context.Context // of the latest Read
 	stopRead    func() bool
 	readStopped chan struct{} // closed once the end of reading has taken effect
@@ -68,7 +69,7 @@ func New(ws *websocket.Conn, cfg Config) *Conn {
 	if cfg.MaxMessageBytes == 0 {
 		cfg.MaxMessageBytes = protocol.MaxMessageBytes
 	}
-	c := &Conn{ws: ws, cfg: cfg, writing: make(chan struct{}, 1), closed: make(chan struct{})}
+	c := &Conn{ws: ws, cfg: cfg, inRead: make(chan struct{}, 1), writing: make(chan struct{}, 1), closed: make(chan struct{})}
 	ws.SetPingHandler(c.answerPing)
 	ws.SetPongHandler(func(string) error { c.hear(); return nil })
 	if cfg.PingInterval > 0 {
@@ -80,6 +81,12 @@ func New(ws *websocket.Conn, cfg Config) *Conn {
 
 // Read implements rpc.Connection.
 func (c *Conn) Read(ctx context.Context) ([]byte, error) {
+	select {
+	case c.inRead <- struct{}{}:
+	case <-c.closed:
+		return nil, rpc.ErrClosed
+	}
+	defer func() { <-c.inRead }()
 	c.watch(ctx)
 	release(c.buf)
 	c.buf = nil
@@ -237,8 +244,7 @@ func (c *Conn) hear() {
 // Close implements rpc.Connection.
 func (c *Conn) Close() error { return c.close(websocket.CloseNormalClosure, "", false) }
 
-// CloseFault implements rpc.FaultCloser. A Read under way returns when the other end
-// has closed in turn, after lingerTime at the latest.
+// CloseFault implements rpc.FaultCloser.
 func (c *Conn) CloseFault(code int, reason string) error {
 	return c.close(code, reason, true)
 }
@@ -265,10 +271,23 @@ func (c *Conn) close(code int, reason string, linger bool) error {
 	return err
 }
 
+// interrupt ends a Read under way and keeps others from beginning.
+func (c *Conn) interrupt() {
+	for {
+		_ = c.ws.NetConn().SetReadDeadline(time.Unix(1, 0))
+		select {
+		case c.inRead <- struct{}{}:
+			return
+		case <-time.After(time.Millisecond): // a Read that began just now has set it back
+		}
+	}
+}
+
 // linger reads on after a fault: closing with data unread would make the kernel
 // send a reset, which can overtake the close frame.
 func (c *Conn) linger() {
 	conn := c.ws.NetConn()
+	c.interrupt()
 	_ = conn.SetDeadline(time.Now().Add(lingerTime))
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()

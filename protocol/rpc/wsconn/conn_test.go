@@ -100,6 +100,28 @@ func TestCloseFault(t *testing.T) {
 	}
 }
 
+// A Read that waits returns at once, although the other end does not close in turn.
+func TestCloseFaultUnblocksRead(t *testing.T) {
+	for range 20 {
+		server, _ := dial(t, Config{})
+		read := make(chan error, 1)
+		go func() {
+			_, err := server.Read(context.Background())
+			read <- err
+		}()
+		began := time.Now()
+		if err := server.CloseFault(rpc.CloseGoingAway, "going"); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-read; !errors.Is(err, rpc.ErrClosed) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(began); took > lingerTime/2 {
+			t.Fatalf("took %v", took)
+		}
+	}
+}
+
 func TestPings(t *testing.T) {
 	_, client := dial(t, Config{PingInterval: 5 * time.Millisecond})
 	pings := make(chan struct{}, 10)
