@@ -143,13 +143,14 @@ func TestMasksEndWithTheSandbox(t *testing.T) {
 	onEveryWay(t, func(t *testing.T, e *Enforcer) {
 		dir := workspace(t)
 		b := &box{t: t, e: e, dir: dir, sandbox: policy(at("root", "read"), entry(dir, "write"))}
-		// The shell ends at once. What it leaves behind waits for its stdin to end.
+		// The shell ends at once. What it leaves behind waits for its stdin to end, by
+		// another descriptor: a job in the background has the null device as its own.
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		confined := b.startWith(r, &out, "/bin/sh", "-c", "setsid sh -c 'echo >&2 left; read x; mkdir .git && echo made' <&0 >made 2>left & while ! [ -s left ]; do :; done")
+		confined := b.startWith(r, &out, "/bin/sh", "-c", "exec 3<&0; setsid sh -c 'echo >&2 left; read x <&3; mkdir .git && echo made' >made 2>left & while ! [ -s left ]; do :; done")
 		_ = r.Close()
 		if err := confined.Wait(); err != nil {
 			t.Fatal(err, out.String())
