@@ -5,6 +5,7 @@ import (
 	"errors"
 	iofs "io/fs"
 	"os/exec"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,13 +14,16 @@ import (
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
-// loseStarts answers no start on the first n connections: it runs it, if run is true,
-// and cuts the connection.
+// loseStarts does not answer the first n starts: it runs them, if run is true, and
+// cuts the connection. Starts and not connections are counted, since one that comes
+// before the end of the last was noticed is refused the session.
 func loseStarts(s *fakeServer, n int, run bool) {
+	var lost atomic.Int32
 	s.answer = func(conn *fakeConn, req *rpc.Request) bool {
-		if req.Method != protocol.MethodProcessStart || conn.number > n {
+		if req.Method != protocol.MethodProcessStart || lost.Load() == int32(n) {
 			return false
 		}
+		lost.Add(1)
 		if run {
 			_, _ = conn.serve(req.Method, req.Params)
 		}
