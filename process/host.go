@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -125,6 +126,37 @@ func startPipes(f *forker, cmd Command) (_ *Child, err error) {
 	}
 	return child, nil
 }
+
+// splitPipe makes the end of a pipe that is this program's not block.
+func splitPipe(name string, fds [2]int, childWrites bool) (ours *os.File, theirs int, err error) {
+	own, theirs := fds[0], fds[1]
+	if !childWrites {
+		own, theirs = theirs, own
+	}
+	if err := syscall.SetNonblock(own, true); err != nil {
+		_ = syscall.Close(own)
+		_ = syscall.Close(theirs)
+		return nil, 0, err
+	}
+	return os.NewFile(uintptr(own), name), theirs, nil
+}
+
+// sealListed has exec close the descriptors that the directory lists, but for stdin,
+// stdout and stderr.
+func sealListed(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd >= firstInherited {
+			syscall.CloseOnExec(fd)
+		}
+	}
+}
+
+// firstInherited is the first descriptor after stdin, stdout and stderr.
+const firstInherited = 3
 
 // abandon ends a child that cannot be used after all.
 func abandon(p *hostProcess, err error) error {

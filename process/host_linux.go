@@ -3,7 +3,6 @@ package process
 import (
 	"errors"
 	"os"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,34 +19,15 @@ func openPipe(name string, childWrites bool) (ours *os.File, theirs int, err err
 	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
 		return nil, 0, err
 	}
-	own, theirs := fds[0], fds[1]
-	if !childWrites {
-		own, theirs = theirs, own
-	}
-	if err := syscall.SetNonblock(own, true); err != nil {
-		_ = syscall.Close(own)
-		_ = syscall.Close(theirs)
-		return nil, 0, err
-	}
-	return os.NewFile(uintptr(own), name), theirs, nil
+	return splitPipe(name, fds, childWrites)
 }
 
 // sealInherited keeps descriptors that this program was started with, and that whoever
 // started it forgot to close, from its children. Those that the program has opened
 // itself are sealed already.
 func sealInherited() {
-	const first = 3 // after stdin, stdout and stderr
-	if unix.CloseRange(first, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) == nil {
-		return
-	}
-	entries, err := os.ReadDir("/proc/self/fd") // before Linux 5.11
-	if err != nil {
-		return
-	}
-	for _, entry := range entries {
-		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd >= first {
-			syscall.CloseOnExec(fd)
-		}
+	if unix.CloseRange(firstInherited, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) != nil {
+		sealListed("/proc/self/fd") // before Linux 5.11
 	}
 }
 

@@ -4,7 +4,6 @@ package process
 
 import (
 	"os"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -28,30 +27,13 @@ func openPipe(name string, childWrites bool) (ours *os.File, theirs int, err err
 	if err != nil {
 		return nil, 0, err
 	}
-	own, theirs := fds[0], fds[1]
-	if !childWrites {
-		own, theirs = theirs, own
-	}
-	if err := syscall.SetNonblock(own, true); err != nil {
-		_ = syscall.Close(own)
-		_ = syscall.Close(theirs)
-		return nil, 0, err
-	}
-	return os.NewFile(uintptr(own), name), theirs, nil
+	return splitPipe(name, fds, childWrites)
 }
 
 // sealInherited keeps descriptors that this program was started with from its
 // children.
 func sealInherited() {
-	entries, err := os.ReadDir("/dev/fd")
-	if err != nil {
-		return
-	}
-	for _, entry := range entries {
-		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd >= 3 {
-			syscall.CloseOnExec(fd)
-		}
-	}
+	sealListed("/dev/fd")
 }
 
 // setPipeSize: pipes cannot be resized here; the system does that by itself.

@@ -11,9 +11,12 @@ import (
 // landlockOnly is an Enforcer on a machine without namespaces.
 func landlockOnly(t *testing.T) *Enforcer {
 	t.Helper()
+	if err := kernelLandlock(); err != nil {
+		t.Skip("this machine has no Landlock: ", err)
+	}
 	e := enforcer(t, Config{force: "landlock"})
 	if err := e.landlockWorks(t.Context()); err != nil {
-		t.Skip("this machine has no Landlock: ", err)
+		t.Fatalf("the machine has Landlock, but it is not used: %v", err)
 	}
 	return e
 }
@@ -67,9 +70,7 @@ func TestLegacyLandlock(t *testing.T) {
 	landlockOnly(t)
 	dir := workspace(t)
 	e := enforcer(t, Config{})
-	if a := e.namespaces(t.Context()); !a.ok() {
-		t.Skip(a.reason)
-	}
+	needNamespaces(t, e, "user")
 	s := policy(at("root", "read"))
 	s.UseLegacyLandlock = true
 	b := &box{t: t, e: e, dir: dir, sandbox: s}

@@ -127,7 +127,7 @@ func testNoRetention(t *testing.T, open openFunc) {
 	a, b := pair(t, open)
 	msg := []byte("first")
 	send(t, a, msg)
-	copy(msg, "XXXXX")
+	copy(msg, "other")
 	if got := read(t, b); string(got) != "first" {
 		t.Errorf("got %q", got)
 	}
