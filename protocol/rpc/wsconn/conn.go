@@ -52,7 +52,7 @@ type Conn struct {
 	stopRead    func() bool
 	readStopped chan struct{} // closed once the end of reading has taken effect
 	buf         []byte        // of the latest Read
-	faulted     bool          // the other end broke the protocol; it has been sent a close frame
+	faulted     atomic.Bool   // the other end broke the protocol; it has been sent a close frame
 
 	writing chan struct{}          // holds a token while somebody writes
 	pong    atomic.Pointer[string] // payload of a pong that waits for the writer
@@ -123,7 +123,7 @@ func (c *Conn) readError(ctx context.Context, err error) error {
 		return fmt.Errorf("closed by the other end: %w", err)
 	}
 	if _, isNet := errors.AsType[net.Error](err); !isNet {
-		c.faulted = true // what is left is a breach of RFC 6455, answered with 1002
+		c.faulted.Store(true) // what is left is a breach of RFC 6455, answered with 1002
 	}
 	return err
 }
@@ -173,6 +173,9 @@ func (c *Conn) Write(ctx context.Context, msg []byte) error {
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if errors.Is(err, websocket.ErrCloseSent) {
+		c.faulted.Store(true) // the reader has answered a breach, and is about to say so
 	}
 	return err
 }
@@ -252,7 +255,7 @@ func (c *Conn) CloseFault(code int, reason string) error {
 func (c *Conn) close(code int, reason string, linger bool) error {
 	var err error
 	c.once.Do(func() {
-		linger = linger || c.faulted
+		linger = linger || c.faulted.Load()
 		close(c.closed)
 		if c.ping != nil {
 			c.ping.Stop()
