@@ -62,7 +62,7 @@ func newAppServer(t *testing.T, h home, s *setup, thread map[string]any) (*appSe
 		"capabilities": map[string]any{"experimentalApi": true},
 	}, nil)
 	a.send(map[string]any{"method": "initialized"})
-	environment := map[string]any{"environmentId": "under-test", "execServerUrl": s.relay.URL}
+	environment := map[string]any{"environmentId": "under-test", "execServerUrl": s.tap.URL}
 	for k, v := range s.environment {
 		environment[k] = v
 	}

@@ -31,11 +31,11 @@ func TestNoReadOnCompleteStream(t *testing.T) {
 				want(t, m.results(t)[0].Text, "END")
 			}
 			want(t, m.results(t)[0].Text, code)
-			if reads := s.relay.Messages(requests("process/read")); len(reads) != 0 {
+			if reads := s.tap.Messages(requests("process/read")); len(reads) != 0 {
 				t.Errorf("%d process/read, the first: %s", len(reads), reads[0].Raw)
 			}
 			wantInOrder(t, s)
-			for _, m := range s.relay.Messages(answers("process/terminate")) {
+			for _, m := range s.tap.Messages(answers("process/terminate")) {
 				var terminated struct{ Running bool }
 				m.Params(t, &terminated)
 				if terminated.Running {
@@ -54,7 +54,7 @@ func wantInOrder(t *testing.T, s *setup) {
 		return
 	}
 	next := 1
-	events := s.relay.Messages(func(m *message) bool {
+	events := s.tap.Messages(func(m *message) bool {
 		return m.FromServer && m.ID == "" && strings.HasPrefix(m.Method, "process/")
 	})
 	for i, e := range events {
@@ -77,7 +77,7 @@ var denied = regexp.MustCompile(`,?"sandboxDenied":(true|false)`)
 func TestOneReadWithoutSandboxDenied(t *testing.T) {
 	s := newSetup(t)
 	exited := make(chan []byte, 1)
-	s.relay.Filter(func(m *message) bool {
+	s.tap.Filter(func(m *message) bool {
 		if notices("process/exited")(m) {
 			if !denied.Match(m.Raw) {
 				t.Errorf("no sandboxDenied in %s", m.Raw)
@@ -94,7 +94,7 @@ func TestOneReadWithoutSandboxDenied(t *testing.T) {
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
 	a.turn(thread)
 	want(t, m.results(t)[0].Text, "hello", "code 0")
-	reads := s.relay.Messages(requests("process/read"))
+	reads := s.tap.Messages(requests("process/read"))
 	if len(reads) != 1 {
 		t.Fatalf("%d process/read, want exactly one", len(reads))
 	}
@@ -110,7 +110,7 @@ func TestOneReadWithoutSandboxDenied(t *testing.T) {
 		SandboxDenied *bool
 		Exited        bool
 	}
-	a1 := s.relay.Messages(answers("process/read"))
+	a1 := s.tap.Messages(answers("process/read"))
 	a1[0].Params(t, &answer)
 	if answer.SandboxDenied == nil || *answer.SandboxDenied || !answer.Exited {
 		t.Errorf("answer %s", a1[0].Raw)

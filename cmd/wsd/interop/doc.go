@@ -1,5 +1,5 @@
 // Package interop drives a server with the real codex client, end to end: a stand-in
-// for the model decides what the client does, and a relay between client and server
+// for the model decides what the client does, and a tap between client and server
 // sees every message and can drop, change, cut and refuse.
 //
 // It has tests only, behind the build tag interop, run by `make interop`. They look at

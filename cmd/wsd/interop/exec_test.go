@@ -41,10 +41,10 @@ func wantNoFile(t *testing.T, dir, name string) {
 func TestExecShellCall(t *testing.T) {
 	s := newSetup(t)
 	m := newModel(t, shell(whereAmI), say())
-	out := newHome(t, m, "danger-full-access").codexExec(t, s.workspace, "CODEX_EXEC_SERVER_URL="+s.relay.URL)
+	out := newHome(t, m, "danger-full-access").codexExec(t, s.workspace, "CODEX_EXEC_SERVER_URL="+s.tap.URL)
 	want(t, out, "FINAL:", "parent: ", string(kind))
 	wantFile(t, s.workspace, "made", "done\n")
-	if n := len(s.relay.Messages(requests("process/read"))); n != 0 {
+	if n := len(s.tap.Messages(requests("process/read"))); n != 0 {
 		t.Errorf("%d process/read on a complete stream", n)
 	}
 }
@@ -89,7 +89,7 @@ func TestBearerToken(t *testing.T) {
 	m := newModel(t, shell("echo hello"), say(), shell("echo again"), say())
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
 	a.turn(thread)
-	s.relay.Cut()
+	s.tap.Cut()
 	a.turn(thread)
 	results := m.results(t)
 	if len(results) != 2 {
@@ -97,7 +97,7 @@ func TestBearerToken(t *testing.T) {
 	}
 	want(t, results[0].Text, "hello")
 	want(t, results[1].Text, "again")
-	headers := s.relay.Headers()
+	headers := s.tap.Headers()
 	if len(headers) < 2 {
 		t.Fatalf("%d upgrades, want a second after the cut", len(headers))
 	}

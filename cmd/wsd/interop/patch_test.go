@@ -63,18 +63,18 @@ func TestPatch(t *testing.T) {
 			want(t, m.results(t)[0].Text, "Success.", "A sub/new.txt", "M old.txt", "D gone.txt")
 			wantPatched(t, s.workspace)
 			for _, method := range []string{"fs/readFile", "fs/writeFile", "fs/createDirectory", "fs/remove"} {
-				if len(s.relay.Messages(requests(method))) == 0 {
+				if len(s.tap.Messages(requests(method))) == 0 {
 					t.Errorf("the client sent no %s", method)
 				}
 			}
-			for _, w := range s.relay.Messages(requests("fs/writeFile")) {
+			for _, w := range s.tap.Messages(requests("fs/writeFile")) {
 				var write struct{ Sandbox any }
 				w.Params(t, &write)
 				if (write.Sandbox != nil) != (sandbox == "workspace-write") {
 					t.Errorf("sandbox of a write: %v", write.Sandbox)
 				}
 			}
-			if n := len(s.relay.Messages(requests("process/start"))); n != 0 {
+			if n := len(s.tap.Messages(requests("process/start"))); n != 0 {
 				t.Errorf("%d processes started", n)
 			}
 		})

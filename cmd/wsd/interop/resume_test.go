@@ -89,8 +89,8 @@ func within(t *testing.T, c <-chan message, what string) message {
 // takes over the first one's session and reads once, from where the output broke off.
 func wantResumed(t *testing.T, s *setup) {
 	t.Helper()
-	opened := s.relay.Messages(answers("initialize"))
-	asked := s.relay.Messages(requests("initialize"))
+	opened := s.tap.Messages(answers("initialize"))
+	asked := s.tap.Messages(requests("initialize"))
 	if len(asked) < 2 || len(opened) < 2 {
 		t.Fatalf("%d initialize, want a second", len(asked))
 	}
@@ -102,12 +102,12 @@ func wantResumed(t *testing.T, s *setup) {
 	if resume.ResumeSessionID != first.SessionID || second.SessionID != first.SessionID {
 		t.Errorf("session %q was resumed as %q and became %q", first.SessionID, resume.ResumeSessionID, second.SessionID)
 	}
-	reads := s.relay.Messages(requests("process/read"))
+	reads := s.tap.Messages(requests("process/read"))
 	if len(reads) != 1 {
 		t.Fatalf("%d process/read, want one", len(reads))
 	}
 	last := 0
-	for _, o := range s.relay.Messages(notices("process/output")) {
+	for _, o := range s.tap.Messages(notices("process/output")) {
 		if o.Connection < reads[0].Connection {
 			var output struct{ Seq int }
 			o.Params(t, &output)
@@ -127,11 +127,11 @@ func TestCutWhileRunning(t *testing.T) {
 	s := newSetup(t)
 	m := newModel(t, shell(numbered), say())
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
-	output := s.relay.Watch(tells("line 100\n"))
-	read := s.relay.Watch(answers("process/read"))
+	output := s.tap.Watch(tells("line 100\n"))
+	read := s.tap.Watch(answers("process/read"))
 	turn := a.begin(thread)
 	within(t, output, "line 100")
-	s.relay.Cut()
+	s.tap.Cut()
 	within(t, read, "process/read after the cut")
 	s.touch(t, "go")
 	a.finish(turn)
@@ -145,12 +145,12 @@ func TestCutUntilEnded(t *testing.T) {
 	s := newSetup(t)
 	m := newModel(t, shell(numbered), say())
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
-	output := s.relay.Watch(tells("line 100\n"))
+	output := s.tap.Watch(tells("line 100\n"))
 	turn := a.begin(thread)
 	within(t, output, "line 100")
-	release := s.relay.Hold()
+	release := s.tap.Hold()
 	defer release()
-	s.relay.Cut()
+	s.tap.Cut()
 	s.touch(t, "go")
 	s.await(t, "printed")
 	release()
@@ -166,13 +166,13 @@ func TestCutOften(t *testing.T) {
 	s := newSetup(t)
 	m := newModel(t, shell(numbered), say())
 	a, thread := newAppServer(t, newHome(t, m, "danger-full-access"), s, nil)
-	output := s.relay.Watch(notices("process/output"))
-	read := s.relay.Watch(answers("process/read"))
+	output := s.tap.Watch(notices("process/output"))
+	read := s.tap.Watch(answers("process/read"))
 	turn := a.begin(thread)
 	within(t, output, "output")
 	for range 4 {
-		s.relay.Refuse(1)
-		s.relay.Cut()
+		s.tap.Refuse(1)
+		s.tap.Cut()
 		within(t, read, "process/read after the cut")
 	}
 	s.touch(t, "go")
@@ -186,7 +186,7 @@ func TestCutTerminal(t *testing.T) {
 	s := newSetup(t)
 	cut := func(next step) step {
 		return func(outputs []toolOutput) item {
-			s.relay.Cut()
+			s.tap.Cut()
 			return next(outputs)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // exitedDenied is sandboxDenied of the only process.
 func exitedDenied(t *testing.T, s *setup) bool {
 	t.Helper()
-	exits := s.relay.Messages(notices("process/exited"))
+	exits := s.tap.Messages(notices("process/exited"))
 	if len(exits) != 1 {
 		t.Fatalf("%d process/exited", len(exits))
 	}
@@ -23,7 +23,7 @@ func exitedDenied(t *testing.T, s *setup) bool {
 // wantConfined checks that the only process was started with a sandbox, in one.
 func wantConfined(t *testing.T, s *setup) {
 	t.Helper()
-	started := s.relay.Messages(answers("process/start"))
+	started := s.tap.Messages(answers("process/start"))
 	if len(started) != 1 {
 		t.Fatalf("%d process/start", len(started))
 	}
@@ -82,7 +82,7 @@ func TestSandboxUnnoticed(t *testing.T) {
 	if exitedDenied(t, s) {
 		t.Error("sandboxDenied is true")
 	}
-	if n := len(s.relay.Messages(requests("process/read"))); n != 0 {
+	if n := len(s.tap.Messages(requests("process/read"))); n != 0 {
 		t.Errorf("%d process/read on a complete stream", n)
 	}
 }

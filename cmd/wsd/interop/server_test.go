@@ -76,10 +76,10 @@ func tempDir(t *testing.T) string {
 	return dir
 }
 
-// A setup is a server, a relay in front of it and a workspace that both know.
+// A setup is a server, a tap in front of it and a workspace that both know.
 type setup struct {
 	server    *target.Server
-	relay     *relay
+	tap       *tap
 	workspace string
 	// environment is added to what the client is told of the server.
 	environment map[string]any
@@ -103,6 +103,6 @@ func newSetup(t *testing.T, args ...string) *setup {
 			t.Logf("server's log:\n%s", log)
 		}
 	})
-	s.server, s.relay = server, newRelay(t, server.URL)
+	s.server, s.tap = server, newTap(t, server.URL)
 	return s
 }

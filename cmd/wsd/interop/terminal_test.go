@@ -47,7 +47,7 @@ func TestTerminal(t *testing.T) {
 	want(t, results[1].Text, "hello wörld")
 	wantFile(t, s.workspace, "typed", "more\n")
 
-	starts := s.relay.Messages(requests("process/start"))
+	starts := s.tap.Messages(requests("process/start"))
 	if len(starts) != 1 {
 		t.Fatalf("%d process/start", len(starts))
 	}
@@ -56,21 +56,21 @@ func TestTerminal(t *testing.T) {
 	if !start.TTY || start.PipeStdin {
 		t.Errorf("process/start: %+v", start)
 	}
-	for i, w := range s.relay.Messages(requests("process/write")) {
+	for i, w := range s.tap.Messages(requests("process/write")) {
 		var write struct{ WriteID string }
 		w.Params(t, &write)
 		if write.WriteID != strconv.Itoa(i+1) {
 			t.Errorf("write %d has id %q", i+1, write.WriteID)
 		}
 	}
-	for _, w := range s.relay.Messages(answers("process/write")) {
+	for _, w := range s.tap.Messages(answers("process/write")) {
 		var write struct{ Status string }
 		w.Params(t, &write)
 		if write.Status != "accepted" {
 			t.Errorf("process/write: %s", w.Raw)
 		}
 	}
-	for _, o := range s.relay.Messages(notices("process/output")) {
+	for _, o := range s.tap.Messages(notices("process/output")) {
 		var output struct{ Stream string }
 		o.Params(t, &output)
 		if output.Stream != "pty" {

@@ -15,8 +15,8 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// A relay stands between client and server and passes on what they say.
-type relay struct {
+// A tap stands between client and server and passes on what they say.
+type tap struct {
 	URL string
 
 	target string
@@ -34,9 +34,9 @@ type relay struct {
 	header []http.Header
 }
 
-// A message passed the relay.
+// A message passed the tap.
 type message struct {
-	At         time.Duration // since the relay began
+	At         time.Duration // since the tap began
 	Connection int           // from 1
 	FromServer bool
 	Method     string // of the request, for a response too
@@ -80,10 +80,10 @@ type watcher struct {
 	seen  chan message
 }
 
-// newRelay passes on to the server at target, a ws:// URL, until the test ends.
-func newRelay(t *testing.T, target string) *relay {
+// newTap passes on to the server at target, a ws:// URL, until the test ends.
+func newTap(t *testing.T, target string) *tap {
 	t.Helper()
-	r := &relay{target: target, pairs: map[*pair]bool{}, begin: time.Now()}
+	r := &tap{target: target, pairs: map[*pair]bool{}, begin: time.Now()}
 	server := httptest.NewServer(r)
 	r.URL = "ws" + strings.TrimPrefix(server.URL, "http")
 	t.Cleanup(func() {
@@ -97,7 +97,7 @@ func newRelay(t *testing.T, target string) *relay {
 	return r
 }
 
-func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (r *tap) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	refuse := r.refuse > 0
 	if refuse {
@@ -152,7 +152,7 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // pump passes on in one direction until a side ends; then both are closed.
-func (r *relay) pump(p *pair, from, to *websocket.Conn, fromServer bool) {
+func (r *tap) pump(p *pair, from, to *websocket.Conn, fromServer bool) {
 	defer func() {
 		p.close()
 		r.mu.Lock()
@@ -211,7 +211,7 @@ func (p *pair) classify(raw []byte, fromServer bool) message {
 }
 
 // Cut closes every connection, both sides, without goodbye.
-func (r *relay) Cut() {
+func (r *tap) Cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for p := range r.pairs {
@@ -221,14 +221,14 @@ func (r *relay) Cut() {
 }
 
 // Refuse has the next n upgrades refused with 503.
-func (r *relay) Refuse(n int) {
+func (r *tap) Refuse(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refuse = n
 }
 
 // Hold lets no upgrade through until release is called.
-func (r *relay) Hold() (release func()) {
+func (r *tap) Hold() (release func()) {
 	held := make(chan struct{})
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -245,7 +245,7 @@ func (r *relay) Hold() (release func()) {
 
 // Filter has f look at every message before it is passed on; it may change Raw, and
 // drops the message by returning false. It must not block.
-func (r *relay) Filter(f func(*message) bool) {
+func (r *tap) Filter(f func(*message) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.filter = f
@@ -253,7 +253,7 @@ func (r *relay) Filter(f func(*message) bool) {
 
 // Watch returns a channel on which the next messages that match arrive, and some
 // may be lost if nobody takes them.
-func (r *relay) Watch(match func(*message) bool) <-chan message {
+func (r *tap) Watch(match func(*message) bool) <-chan message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := &watcher{match, make(chan message, 16)}
@@ -262,7 +262,7 @@ func (r *relay) Watch(match func(*message) bool) <-chan message {
 }
 
 // Messages are those so far that match.
-func (r *relay) Messages(match func(*message) bool) []message {
+func (r *tap) Messages(match func(*message) bool) []message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var found []message
@@ -275,7 +275,7 @@ func (r *relay) Messages(match func(*message) bool) []message {
 }
 
 // Headers are those of the upgrades so far.
-func (r *relay) Headers() []http.Header {
+func (r *tap) Headers() []http.Header {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.header)
@@ -296,7 +296,7 @@ func answers(method string) func(*message) bool {
 	return func(m *message) bool { return m.FromServer && m.Method == method && m.Response }
 }
 
-func (r *relay) print(t *testing.T) {
+func (r *tap) print(t *testing.T) {
 	t.Helper()
 	for _, m := range r.Messages(func(*message) bool { return true }) {
 		arrow := ">"
