@@ -1,0 +1,111 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/wsd-dev/wsd/relay/frame"
+	"github.com/wsd-dev/wsd/relay/seal"
+)
+
+// Register publishes an executor's key for env, and that it has the reliable profile.
+// What it returns has been checked: it is for env, and may be dialled.
+func (c *Client) Register(ctx context.Context, env string, key *seal.PublicKey) (*RegisterResponse, error) {
+	out := new(RegisterResponse)
+	err := c.do(ctx, call{
+		op: OpRegister, env: env, limit: RegisterTimeout,
+		header: http.Header{HeaderProfiles: {string(frame.Reliable)}},
+		in:     RegisterRequest{SecurityProfile: SecurityProfile, ExecutorPublicKey: key},
+		out:    out,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if problem := checkAnswer(env, out.EnvironmentID, out.SecurityProfile, out.ExecutorRegistrationID, out.URL); problem != "" {
+		return nil, c.unusable(OpRegister, problem)
+	}
+	return out, nil
+}
+
+// Connect asks for a way to the executor of env. What it returns has been checked: it
+// is for env, complete, and may be dialled.
+func (c *Client) Connect(ctx context.Context, env string, key *seal.PublicKey) (*ConnectResponse, error) {
+	out := new(ConnectResponse)
+	err := c.do(ctx, call{
+		op: OpConnect, env: env, limit: ConnectTimeout,
+		in:  ConnectRequest{HarnessPublicKey: key},
+		out: out,
+	})
+	if err != nil {
+		return nil, err
+	}
+	problem := checkAnswer(env, out.EnvironmentID, out.SecurityProfile, out.ExecutorRegistrationID, out.URL)
+	switch {
+	case problem != "":
+	case out.ExecutorPublicKey == nil:
+		problem = "executor_public_key is missing"
+	case strings.TrimSpace(out.HarnessKeyAuthorization) == "":
+		problem = "harness_key_authorization is missing"
+	case len(out.HarnessKeyAuthorization) > MaxAuthorization:
+		problem = fmt.Sprintf("harness_key_authorization is longer than %d bytes", MaxAuthorization)
+	}
+	if problem != "" {
+		return nil, c.unusable(OpConnect, problem)
+	}
+	return out, nil
+}
+
+// Validate asks whether what came in message 1 of a stream may come in. It is asked
+// once: a second node is tried only if the first one cannot have had the request.
+func (c *Client) Validate(ctx context.Context, env, streamID string, req ValidateRequest) (bool, error) {
+	var out struct {
+		Valid *bool `json:"valid"`
+	}
+	err := c.do(ctx, call{
+		op: OpValidate, env: env, limit: ValidateTimeout, once: true,
+		header: http.Header{HeaderStreamID: {headerText(streamID)}},
+		in:     req,
+		out:    &out,
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case out.Valid == nil:
+		return false, c.unusable(OpValidate, "valid is missing")
+	}
+	return *out.Valid, nil
+}
+
+// unusable is an answer of the node that answered last.
+func (c *Client) unusable(op, problem string) error {
+	return &ResponseError{Op: op, Host: c.bases[c.first.Load()].Host, Problem: problem}
+}
+
+// checkAnswer says what is wrong with the members that both answers have; "" if nothing.
+func checkAnswer(env, gotEnv, profile, registration, rendezvous string) string {
+	switch {
+	case gotEnv != env:
+		return fmt.Sprintf("it is for environment %q, not %q", clean(gotEnv, MaxEnvironmentID), env)
+	case profile != SecurityProfile:
+		return fmt.Sprintf("security profile %q is not known", clean(profile, 64))
+	case strings.TrimSpace(registration) == "":
+		return "executor_registration_id is missing"
+	}
+	if err := CheckRendezvousURL(rendezvous); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// headerText is a stream id as a header carries it: a harness chooses it, and what no
+// header may have in it is replaced. Ours and codex's are UUIDs and stay as they are.
+func headerText(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, id)
+}
