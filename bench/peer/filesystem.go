@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/wsd-dev/wsd/bench/stats"
+
 	"github.com/wsd-dev/wsd/bench/raw"
 )
 
@@ -44,7 +46,7 @@ func transfer(ctx context.Context, s *subject, size, n int) (write, read time.Du
 	if err != nil {
 		return 0, 0, err
 	}
-	writes, err := repeat(n, func() error { return exchange(c, id, msg, nil) })
+	writes, err := stats.Repeat(n, func() error { return exchange(c, id, msg, nil) })
 	if err != nil {
 		return 0, 0, err
 	}
@@ -52,7 +54,7 @@ func transfer(ctx context.Context, s *subject, size, n int) (write, read time.Du
 	if err != nil {
 		return 0, 0, err
 	}
-	reads, err := repeat(n, func() error {
+	reads, err := stats.Repeat(n, func() error {
 		return exchange(c, id, msg, func(m raw.Message) error {
 			if got := m.DataBytes("dataBase64"); got != size {
 				return errShort(got, size)
@@ -60,7 +62,7 @@ func transfer(ctx context.Context, s *subject, size, n int) (write, read time.Du
 			return nil
 		})
 	})
-	return median(writes), median(reads), err
+	return stats.Median(writes), stats.Median(reads), err
 }
 
 // exchange sends a request that has been made before and checks its answer.
@@ -85,14 +87,14 @@ func exchange(c *raw.Client, id int64, msg []byte, check func(raw.Message) error
 func files(size, n int) func(context.Context, *subject) ([]float64, error) {
 	return func(ctx context.Context, s *subject) ([]float64, error) {
 		write, read, err := transfer(ctx, s, size, n)
-		return []float64{rate(size, write), rate(size, read)}, err
+		return []float64{stats.Rate(size, write), stats.Rate(size, read)}, err
 	}
 }
 
 // smallFiles is the p50 of writing and of reading 4 KiB, in ms.
 func smallFiles(ctx context.Context, s *subject) ([]float64, error) {
 	write, read, err := transfer(ctx, s, 4<<10, smallOps)
-	return []float64{ms(write), ms(read)}, err
+	return []float64{stats.Milliseconds(write), stats.Milliseconds(read)}, err
 }
 
 // latency is the p50 in ms of n requests.
@@ -106,8 +108,8 @@ func latency(ctx context.Context, s *subject, n int, method string, params any, 
 	if err != nil {
 		return nil, err
 	}
-	times, err := repeat(n, func() error { return exchange(c, id, msg, check) })
-	return []float64{ms(median(times))}, err
+	times, err := stats.Repeat(n, func() error { return exchange(c, id, msg, check) })
+	return []float64{stats.Milliseconds(stats.Median(times))}, err
 }
 
 func metadata(ctx context.Context, s *subject) ([]float64, error) {
@@ -172,5 +174,5 @@ func blocks(ctx context.Context, s *subject) ([]float64, error) {
 		}
 	}
 	took := time.Since(begin)
-	return []float64{rate(streamBytes, took)}, c.Call("fs/close", map[string]string{"handleId": "h"}, nil)
+	return []float64{stats.Rate(streamBytes, took)}, c.Call("fs/close", map[string]string{"handleId": "h"}, nil)
 }

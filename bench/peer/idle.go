@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 
+	"github.com/wsd-dev/wsd/bench/stats"
+
 	"github.com/wsd-dev/wsd/bench/raw"
 	"github.com/wsd-dev/wsd/bench/target"
 )
@@ -52,5 +54,5 @@ func idle(ctx context.Context, s *subject) ([]float64, error) {
 		return nil, err
 	}
 	after, err := server.RSS()
-	return []float64{float64(after-before) / 1024 / float64(n), ms(server.Started)}, err
+	return []float64{float64(after-before) / 1024 / float64(n), stats.Milliseconds(server.Started)}, err
 }

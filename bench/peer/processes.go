@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/wsd-dev/wsd/bench/stats"
+
 	"github.com/wsd-dev/wsd/bench/raw"
 )
 
@@ -28,18 +30,18 @@ func oneShot(quick bool) func(context.Context, *subject) ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		times, err := repeat(oneShots, func() error {
+		times, err := stats.Repeat(oneShots, func() error {
 			p := s.process("true")
 			if _, err := c.Request("process/start", p); err != nil {
 				return err
 			}
-			return readUntil(c, func(m raw.Message) bool { return closed(m, p.ProcessID) })
+			return c.ReadUntil(func(m raw.Message) bool { return m.Closes(p.ProcessID) })
 		})
 		if err != nil {
 			return nil, err
 		}
 		_, after, err := s.cpu()
-		values := []float64{ms(median(times)), ms(after-before) / oneShots}
+		values := []float64{stats.Milliseconds(stats.Median(times)), stats.Milliseconds(after-before) / oneShots}
 		if quick {
 			values = values[:1]
 		}
@@ -66,7 +68,7 @@ func starts(ctx context.Context, s *subject) ([]float64, error) {
 		}
 	}
 	var failed error
-	err = readUntil(c, func(m raw.Message) bool {
+	err = c.ReadUntil(func(m raw.Message) bool {
 		if m.Method == "process/closed" {
 			ended++
 			if sent < startCount {
@@ -96,11 +98,11 @@ func stdout(ctx context.Context, s *subject) ([]float64, error) {
 	if _, err := c.Request("process/start", p); err != nil {
 		return nil, err
 	}
-	err = readUntil(c, func(m raw.Message) bool {
+	err = c.ReadUntil(func(m raw.Message) bool {
 		if m.Method == "process/output" {
 			got += m.DataBytes("chunk")
 		}
-		return closed(m, p.ProcessID)
+		return m.Closes(p.ProcessID)
 	})
 	took := time.Since(begin)
 	if err == nil && got != stdoutBytes {
@@ -110,7 +112,7 @@ func stdout(ctx context.Context, s *subject) ([]float64, error) {
 		return nil, err
 	}
 	after, _, err := s.cpu()
-	return []float64{rate(got, took), ms(after-before) / (stdoutBytes / 1e6)}, err
+	return []float64{stats.Rate(got, took), stats.Milliseconds(after-before) / (stdoutBytes / 1e6)}, err
 }
 
 // echo types at a terminal: p50 from keystroke to echo in ms.
@@ -142,7 +144,7 @@ func echo(quick bool) func(context.Context, *subject) ([]float64, error) {
 			if err := c.Send(msg); err != nil {
 				return nil, err
 			}
-			err = readUntil(c, func(m raw.Message) bool {
+			err = c.ReadUntil(func(m raw.Message) bool {
 				if m.Method == "process/output" && !echoed {
 					echoed = true
 					times = append(times, time.Since(begin))
@@ -157,7 +159,7 @@ func echo(quick bool) func(context.Context, *subject) ([]float64, error) {
 		if _, err := c.Request("process/terminate", map[string]string{"processId": p.ProcessID}); err != nil {
 			return nil, err
 		}
-		err = readUntil(c, func(m raw.Message) bool { return closed(m, p.ProcessID) })
-		return []float64{ms(median(times))}, err
+		err = c.ReadUntil(func(m raw.Message) bool { return m.Closes(p.ProcessID) })
+		return []float64{stats.Milliseconds(stats.Median(times))}, err
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"github.com/wsd-dev/wsd/bench/stats"
+
 	"github.com/wsd-dev/wsd/bench/target"
 )
 
@@ -31,7 +33,7 @@ func (r *results) value(f figure, kind target.Kind) (float64, bool) {
 		return 0, false
 	}
 	if !f.total {
-		return median(v), true
+		return stats.Median(v), true
 	}
 	sum := 0.0
 	for _, x := range v {
@@ -41,7 +43,7 @@ func (r *results) value(f figure, kind target.Kind) (float64, bool) {
 }
 
 // floor is what the machine itself needs to spawn a program, in ms.
-func (r *results) floor() float64 { return median(r.values["floor"][""]) }
+func (r *results) floor() float64 { return stats.Median(r.values["floor"][""]) }
 
 // A row is a figure as it is reported.
 type row struct {
@@ -98,25 +100,11 @@ func (r *results) writeTable(w io.Writer) error {
 			mark = map[bool]string{true: "pass", false: "MISS"}[*r.Met]
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Unit,
-			number(r.Wsd, ""), number(r.Codex, ""), number(r.Ratio, " x"), r.Wanted, mark, r.What)
+			stats.Number(r.Wsd, ""), stats.Number(r.Codex, ""), stats.Number(r.Ratio, " x"), r.Wanted, mark, r.What)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\nfloor: %.2f ms to spawn /bin/true and wait for it, measured in between\n", r.floor())
 	return err
-}
-
-// number prints v with three digits that matter.
-func number(v *float64, suffix string) string {
-	switch {
-	case v == nil:
-		return "-"
-	case *v >= 100:
-		return fmt.Sprintf("%.0f%s", *v, suffix)
-	case *v >= 10:
-		return fmt.Sprintf("%.1f%s", *v, suffix)
-	default:
-		return fmt.Sprintf("%.2f%s", *v, suffix)
-	}
 }

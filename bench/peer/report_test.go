@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsd-dev/wsd/bench/stats"
+
 	"github.com/wsd-dev/wsd/bench/target"
 )
 
@@ -14,8 +16,8 @@ func TestMedian(t *testing.T) {
 		in   []time.Duration
 		want time.Duration
 	}{{nil, 0}, {[]time.Duration{5}, 5}, {[]time.Duration{9, 1, 5}, 5}, {[]time.Duration{4, 1, 2, 9}, 3}} {
-		if got := median(tt.in); got != tt.want {
-			t.Errorf("median(%v) = %v", tt.in, got)
+		if got := stats.Median(tt.in); got != tt.want {
+			t.Errorf("stats.Median(%v) = %v", tt.in, got)
 		}
 	}
 }

@@ -1,10 +1,49 @@
 package raw
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"net"
 	"strconv"
 )
+
+// A Wire carries the messages of a Client.
+type Wire interface {
+	Send(msg []byte) error
+	// ReadBytes returns the next message, which is valid until the next call.
+	ReadBytes() ([]byte, error)
+	Close() error
+}
+
+// A Client is one connection to an exec-server.
+type Client struct {
+	// OnNotify, if set, is given the notifications that arrive during Call.
+	OnNotify func(Message)
+
+	wire   Wire
+	ws     *webSocket // the wire, if Dial made it
+	lastID int64
+}
+
+// Over makes a Client of another wire than Dial's.
+func Over(w Wire) *Client { return &Client{wire: w} }
+
+// Send sends a message as it is.
+func (c *Client) Send(msg []byte) error { return c.wire.Send(msg) }
+
+// ReadBytes returns the next message, which is valid until the next call. It answers
+// pings.
+func (c *Client) ReadBytes() ([]byte, error) { return c.wire.ReadBytes() }
+
+// Close ends the connection, without ado.
+func (c *Client) Close() error { return c.wire.Close() }
+
+// Conn is the connection below the WebSocket of Dial, for what is no message.
+func (c *Client) Conn() net.Conn { return c.ws.conn }
+
+// SendBinary sends msg as one binary message of the WebSocket of Dial.
+func (c *Client) SendBinary(msg []byte) error { return c.ws.send(opBinary, msg) }
 
 // Read returns the next message.
 func (c *Client) Read() (Message, error) {
@@ -50,6 +89,22 @@ func (c *Client) Await(id int64) (Message, error) {
 			return m, nil
 		default:
 			return m, fmt.Errorf("answer to %d while waiting for %d: %.200s", m.ID, id, m.Raw)
+		}
+	}
+}
+
+// ReadUntil reads until done is satisfied. An error response is an error.
+func (c *Client) ReadUntil(done func(Message) bool) error {
+	for {
+		m, err := c.Read()
+		if err != nil {
+			return err
+		}
+		if m.Failed {
+			return fmt.Errorf("refused: %.300s", bytes.TrimSpace(m.Raw))
+		}
+		if done(m) {
+			return nil
 		}
 	}
 }

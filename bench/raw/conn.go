@@ -45,20 +45,16 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// A Client is one WebSocket connection to an exec-server.
-type Client struct {
-	// OnNotify, if set, is given the notifications that arrive during Call.
-	OnNotify func(Message)
-
+// A webSocket is the Wire of Dial.
+type webSocket struct {
 	conn    net.Conn
 	r       *bufio.Reader
 	timeout time.Duration
 	pending int    // bytes of r that the last message points to
 	large   []byte // holds messages that do not fit into r's buffer
 
-	mu     sync.Mutex // guards out and the order of frames
-	out    []byte
-	lastID int64
+	mu  sync.Mutex // guards out and the order of frames
+	out []byte
 }
 
 // Dial connects to addr, such as 127.0.0.1:4000, and upgrades.
@@ -77,15 +73,15 @@ func Dial(ctx context.Context, addr string, cfg Config) (*Client, error) {
 			return nil, err
 		}
 	}
-	c := &Client{conn: conn, r: bufio.NewReaderSize(in, readBuffer), timeout: cfg.Timeout}
-	if err := c.upgrade(ctx, addr, cfg.Header); err != nil {
+	ws := &webSocket{conn: conn, r: bufio.NewReaderSize(in, readBuffer), timeout: cfg.Timeout}
+	if err := ws.upgrade(ctx, addr, cfg.Header); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("upgrade: %w", err)
 	}
-	return c, nil
+	return &Client{wire: ws, ws: ws}, nil
 }
 
-func (c *Client) upgrade(ctx context.Context, addr string, header http.Header) error {
+func (c *webSocket) upgrade(ctx context.Context, addr string, header http.Header) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/", nil)
 	if err != nil {
 		return err
@@ -114,20 +110,13 @@ func (c *Client) upgrade(ctx context.Context, addr string, header http.Header) e
 	return nil
 }
 
-// Close ends the TCP connection, without ado.
-func (c *Client) Close() error { return c.conn.Close() }
-
-// Conn is the connection below, for what is no message.
-func (c *Client) Conn() net.Conn { return c.conn }
+func (c *webSocket) Close() error { return c.conn.Close() }
 
 // Send sends msg as one text message, in fragments if it is long. The frames are
 // masked with a key of zero, which leaves msg as it is.
-func (c *Client) Send(msg []byte) error { return c.send(opText, msg) }
+func (c *webSocket) Send(msg []byte) error { return c.send(opText, msg) }
 
-// SendBinary sends msg as one binary message.
-func (c *Client) SendBinary(msg []byte) error { return c.send(opBinary, msg) }
-
-func (c *Client) send(op byte, msg []byte) error {
+func (c *webSocket) send(op byte, msg []byte) error {
 	c.mu.Lock() // held over the write, since frames must not mix; Close ends it
 	defer c.mu.Unlock()
 	if err := c.conn.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
@@ -148,7 +137,7 @@ func (c *Client) send(op byte, msg []byte) error {
 
 // writeFrame sends one frame. A short payload is copied behind its head, so that both
 // leave in one packet; a long one is not.
-func (c *Client) writeFrame(op byte, fin bool, payload []byte) error {
+func (c *webSocket) writeFrame(op byte, fin bool, payload []byte) error {
 	c.out = appendHead(c.out[:0], op, fin, len(payload))
 	if len(payload) <= 4096 {
 		c.out = append(c.out, payload...)
@@ -184,7 +173,7 @@ type frame struct {
 	len int
 }
 
-func (c *Client) readFrame() (frame, error) {
+func (c *webSocket) readFrame() (frame, error) {
 	head, err := c.r.Peek(2)
 	if err != nil {
 		return frame{}, err
@@ -218,7 +207,7 @@ func (c *Client) readFrame() (frame, error) {
 
 // ReadBytes returns the next message, which is valid until the next call. It answers
 // pings.
-func (c *Client) ReadBytes() ([]byte, error) {
+func (c *webSocket) ReadBytes() ([]byte, error) {
 	if _, err := c.r.Discard(c.pending); err != nil {
 		return nil, err
 	}
@@ -253,7 +242,7 @@ func (c *Client) ReadBytes() ([]byte, error) {
 	}
 }
 
-func (c *Client) control(f frame) error {
+func (c *webSocket) control(f frame) error {
 	payload := make([]byte, f.len)
 	if _, err := io.ReadFull(c.r, payload); err != nil {
 		return err

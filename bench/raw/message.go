@@ -81,6 +81,11 @@ func (m Message) DataBytes(name string) int {
 	return n
 }
 
+// Closes reports whether m says that the process id has closed.
+func (m Message) Closes(id string) bool {
+	return m.Method == "process/closed" && string(m.Text("processId")) == id
+}
+
 // Decode decodes the result of a response or the params of a notification into v.
 // An error response is an error.
 func (m Message) Decode(v any) error {
