@@ -62,3 +62,35 @@ func (t *Tapped) Close() error {
 
 // Wait returns when nothing of t runs any more, after Close.
 func (t *Tapped) Wait() { t.pumps.Wait() }
+
+// Watched returns conn with a trace of the frames that go through it, as name.
+func Watched(conn rpc.Connection, trace *Trace, name string) rpc.Connection {
+	return &watched{Connection: conn, trace: trace, name: name}
+}
+
+type watched struct {
+	rpc.Connection
+	trace *Trace
+	name  string
+}
+
+func (w *watched) Read(ctx context.Context) ([]byte, error) {
+	msg, err := w.Connection.Read(ctx)
+	if err == nil {
+		w.trace.frame(w.name+" <", Delivery{Frame: msg})
+	}
+	return msg, err
+}
+
+func (w *watched) Write(ctx context.Context, msg []byte) error {
+	w.trace.frame(w.name+" >", Delivery{Frame: msg})
+	return w.Connection.Write(ctx, msg)
+}
+
+// CloseFault implements rpc.FaultCloser, which conn may not be.
+func (w *watched) CloseFault(code int, reason string) error {
+	if f, ok := w.Connection.(rpc.FaultCloser); ok {
+		return f.CloseFault(code, reason)
+	}
+	return w.Connection.Close()
+}

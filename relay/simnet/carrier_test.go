@@ -218,3 +218,28 @@ func TestTrace(t *testing.T) {
 		t.Error("contents")
 	}
 }
+
+func TestWatched(t *testing.T) {
+	rpctest.TestConnection(t, func(t *testing.T) (rpc.Connection, rpc.Connection) {
+		a, b := rpc.Pair()
+		return Watched(a, nil, ""), b
+	})
+	trace := new(Trace)
+	a, b := rpc.Pair()
+	w := Watched(a, trace, "end")
+	defer w.Close()
+	if err := w.Write(t.Context(), []byte("12345")); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Write(t.Context(), []byte("123")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"end > undecodable 5 bytes\n", "end < undecodable 3 bytes\n"} {
+		if !strings.Contains(trace.String(), line) {
+			t.Errorf("no %q in\n%s", line, trace)
+		}
+	}
+}

@@ -58,6 +58,9 @@ func (t *Trace) add(line string) {
 
 // Total is how many events there have been.
 func (t *Trace) Total() int {
+	if t == nil {
+		return 0
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.total
@@ -66,6 +69,9 @@ func (t *Trace) Total() int {
 // Dump writes what is kept, the oldest first, one event a line: seconds since the
 // first, way, frame.
 func (t *Trace) Dump(w io.Writer) {
+	if t == nil {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.total > len(t.events) {
