@@ -1,6 +1,7 @@
 package wsconn
 
 import (
+	"bytes"
 	"io"
 	"sync"
 
@@ -71,4 +72,15 @@ func release(buf []byte) {
 		buf = buf[:0]
 		largeBuffers.Put(&buf)
 	}
+}
+
+// own makes a message of readAll the reader's for good: a small one is copied, so that
+// it holds no more memory than it needs, a large one is not taken back.
+func own(msg []byte) []byte {
+	if cap(msg) != smallBuffer && cap(msg) < 2*len(msg) {
+		return msg
+	}
+	kept := bytes.Clone(msg)
+	release(msg)
+	return kept
 }

@@ -3,6 +3,9 @@
 // One message is one text frame on the way out; text and binary are taken on the
 // way in. Pings are answered even while the other end reads slowly, without holding
 // up what it sends. An idle connection has no goroutine and no buffer of its own.
+//
+// Config turns it into what carries relay frames: binary messages only, that belong to
+// who reads them, over a connection that is given up when the other end is silent.
 package wsconn
 
 import (
@@ -36,16 +39,39 @@ const (
 type Config struct {
 	// MaxMessageBytes bounds an incoming message; 0 means protocol.MaxMessageBytes.
 	MaxMessageBytes int64
-	// PingInterval is the time between pings; 0 means none. An answer is not required:
-	// what keeps the connection's TCP alive is enough.
+	// PingInterval is the time between pings; 0 means none.
 	PingInterval time.Duration
+	// PongTimeout is how long a ping may go unanswered before the connection is given
+	// up, with ErrSilent; messages are no answer. The next ping waits for the pong. 0
+	// means that no answer is required: what keeps the connection's TCP alive is enough.
+	PongTimeout time.Duration
+	// WriteTimeout is how long a message may take to be written before the connection
+	// is given up; 0 means for ever. With it, the context of Write ends the wait for
+	// other writers alone: it does not tear a message, and with it the connection,
+	// which others use too.
+	WriteTimeout time.Duration
+	// Binary is for messages that are binary. Read returns ErrText for one that is
+	// text, which it skips; whoever wants to can read on.
+	Binary bool
+	// Owned is for messages that whoever reads them keeps, and changes.
+	Owned bool
 }
+
+var (
+	// ErrText is returned by Read for a text message where messages are binary. The
+	// connection can be read on.
+	ErrText = errors.New("text message where messages are binary")
+	// ErrSilent ends a connection whose other end does not answer pings.
+	ErrSilent = errors.New("no answer to a ping")
+)
 
 // Conn is an rpc.Connection, an rpc.FaultCloser and a Prober.
 type Conn struct {
-	ws   *websocket.Conn
-	cfg  Config
-	ping *time.Timer
+	ws    *websocket.Conn
+	cfg   Config
+	kind  int // of outgoing messages, as gorilla has it
+	pings *pinger
+	cause atomic.Pointer[error] // why this end gave the connection up; nil if it did not
 
 	inRead      chan struct{}   // holds a token during a Read
 	reading     context.Context // of the latest Read
@@ -69,13 +95,16 @@ func New(ws *websocket.Conn, cfg Config) *Conn {
 	if cfg.MaxMessageBytes == 0 {
 		cfg.MaxMessageBytes = protocol.MaxMessageBytes
 	}
-	c := &Conn{ws: ws, cfg: cfg, inRead: make(chan struct{}, 1), writing: make(chan struct{}, 1), closed: make(chan struct{})}
-	ws.SetPingHandler(c.answerPing)
-	ws.SetPongHandler(func(string) error { c.hear(); return nil })
-	if cfg.PingInterval > 0 {
-		c.ping = time.AfterFunc(time.Hour, c.sendPing)
-		c.ping.Reset(cfg.PingInterval) // not at once: sendPing uses c.ping
+	c := &Conn{
+		ws: ws, cfg: cfg, kind: websocket.TextMessage,
+		inRead: make(chan struct{}, 1), writing: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
+	if cfg.Binary {
+		c.kind = websocket.BinaryMessage
+	}
+	ws.SetPingHandler(c.answerPing)
+	ws.SetPongHandler(func(string) error { c.pings.pong(); c.hear(); return nil })
+	c.pings = startPings(c)
 	return c
 }
 
@@ -90,15 +119,23 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	c.watch(ctx)
 	release(c.buf)
 	c.buf = nil
-	_, r, err := c.ws.NextReader()
+	kind, r, err := c.ws.NextReader()
+	if err == nil && c.cfg.Binary && kind != websocket.BinaryMessage {
+		return nil, ErrText // NextReader skips what is left of it
+	}
 	if err == nil {
 		c.buf, err = readAll(r, c.cfg.MaxMessageBytes)
 	}
-	if err == nil {
-		c.hear()
-		return c.buf, nil
+	if err != nil {
+		return nil, c.readError(ctx, err)
 	}
-	return nil, c.readError(ctx, err)
+	c.hear()
+	msg := c.buf
+	if c.cfg.Owned {
+		c.buf = nil
+		return own(msg), nil
+	}
+	return msg, nil
 }
 
 func (c *Conn) readError(ctx context.Context, err error) error {
@@ -109,6 +146,9 @@ func (c *Conn) readError(ctx context.Context, err error) error {
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if cause := c.cause.Load(); cause != nil {
+		return *cause
 	}
 	if errors.Is(err, rpc.ErrTooLarge) {
 		return err
@@ -156,10 +196,12 @@ func (c *Conn) Write(ctx context.Context, msg []byte) error {
 		return context.Cause(ctx)
 	}
 	stop := func() bool { return true }
-	if ctx.Done() != nil {
+	if c.cfg.WriteTimeout > 0 {
+		_ = c.ws.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout)) // never fails
+	} else if ctx.Done() != nil {
 		stop = context.AfterFunc(ctx, func() { _ = c.ws.NetConn().SetWriteDeadline(time.Unix(1, 0)) })
 	}
-	err := c.ws.WriteMessage(websocket.TextMessage, msg)
+	err := c.ws.WriteMessage(c.kind, msg)
 	stop()
 	<-c.writing
 	c.sendPong()
@@ -170,6 +212,9 @@ func (c *Conn) Write(ctx context.Context, msg []byte) error {
 	case <-c.closed:
 		return rpc.ErrClosed
 	default:
+	}
+	if c.cfg.WriteTimeout > 0 {
+		return c.writeFailed(err)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -204,14 +249,26 @@ func (c *Conn) sendPong() {
 	}
 }
 
-func (c *Conn) sendPing() {
-	select {
-	case <-c.closed:
-		return
-	default:
+// writeFailed gives up a connection that took too long to write, so that its reader
+// learns of it.
+func (c *Conn) writeFailed(err error) error {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		c.giveUp(fmt.Errorf("nothing could be written for %s: %w", c.cfg.WriteTimeout, err))
 	}
-	_ = c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(controlWait))
-	c.ping.Reset(c.cfg.PingInterval)
+	if cause := c.cause.Load(); cause != nil {
+		return *cause
+	}
+	if errors.Is(err, websocket.ErrCloseSent) {
+		c.faulted.Store(true)
+	}
+	return err
+}
+
+// giveUp ends TCP, and so what reads and writes, because of err.
+func (c *Conn) giveUp(err error) {
+	if c.cause.CompareAndSwap(nil, &err) {
+		_ = c.ws.NetConn().Close()
+	}
 }
 
 // Probe asks the other end for a sign of life and returns nil once there is one: a
@@ -257,9 +314,7 @@ func (c *Conn) close(code int, reason string, linger bool) error {
 	c.once.Do(func() {
 		linger = linger || c.faulted.Load()
 		close(c.closed)
-		if c.ping != nil {
-			c.ping.Stop()
-		}
+		c.pings.stop()
 		const maxReason = 123 // RFC 6455, section 5.5
 		if len(reason) > maxReason {
 			reason = reason[:maxReason]

@@ -1,0 +1,114 @@
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/protocol/rpc/wsconn"
+)
+
+// A Carrier carries frames over one socket, one frame a message. What its Read returns
+// belongs to the caller.
+type Carrier = rpc.Connection
+
+// A Dialer makes a Carrier to the rendezvous at url. ctx bounds the making only.
+type Dialer func(ctx context.Context, url string) (Carrier, error)
+
+// DialConfig says how to connect to a rendezvous; the zero value works.
+type DialConfig struct {
+	// TLS is for wss; nil takes the system's roots.
+	TLS *tls.Config
+	// Header is added to the upgrade request.
+	Header http.Header
+	// RequestID sends X-Request-Id, "req_" and 32 hexadecimal digits, new for each
+	// attempt, as an executor does.
+	RequestID bool
+	// NetDial replaces the way to the network, in tests.
+	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
+	Logger  *slog.Logger
+}
+
+// RejectionHeader says why a rendezvous refused an upgrade.
+const RejectionHeader = "X-Codex-Rendezvous-Rejection-Reason"
+
+// A RefusedError is an HTTP answer that refused the upgrade.
+type RefusedError struct {
+	Status int
+	// Reason is what the rendezvous says of it, "" if nothing.
+	Reason string
+}
+
+func (e *RefusedError) Error() string {
+	text := fmt.Sprintf("the relay refused the connection: %d %s", e.Status, http.StatusText(e.Status))
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
+}
+
+// writeBuffers are shared by all carriers, so that idle ones hold none. They take a full
+// record in one piece.
+var writeBuffers sync.Pool
+
+const writeBuffer = 72 << 10
+
+// NewDialer returns a Dialer that opens WebSockets.
+func NewDialer(cfg DialConfig) Dialer {
+	return func(ctx context.Context, url string) (Carrier, error) { return Dial(ctx, url, cfg) }
+}
+
+// Dial opens the WebSocket of noise-relay.md, section 10: binary messages of at most
+// MaxFrame, neither subprotocol nor compression, pings. url is a credential and is part
+// of no error.
+func Dial(ctx context.Context, url string, cfg DialConfig) (Carrier, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, ConnectTimeout,
+		fmt.Errorf("the relay did not answer within %s: %w", ConnectTimeout, context.DeadlineExceeded))
+	defer cancel()
+	header := cfg.Header.Clone()
+	if header == nil {
+		header = make(http.Header)
+	}
+	if cfg.RequestID {
+		var id [16]byte
+		_, _ = rand.Read(id[:]) // never fails
+		header.Set("X-Request-Id", "req_"+hex.EncodeToString(id[:]))
+	}
+	dialer := websocket.Dialer{
+		TLSClientConfig: cfg.TLS, NetDialContext: cfg.NetDial, Proxy: http.ProxyFromEnvironment,
+		WriteBufferSize: writeBuffer, WriteBufferPool: &writeBuffers,
+	}
+	if cfg.NetDial != nil {
+		dialer.Proxy = nil
+	}
+	ws, resp, err := dialer.DialContext(ctx, url, header)
+	if resp != nil && resp.Body != nil {
+		defer resp.Body.Close()
+	}
+	switch {
+	case err == nil:
+		return NewWebSocketCarrier(ws), nil
+	case resp != nil && resp.StatusCode != http.StatusSwitchingProtocols:
+		return nil, &RefusedError{Status: resp.StatusCode, Reason: clip(resp.Header.Get(RejectionHeader))}
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, fmt.Errorf("dial the relay: %w", err)
+}
+
+// NewWebSocketCarrier makes a Carrier of an established WebSocket, which it owns.
+func NewWebSocketCarrier(ws *websocket.Conn) Carrier {
+	return wsconn.New(ws, wsconn.Config{
+		MaxMessageBytes: MaxFrame, PingInterval: PingInterval, PongTimeout: PongTimeout,
+		WriteTimeout: WriteTimeout, Binary: true, Owned: true,
+	})
+}

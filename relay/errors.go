@@ -1,0 +1,27 @@
+package relay
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/wsd-dev/wsd/protocol/rpc"
+)
+
+// ReasonClosed is the reason of the reset that Close sends. Whoever reads from the stream
+// that it ends gets io.EOF.
+const ReasonClosed = "closed"
+
+// endedError is what a Stream returns once it has ended; it is rpc.ErrClosed.
+type endedError struct{ cause error }
+
+func (e *endedError) Error() string   { return fmt.Sprintf("relay stream: %v", e.cause) }
+func (e *endedError) Unwrap() []error { return []error{rpc.ErrClosed, e.cause} }
+
+// clip makes somebody's words fit for an error.
+func clip(reason string) string {
+	const most = 128
+	if len(reason) > most {
+		reason = reason[:most]
+	}
+	return strings.ToValidUTF8(reason, "?")
+}

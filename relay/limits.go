@@ -1,0 +1,23 @@
+package relay
+
+import "time"
+
+const (
+	// MaxFrame bounds a frame, that is a WebSocket message; a longer one ends the socket.
+	MaxFrame = 262_144
+	// MaxWaiting is how many messages of a codex stream may wait to be read before its
+	// harness stops reading the socket. The executor has no such choice: its socket has
+	// other streams, so it resets the stream that passes arq.CodexMessages.
+	MaxWaiting = 100
+
+	// ConnectTimeout bounds the making of a socket.
+	ConnectTimeout = 10 * time.Second
+	// PingInterval and PongTimeout: a ping goes out at every interval while none waits
+	// for its pong, and one that waits so long ends the socket.
+	PingInterval = 30 * time.Second
+	PongTimeout  = 60 * time.Second
+	// WriteTimeout is how long the socket may take a frame.
+	WriteTimeout = 60 * time.Second
+	// CloseTimeout is how long Close waits for what was written to leave.
+	CloseTimeout = time.Second
+)
