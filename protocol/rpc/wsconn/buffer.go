@@ -74,13 +74,36 @@ func release(buf []byte) {
 	}
 }
 
-// own makes a message of readAll the reader's for good: a small one is copied, so that
-// it holds no more memory than it needs, a large one is not taken back.
-func own(msg []byte) []byte {
-	if cap(msg) != smallBuffer && cap(msg) < 2*len(msg) {
-		return msg
+const ownBuffer = 64 << 10
+
+// ownBuffers are for messages that their reader keeps: any relay frame fits in one.
+var ownBuffers = sync.Pool{New: func() any { return new([ownBuffer]byte) }}
+
+// readOwned is readAll for a message that nobody takes back. One that fills half of a
+// buffer keeps it; another one is copied, lest it hold more memory than it needs.
+func readOwned(r io.Reader, limit int64) ([]byte, error) {
+	shared := ownBuffers.Get().(*[ownBuffer]byte)
+	buf := shared[:0]
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(make([]byte, 0, min(4*cap(buf), int(limit)+1)), buf...)
+		}
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err == nil && int64(len(buf)) > limit {
+			err = rpc.ErrTooLarge
+		}
+		switch {
+		case err == nil:
+		case err != io.EOF:
+			ownBuffers.Put(shared)
+			return nil, err
+		case len(buf) >= ownBuffer/2 && cap(buf) == ownBuffer:
+			return buf, nil
+		default:
+			kept := bytes.Clone(buf)
+			ownBuffers.Put(shared)
+			return kept, nil
+		}
 	}
-	kept := bytes.Clone(msg)
-	release(msg)
-	return kept
 }

@@ -121,20 +121,22 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	c.buf = nil
 	kind, r, err := c.ws.NextReader()
 	if err == nil && c.cfg.Binary && kind != websocket.BinaryMessage {
+		c.hear()
 		return nil, ErrText // NextReader skips what is left of it
 	}
-	if err == nil {
-		c.buf, err = readAll(r, c.cfg.MaxMessageBytes)
+	var msg []byte
+	switch {
+	case err != nil:
+	case c.cfg.Owned:
+		msg, err = readOwned(r, c.cfg.MaxMessageBytes)
+	default:
+		msg, err = readAll(r, c.cfg.MaxMessageBytes)
+		c.buf = msg
 	}
 	if err != nil {
 		return nil, c.readError(ctx, err)
 	}
 	c.hear()
-	msg := c.buf
-	if c.cfg.Owned {
-		c.buf = nil
-		return own(msg), nil
-	}
 	return msg, nil
 }
 
