@@ -1,0 +1,258 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/wsd-dev/wsd/proto/relayv1"
+	"github.com/wsd-dev/wsd/relay"
+	"github.com/wsd-dev/wsd/relay/arq"
+	"github.com/wsd-dev/wsd/relay/frame"
+	"github.com/wsd-dev/wsd/relay/seal"
+)
+
+// errSilent ends a socket over which nothing is heard.
+var errSilent = errors.New("the executor is silent")
+
+// A conn is a stream, and what keeps it going: one goroutine that reads its socket and
+// replaces it.
+type conn struct {
+	*relay.Stream
+	h       *Harness
+	id      string
+	profile frame.Profile
+
+	life context.Context // ends with the stream
+	end  context.CancelCauseFunc
+	done chan struct{} // closed when the goroutine has ended
+
+	told chan struct{} // closed when Close has told the executor
+
+	mu      sync.Mutex
+	lose    context.CancelCauseFunc // ends the reading of the socket of the moment
+	closing bool                    // Close was called
+	cause   error                   // why the stream was given up from here; nil if it was not
+}
+
+// newConn takes over a socket over which the handshake has just been made.
+func newConn(h *Harness, id string, profile frame.Profile, transport *seal.Transport, carrier relay.Carrier) *conn {
+	c := &conn{h: h, id: id, profile: profile, done: make(chan struct{}), told: make(chan struct{})}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	c.Stream = relay.NewStream(relay.StreamConfig{
+		ID: id, Profile: profile, Transport: transport, Carrier: carrier,
+		Life:     h.cfg.StreamLife,
+		OnSilent: c.silent,
+		OnEnd:    func(err error) { c.end(err) },
+		Trace:    h.cfg.Trace, Logger: h.cfg.Logger, Rand: h.newRand(),
+	})
+	go c.keep(carrier) // Close waits for it; it ends with the stream, too
+	return c
+}
+
+// keep reads from carrier, and from what replaces it, until the stream ends.
+func (c *conn) keep(carrier relay.Carrier) {
+	defer close(c.done)
+	backoff := backoff{rand: c.h.newRand()}
+	for {
+		began := time.Now()
+		err := c.read(carrier)
+		if c.life.Err() != nil {
+			c.lastWords()
+		}
+		_ = carrier.Close()
+		if c.life.Err() != nil {
+			return
+		}
+		c.h.log.Info("relay socket lost", "stream", c.id, "dur", time.Since(began), "err", err)
+		if c.profile != frame.Reliable {
+			c.fail(err)
+			c.Detach() // which is the end of it
+			return
+		}
+		c.Detach()
+		if time.Since(began) >= settled {
+			backoff.reset()
+		}
+		carrier, err = c.replace(&backoff)
+		if err != nil {
+			c.fail(err)
+			c.Reset("given_up")
+			return
+		}
+		if carrier == nil {
+			return
+		}
+		c.Attach(carrier)
+	}
+}
+
+// lastWords waits until the executor has been told that the stream has ended. Nobody
+// would tell it in our place: a relay forgets the sockets of reliable streams in silence.
+func (c *conn) lastWords() {
+	c.mu.Lock()
+	closing := c.closing
+	c.mu.Unlock()
+	if _, reset := errors.AsType[*arq.ResetError](c.Stream.Err()); reset {
+		return // it was the executor who said so
+	}
+	limit := lastWords
+	if closing {
+		limit = relay.CloseTimeout
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-c.told:
+	case <-timer.C:
+	}
+}
+
+// read hands the frames of a socket to the stream until the socket is lost or the
+// stream has ended.
+func (c *conn) read(carrier relay.Carrier) error {
+	ctx, lose := context.WithCancelCause(c.life)
+	defer lose(nil)
+	c.mu.Lock()
+	c.lose = lose
+	c.mu.Unlock()
+	for {
+		if c.profile != frame.Reliable {
+			// The peer has no other way to learn that it is too fast.
+			if err := c.WaitRoom(ctx); err != nil {
+				return err
+			}
+		}
+		message, err := carrier.Read(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return err
+		}
+		if err := c.take(message); err != nil {
+			return err
+		}
+	}
+}
+
+// take gives a frame to the stream. In the codex profile one that is not valid, or that
+// no executor sends now, ends the connection; in the reliable one it is dropped, as
+// whoever is in between must not be able to do more by it than by cutting the socket.
+func (c *conn) take(message []byte) error {
+	f, err := decode(message, c.id)
+	if f == nil && err == nil {
+		return nil
+	}
+	if err == nil {
+		err = c.check(f)
+	}
+	switch {
+	case err == nil:
+		c.Handle(f)
+	case c.profile == frame.Reliable:
+		c.h.log.Debug("invalid frame dropped", "stream", c.id, "err", err)
+	default:
+		return err
+	}
+	return nil
+}
+
+// check says whether the stream can get such a frame.
+func (c *conn) check(f *relayv1.RelayMessageFrame) error {
+	switch body := f.GetBody().(type) {
+	case *relayv1.RelayMessageFrame_Data:
+		return frame.CheckSegment(body.Data, c.profile)
+	case *relayv1.RelayMessageFrame_Handshake:
+		return errors.New("a second handshake")
+	}
+	return nil
+}
+
+// silent is called by the stream when it has not heard of the executor for too long.
+func (c *conn) silent() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lose != nil {
+		c.lose(errSilent)
+	}
+}
+
+// replace makes a new socket for the stream. It returns nil, nil when the stream has
+// ended meanwhile, and an error when there is no use in trying any longer.
+func (c *conn) replace(b *backoff) (relay.Carrier, error) {
+	for {
+		if !wait(c.life, b.next()) {
+			return nil, nil
+		}
+		way, err := c.h.reach(c.life)
+		switch {
+		case err == nil:
+			// Its authorization is for a handshake, and there is none.
+			return way.carrier, nil
+		case c.life.Err() != nil:
+			return nil, nil
+		case Permanent(err):
+			return nil, err
+		}
+		c.h.log.Debug("relay socket not replaced", "stream", c.id, "err", err)
+	}
+}
+
+// fail says why the stream ends.
+func (c *conn) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cause = err
+}
+
+// explain adds to an error of the stream why it was given up.
+func (c *conn) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause == nil || c.life.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, c.cause)
+}
+
+// Read implements rpc.Connection.
+func (c *conn) Read(ctx context.Context) ([]byte, error) {
+	msg, err := c.Stream.Read(ctx)
+	return msg, c.explain(err)
+}
+
+// Write implements rpc.Connection.
+func (c *conn) Write(ctx context.Context, msg []byte) error {
+	return c.explain(c.Stream.Write(ctx, msg))
+}
+
+// Err is why the stream ended, nil while it has not.
+func (c *conn) Err() error { return c.explain(c.Stream.Err()) }
+
+// Close implements rpc.Connection. It returns when nothing of the connection runs any
+// more.
+func (c *conn) Close() error {
+	c.mu.Lock()
+	first := !c.closing
+	c.closing = true
+	c.mu.Unlock()
+	if first {
+		_ = c.Stream.Close() // never fails
+		close(c.told)
+	}
+	<-c.done
+	return nil
+}
+
+// CloseFault implements rpc.FaultCloser.
+func (c *conn) CloseFault(_ int, reason string) error {
+	c.Reset(reason)
+	<-c.done
+	return nil
+}

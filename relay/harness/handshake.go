@@ -1,0 +1,127 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/wsd-dev/wsd/proto/relayv1"
+	"github.com/wsd-dev/wsd/relay"
+	"github.com/wsd-dev/wsd/relay/arq"
+	"github.com/wsd-dev/wsd/relay/frame"
+	"github.com/wsd-dev/wsd/relay/seal"
+)
+
+// A handshake makes a stream of a fresh socket, of which nobody else reads.
+type handshake struct {
+	h       *Harness
+	way     way
+	profile frame.Profile
+	id      string
+}
+
+// run sends the resume that binds the stream to the socket, then message 1 with the
+// authorization, and waits for message 2.
+func (s *handshake) run(ctx context.Context) (*seal.Transport, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, HandshakeTimeout,
+		fmt.Errorf("the executor did not answer within %s: %w", HandshakeTimeout, context.DeadlineExceeded))
+	defer cancel()
+	transport, err := s.exchange(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return transport, err
+}
+
+func (s *handshake) exchange(ctx context.Context) (*seal.Transport, error) {
+	label := seal.LabelCodex
+	if s.profile == frame.Reliable {
+		label = seal.LabelReliable
+	}
+	initiator, err := seal.NewInitiator(s.h.cfg.Identity, s.way.ExecutorPublicKey, seal.Prologue{
+		Label: label, EnvironmentID: s.h.cfg.EnvironmentID, RegistrationID: s.way.ExecutorRegistrationID, StreamID: s.id,
+	})
+	if err != nil {
+		return nil, err
+	}
+	message1, err := initiator.WriteMessage1([]byte(s.way.HarnessKeyAuthorization))
+	if err != nil {
+		return nil, err
+	}
+	resume, hello := s.frame(), s.frame()
+	resume.Body = &relayv1.RelayMessageFrame_Resume{Resume: &relayv1.RelayResume{}}
+	hello.Body = &relayv1.RelayMessageFrame_Handshake{Handshake: &relayv1.RelayHandshake{Payload: message1}}
+	for _, f := range []*relayv1.RelayMessageFrame{resume, hello} {
+		if err := s.send(ctx, f); err != nil {
+			return nil, err
+		}
+	}
+	message2, err := s.receive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := initiator.ReadMessage2(message2)
+	if errors.Is(err, seal.ErrRefused) {
+		return nil, ErrRejected
+	}
+	return transport, err
+}
+
+// frame is what all frames of the handshake have.
+func (s *handshake) frame() *relayv1.RelayMessageFrame {
+	f := &relayv1.RelayMessageFrame{Version: frame.Version, StreamId: s.id, Profile: s.profile.Field()}
+	if s.profile == frame.Reliable {
+		window := arq.Greeting().Window
+		f.Window = &window
+	}
+	return f
+}
+
+func (s *handshake) send(ctx context.Context, f *relayv1.RelayMessageFrame) error {
+	message, err := frame.Append(nil, f)
+	if err != nil {
+		return err
+	}
+	s.h.trace(relay.Out, f)
+	return s.way.carrier.Write(ctx, message)
+}
+
+// receive returns message 2.
+func (s *handshake) receive(ctx context.Context) ([]byte, error) {
+	for {
+		message, err := s.way.carrier.Read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		f, err := decode(message, s.id)
+		if err != nil {
+			return nil, err
+		}
+		if f == nil {
+			continue
+		}
+		s.h.trace(relay.In, f)
+		switch body := f.GetBody().(type) {
+		case *relayv1.RelayMessageFrame_Handshake:
+			if granted := frame.ProfileOf(f); granted != s.profile {
+				return nil, &ProfileError{Asked: s.profile, Granted: granted}
+			}
+			return body.Handshake.GetPayload(), nil
+		case *relayv1.RelayMessageFrame_Reset_:
+			return nil, &ResetError{Reason: clip(body.Reset_.GetReason())}
+		case *relayv1.RelayMessageFrame_Data:
+			return nil, errors.New("data came before the handshake was over")
+		}
+		// What is left says nothing before there is a stream.
+	}
+}
+
+// clip makes somebody's words fit for an error.
+func clip(reason string) string {
+	const most = 128
+	if len(reason) > most {
+		reason = reason[:most] + "…"
+	}
+	return strings.ToValidUTF8(reason, "?")
+}

@@ -1,0 +1,232 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wsd-dev/wsd/proto/relayv1"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/relay"
+	"github.com/wsd-dev/wsd/relay/frame"
+	"github.com/wsd-dev/wsd/relay/registry"
+	"github.com/wsd-dev/wsd/relay/seal"
+)
+
+// A Harness opens streams to one executor. Its methods may be called from several
+// goroutines at once.
+type Harness struct {
+	cfg Config
+	log *slog.Logger
+
+	mu   sync.Mutex
+	rand *rand.Rand
+	// key is the executor's, once a handshake has proved it.
+	key *seal.PublicKey
+}
+
+// New returns a Harness. It does nothing yet.
+func New(cfg Config) (*Harness, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	h := &Harness{cfg: cfg, log: cfg.Logger, rand: cfg.Rand}
+	if h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	if h.rand == nil {
+		h.rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	if h.cfg.Dial == nil {
+		h.cfg.Dial = relay.NewDialer(relay.DialConfig{Logger: cfg.Logger})
+	}
+	return h, nil
+}
+
+// Connect opens a new stream. ctx bounds the opening only; the stream lives until it
+// is closed or cannot go on.
+//
+// The first time, the registry is asked again up to FirstRetries times if it cannot be
+// reached, has a problem, or knows of no executor at the moment; anything else fails at
+// once. Once there was a stream, everything that is not Permanent is tried again for
+// RecoveryTime.
+func (h *Harness) Connect(ctx context.Context) (rpc.Connection, error) {
+	recovering := h.known() != nil
+	began := time.Now()
+	for attempt := 0; ; attempt++ {
+		c, err := h.open(ctx)
+		if err == nil {
+			return c, nil
+		}
+		if Permanent(err) || ctx.Err() != nil {
+			return nil, err
+		}
+		delay := h.delay(attempt)
+		if recovering {
+			if time.Since(began)+delay > RecoveryTime {
+				return nil, err
+			}
+		} else if attempt >= FirstRetries || !registry.RetryConnect(err) {
+			return nil, err
+		}
+		h.log.Debug("stream not opened", "env", h.cfg.EnvironmentID, "attempt", attempt, "dur", delay, "err", err)
+		if !wait(ctx, delay) {
+			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+// open tries once to open a stream.
+func (h *Harness) open(ctx context.Context) (*conn, error) {
+	way, err := h.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	profile := h.cfg.Profile
+	if profile == "" {
+		profile = frame.Codex
+		if slices.Contains(way.RelayProfiles, frame.Reliable) {
+			profile = frame.Reliable
+		}
+	}
+	began := time.Now()
+	hs := handshake{h: h, way: way, profile: profile, id: newStreamID()}
+	transport, err := hs.run(ctx)
+	if err = h.step(StepHandshake, began, err); err != nil {
+		_ = way.carrier.Close()
+		return nil, err
+	}
+	if err := h.learn(way.ExecutorPublicKey); err != nil {
+		_ = way.carrier.Close()
+		return nil, err
+	}
+	h.log.Info("relay stream opened", "env", h.cfg.EnvironmentID, "stream", hs.id, "profile", string(profile), "peer", way.ExecutorPublicKey)
+	return newConn(h, hs.id, profile, transport, way.carrier), nil
+}
+
+// A way is what the registry said, and the socket that it led to.
+type way struct {
+	*registry.ConnectResponse
+	carrier relay.Carrier
+}
+
+// reach makes a socket that leads to the executor. A 401 of the rendezvous means that
+// the URL has expired already: there is a second try with a new one (registry.md,
+// section 3).
+func (h *Harness) reach(ctx context.Context) (way, error) {
+	for try := 0; ; try++ {
+		began := time.Now()
+		resp, err := h.cfg.Registry.Connect(ctx, h.cfg.EnvironmentID, h.cfg.Identity.Public())
+		if err = h.step(StepRegistry, began, err); err != nil {
+			return way{}, err
+		}
+		began = time.Now()
+		if err := h.step(StepKey, began, h.verify(resp.ExecutorPublicKey)); err != nil {
+			return way{}, err
+		}
+		began = time.Now()
+		carrier, err := h.dial(ctx, resp.URL)
+		if err = h.step(StepUpgrade, began, err); err == nil {
+			return way{resp, carrier}, nil
+		}
+		if refused, ok := errors.AsType[*relay.RefusedError](err); !ok || refused.Status != http.StatusUnauthorized || try > 0 {
+			return way{}, err
+		}
+	}
+}
+
+func (h *Harness) dial(ctx context.Context, url string) (relay.Carrier, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, DialTimeout, fmt.Errorf("no socket within %s: %w", DialTimeout, context.DeadlineExceeded))
+	defer cancel()
+	carrier, err := h.cfg.Dial(ctx, url)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return carrier, err
+}
+
+// verify says whether key may be spoken to.
+func (h *Harness) verify(key *seal.PublicKey) error {
+	if known := h.known(); known != nil {
+		if !known.Equal(key) {
+			return &KeyChangedError{Before: known.Fingerprint(), Now: key.Fingerprint()}
+		}
+		return nil
+	}
+	if h.cfg.Verify == nil {
+		return nil
+	}
+	if err := h.cfg.Verify(key); err != nil {
+		return &UntrustedError{Key: key.Fingerprint(), Err: err}
+	}
+	return nil
+}
+
+// known is the executor's key, nil before there was a stream.
+func (h *Harness) known() *seal.PublicKey {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.key
+}
+
+// learn keeps the key that a handshake has proved. Of two first handshakes at once,
+// the other may have been with another executor.
+func (h *Harness) learn(key *seal.PublicKey) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.key != nil && !h.key.Equal(key) {
+		return &KeyChangedError{Before: h.key.Fingerprint(), Now: key.Fingerprint()}
+	}
+	h.key = key
+	return nil
+}
+
+// step reports the end of a step, and says in its error which it was.
+func (h *Harness) step(step Step, began time.Time, err error) error {
+	if err != nil {
+		err = &StepError{Step: step, Err: err}
+	}
+	if h.cfg.OnStep != nil {
+		h.cfg.OnStep(StepReport{Step: step, Began: began, Took: time.Since(began), Err: err})
+	}
+	return err
+}
+
+// delay is how long to wait after that attempt.
+func (h *Harness) delay(attempt int) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return registry.Delay(attempt, h.rand)
+}
+
+// newRand returns chance for somebody else.
+func (h *Harness) newRand() *rand.Rand {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return rand.New(rand.NewPCG(h.rand.Uint64(), h.rand.Uint64()))
+}
+
+// wait returns true after d, false when ctx ends before.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// trace tells of a frame of a handshake; the stream tells of its own.
+func (h *Harness) trace(dir relay.Direction, f *relayv1.RelayMessageFrame) {
+	if h.cfg.Trace != nil {
+		h.cfg.Trace(relay.FrameEvent(dir, f))
+	}
+}
