@@ -31,7 +31,7 @@ export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help go serve build test race fuzz e2e interop lint fmt cover bench bench-peer proto \
+.PHONY: help go serve build test race fuzz e2e interop lint fmt cover bench bench-peer bench-relay proto \
 	docs cross release ci clean distclean
 
 help: ## print the targets
@@ -94,6 +94,11 @@ bench-peer: build $(CODEX_BIN) ## measure bin/wsd beside the real codex exec-ser
 	$(GO) build -o $(CACHE)/bench-peer ./bench/peer
 	$(CACHE)/bench-peer --wsd bin/wsd --codex $(CODEX_BIN) --dir $(CACHE) $(BENCH_FLAGS)
 
+bench-relay: build $(CODEX_BIN) ## measure the relay beside a direct way and the real codex executor (needs npm)
+	@mkdir -p $(CACHE)
+	$(GO) build -o $(CACHE)/bench-relay ./bench/relay
+	$(CACHE)/bench-relay --wsd bin/wsd --codex $(CODEX_BIN) --dir $(CACHE) $(BENCH_FLAGS)
+
 proto: go ## generate the code of the relay's frames again
 	$(GO) run ./proto/protogen
 
@@ -130,7 +135,7 @@ ci: go ## what a change must pass: lint, race, fuzz, endurance, interop, cross b
 	done
 
 clean: ## remove what was built
-	rm -rf bin dist $(CACHE)/bench-peer $(CACHE)/cover.*
+	rm -rf bin dist $(CACHE)/bench-peer $(CACHE)/bench-relay $(CACHE)/cover.*
 
 distclean: clean ## remove the tools in .cache/ too
 	rm -rf $(CACHE)

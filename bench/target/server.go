@@ -21,6 +21,8 @@ type Kind string
 const (
 	Wsd   Kind = "wsd"
 	Codex Kind = "codex"
+	// Relay is `wsd relay`; its URL is http://127.0.0.1:PORT.
+	Relay Kind = "relay"
 )
 
 // startTimeout is how long a server may take to say where it listens.
@@ -61,8 +63,10 @@ func (c *Config) Command(listen string) ([]string, error) {
 	switch c.Kind {
 	case Wsd:
 		return append([]string{c.Path, "serve", "--listen", listen}, c.Args...), nil
+	case Relay:
+		return append([]string{c.Path, "relay", "--listen", strings.Replace(listen, "ws", "http", 1)}, c.Args...), nil
 	case Codex:
-		path, err := native(c.Path)
+		path, err := Native(c.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -93,24 +97,11 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		// It ends when its stdin does, so that none outlives a test that was killed.
 		argv = append(argv, "--exit-on-stdin-close")
 	}
-	if err := os.MkdirAll(filepath.Join(cfg.Home, ".codex"), 0o700); err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env, cmd.Stderr = cfg.Dir, cfg.Environ(), cfg.Log
-	cmd.WaitDelay = time.Second
-	stdout, err := cmd.StdoutPipe()
+	begin := time.Now()
+	s, stdout, err := spawn(ctx, cfg, argv)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := cmd.StdinPipe(); err != nil { // which Wait closes
-		return nil, err
-	}
-	begin := time.Now()
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", cfg.Kind, err)
-	}
-	s := &Server{PID: cmd.Process.Pid, cmd: cmd, done: make(chan struct{})}
 	line, read := make(chan string, 1), make(chan struct{})
 	go func() { // ends with the pipe, which Wait closes if no child holds it open
 		defer close(read)
@@ -129,10 +120,10 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	go func() { // ends with the server; Stop waits for it
 		defer close(s.done)
-		s.err = cmd.Wait()
+		s.err = s.cmd.Wait()
 		<-read
 	}()
-	addr, ok := strings.CutPrefix(s.URL, "ws://")
+	_, addr, ok := strings.Cut(s.URL, "://")
 	if err == nil && !ok {
 		err = fmt.Errorf("printed %q instead of its URL", s.URL)
 	}
@@ -142,6 +133,41 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.Addr = strings.TrimSuffix(addr, "/")
 	return s, nil
+}
+
+// Run runs argv, which says for itself what it does, in cfg's place. It is stopped by
+// Stop, or killed when ctx ends.
+func Run(ctx context.Context, cfg Config, argv ...string) (*Server, error) {
+	s, stdout, err := spawn(ctx, cfg, argv)
+	if err != nil {
+		return nil, err
+	}
+	go func() { // ends with the server; Stop waits for it
+		defer close(s.done)
+		_, _ = io.Copy(io.Discard, stdout)
+		s.err = s.cmd.Wait()
+	}()
+	return s, nil
+}
+
+func spawn(ctx context.Context, cfg Config, argv []string) (*Server, io.Reader, error) {
+	if err := os.MkdirAll(filepath.Join(cfg.Home, ".codex"), 0o700); err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stderr = cfg.Dir, cfg.Environ(), cfg.Log
+	cmd.WaitDelay = time.Second
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := cmd.StdinPipe(); err != nil { // which Wait closes
+		return nil, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, fmt.Errorf("start %s: %w", cfg.Kind, err)
+	}
+	return &Server{PID: cmd.Process.Pid, cmd: cmd, done: make(chan struct{})}, stdout, nil
 }
 
 // Done is closed when the server has ended.
@@ -164,9 +190,9 @@ func (s *Server) Stop() error {
 	return s.err
 }
 
-// native finds the program that npm's launcher at path starts; path itself if it is
+// Native finds the program that npm's launcher at path starts; path itself if it is
 // no launcher.
-func native(path string) (string, error) {
+func Native(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return "", err

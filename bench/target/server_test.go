@@ -84,15 +84,15 @@ func TestNative(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, from := range []string{link, binary} {
-		got, err := native(from)
+		got, err := Native(from)
 		if err != nil || !strings.HasSuffix(got, "x86_64-unknown-linux-musl/bin/codex") {
-			t.Errorf("native(%s) = %s, %v", from, got, err)
+			t.Errorf("Native(%s) = %s, %v", from, got, err)
 		}
 	}
 	if err := os.Remove(binary); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := native(link); err == nil {
+	if _, err := Native(link); err == nil {
 		t.Error("a launcher without a program passes")
 	}
 }

@@ -52,7 +52,7 @@ var table = []struct {
 	{"proto/...", []string{"proto/..."}},
 
 	{"client/...", []string{"protocol/...", "fs/fileuri", "client/...", "relay/..."}},
-	{"bench/...", []string{"protocol/...", "bench/..."}},
+	{"bench/...", []string{"protocol/...", "bench/...", "relay/..."}},
 	{"cmd/...", []string{"..."}},
 }
 
