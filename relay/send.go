@@ -47,6 +47,9 @@ func (s *Stream) flush() {
 func (s *Stream) send(f arq.Frame) {
 	for ok := true; ok; f, ok = s.next(time.Now()) {
 		carrier := s.carrier
+		if carrier == nil {
+			continue // lost since; whatever f was is sent again when there is another
+		}
 		s.mu.Unlock()
 		err := s.write(carrier, f)
 		s.mu.Lock()
