@@ -33,6 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) rendezvous.State) {
 		"EndedContext":  endedContext,
 		"ValuesAreOwn":  valuesAreOwn,
 		"AfterItsClose": afterClose,
+		"Model":         model,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
