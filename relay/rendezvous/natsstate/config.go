@@ -42,7 +42,7 @@ const (
 	moveInterval = 5 * time.Second
 	// retryWait is between two attempts at what has surely not been done yet, growing
 	// to retryWaitMax; retries end with the call's time.
-	retryWait    = time.Millisecond
+	retryWait    = 250 * time.Microsecond
 	retryWaitMax = 250 * time.Millisecond
 	// markerLife is how long the bucket remembers that a key was deleted.
 	markerLife = 10 * time.Minute

@@ -12,11 +12,11 @@ import (
 	"github.com/wsd-dev/wsd/relay/rendezvous"
 )
 
-var (
-	// ErrUnavailable: no server answered in time, or those that did have no majority
-	// of the cluster. Whether a write was done is not known.
-	ErrUnavailable = errors.New("NATS is not available")
+// ErrUnavailable says that no server answered in time, or that those that did have no
+// majority of the cluster. Whether a write was done is not known.
+var ErrUnavailable = errors.New("NATS is not available")
 
+var (
 	// errNoAnswer is why a call's context ends.
 	errNoAnswer = fmt.Errorf("%w: no answer in time", ErrUnavailable)
 	// errOutrun: another write of the same key was there first, or is about to be.

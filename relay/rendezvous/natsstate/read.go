@@ -155,25 +155,24 @@ func (s *State) repeat(ctx context.Context, q query, accept func(answer) bool) e
 
 // direct sends one direct get, which any server that has a replica may answer.
 func (s *State) direct(ctx context.Context, body []byte) (answer, error) {
-	inbox := s.nc.NewInbox()
-	sub, err := s.nc.SubscribeSync(inbox)
-	if err != nil {
-		return answer{}, err
-	}
-	defer sub.Unsubscribe() //nolint:errcheck // It ends with the connection at the latest.
-	if err := s.nc.PublishRequest("$JS.API.DIRECT.GET.KV_"+s.cfg.Bucket, inbox, body); err != nil {
+	address, messages, done := s.mail.open(s.cfg.page + 8)
+	defer done()
+	if err := s.nc.PublishRequest("$JS.API.DIRECT.GET.KV_"+s.cfg.Bucket, address, body); err != nil {
 		return answer{}, err
 	}
 	var a answer
 	for {
-		msg, err := sub.NextMsgWithContext(ctx)
-		if err != nil {
-			return answer{}, err
+		var msg *nats.Msg
+		select {
+		case msg = <-messages:
+		case <-ctx.Done():
+			return answer{}, context.Cause(ctx)
 		}
+		var err error
 		switch status := msg.Header.Get("Status"); status {
 		case "":
-			m, err := parseMessage(msg)
-			if err != nil {
+			var m message
+			if m, err = parseMessage(msg); err != nil {
 				return answer{}, err
 			}
 			a.messages = append(a.messages, m)

@@ -24,6 +24,7 @@ type State struct {
 
 	nc     *nats.Conn
 	js     jetstream.JetStream
+	mail   *mailbox
 	closed chan struct{} // the connection has ended
 
 	marks sync.Map       // rendezvous.Bucket to *mark
@@ -63,6 +64,9 @@ func (s *State) open(ctx context.Context) error {
 	}
 	var err error
 	if s.js, err = jetstream.New(s.nc); err != nil {
+		return err
+	}
+	if s.mail, err = newMailbox(s.nc); err != nil {
 		return err
 	}
 	return s.prepareBucket(ctx)

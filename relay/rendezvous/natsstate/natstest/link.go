@@ -1,6 +1,7 @@
 package natstest
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
@@ -10,6 +11,7 @@ import (
 // A link passes connections on from a port of its own to a target, until it is cut.
 type link struct {
 	listener net.Listener
+	life     context.Context // ends with the test
 	tasks    sync.WaitGroup
 
 	mu     sync.Mutex
@@ -21,13 +23,15 @@ type link struct {
 // newLink listens; it ends with the test.
 func newLink(t testing.TB) *link {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &link{listener: listener, conns: map[net.Conn]bool{}}
+	life, end := context.WithCancel(context.Background())
+	l := &link{listener: listener, life: life, conns: map[net.Conn]bool{}}
 	l.tasks.Go(l.accept)
 	t.Cleanup(func() {
+		end()
 		listener.Close()
 		l.setCut(true)
 		l.tasks.Wait()
@@ -91,7 +95,7 @@ func (l *link) pass(from net.Conn) {
 		return
 	}
 	defer l.remove(from)
-	to, err := net.Dial("tcp", target)
+	to, err := new(net.Dialer).DialContext(l.life, "tcp", target)
 	if err != nil {
 		return
 	}
