@@ -11,6 +11,20 @@ import (
 // that it ends gets io.EOF.
 const ReasonClosed = "closed"
 
+// faultReason is the reason of the reset that stands for a close code.
+func faultReason(code int) string {
+	switch code {
+	case rpc.CloseGoingAway:
+		return "going_away"
+	case rpc.ClosePolicyViolation:
+		return "policy_violation"
+	case rpc.CloseTooLarge:
+		return "message_too_large"
+	default:
+		return "fault"
+	}
+}
+
 // endedError is what a Stream returns once it has ended; it is rpc.ErrClosed.
 type endedError struct{ cause error }
 

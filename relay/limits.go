@@ -18,6 +18,6 @@ const (
 	PongTimeout  = 60 * time.Second
 	// WriteTimeout is how long the socket may take a frame.
 	WriteTimeout = 60 * time.Second
-	// CloseTimeout is how long Close waits for what was written to leave.
+	// CloseTimeout is how long a stream that ends tries to tell its peer.
 	CloseTimeout = time.Second
 )

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -21,13 +20,16 @@ func (s signal) set() {
 	}
 }
 
+// A departure is a frame, and the socket that it was made for.
+type departure struct {
+	frame   arq.Frame
+	carrier Carrier
+}
+
 // next takes the next frame to send. Called with the mutex.
-func (s *Stream) next(now time.Time) (arq.Frame, bool) {
-	if s.carrier == nil {
-		s.arq.Advance(now)
-		return arq.Frame{}, false
-	}
-	return s.arq.Next(now)
+func (s *Stream) next(now time.Time) (departure, bool) {
+	f, ok := s.arq.Next(now) // never one without a socket
+	return departure{f, s.carrier}, ok
 }
 
 // flush sends what is due, unless somebody does already: they take it along. Called with
@@ -36,50 +38,43 @@ func (s *Stream) flush() {
 	if s.sending {
 		return
 	}
-	if f, ok := s.next(time.Now()); ok {
+	if d, ok := s.next(time.Now()); ok {
 		s.sending = true
-		s.send(f)
+		s.send(d)
 	}
 }
 
-// send writes f and all that is due after it. Called with the mutex, by the one who has
+// send sends d and all that is due after it. Called with the mutex, by the one who has
 // set sending.
-func (s *Stream) send(f arq.Frame) {
-	for ok := true; ok; f, ok = s.next(time.Now()) {
-		carrier := s.carrier
-		if carrier == nil {
-			continue // lost since; whatever f was is sent again when there is another
-		}
+func (s *Stream) send(d departure) {
+	for ok := true; ok; d, ok = s.next(time.Now()) {
 		s.mu.Unlock()
-		err := s.write(carrier, f)
+		err := s.write(d)
 		s.mu.Lock()
-		if err != nil && s.carrier == carrier {
+		if err != nil && s.carrier == d.carrier && !s.ended {
 			s.log.Debug("relay socket failed", "stream", s.cfg.ID, "err", err)
 			s.detach(time.Now())
 		}
 	}
 	s.sending = false
-	s.left.set()
 }
 
 // buffers hold frames while they are written.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, arq.MaxRecord+1024); return &b }}
 
-func (s *Stream) write(carrier Carrier, f arq.Frame) error {
-	out := s.outgoing(f)
-	if s.cfg.Trace != nil {
-		s.cfg.Trace(FrameEvent(Out, out))
-	}
+func (s *Stream) write(d departure) error {
+	out := s.outgoing(d.frame)
+	s.trace(Out, out)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	var err error
 	if *buf, err = frame.Append((*buf)[:0], out); err != nil {
 		return err
 	}
-	// The end of a stream must not end a write halfway, as the socket may have other
-	// streams; the carrier bounds it.
-	if err := carrier.Write(context.Background(), *buf); err != nil {
-		_ = carrier.Close() // so that whoever reads it hears of it
+	if err := d.carrier.Write(s.life, *buf); err != nil {
+		if s.life.Err() == nil {
+			_ = d.carrier.Close() // so that whoever reads it hears of it
+		}
 		return err
 	}
 	return nil
@@ -88,15 +83,15 @@ func (s *Stream) write(carrier Carrier, f arq.Frame) error {
 // leave ends what began with the mutex: it lets what is due be sent, by a goroutine that
 // ends when nothing is, sets the timer, wakes those who wait, and unlocks.
 func (s *Stream) leave(now time.Time) {
-	if !s.sending {
-		if f, ok := s.next(now); ok {
-			s.sending = true
-			go func() { // ends with what is due; a write that hangs ends with its carrier
-				s.mu.Lock()
-				s.send(f)
-				s.leave(time.Now())
-			}()
-		}
+	if s.sending {
+		s.arq.Advance(now) // whoever sends may hang in its socket
+	} else if d, ok := s.next(now); ok {
+		s.sending = true
+		go func() { // ends with what is due; see finish for a write that hangs
+			s.mu.Lock()
+			s.send(d)
+			s.leave(time.Now())
+		}()
 	}
 	s.arm(now)
 	err := s.failure()
@@ -109,37 +104,55 @@ func (s *Stream) leave(now time.Time) {
 	if s.arq.Writable() || err != nil {
 		s.writable.set()
 	}
-	if s.closing {
-		s.left.set()
-	}
 	silent := s.arq.Silent() && !s.silent
 	s.silent = s.arq.Silent()
-	ended := err != nil && !s.ended
-	if ended {
+	if err != nil && !s.ended {
 		s.ended = true
 		close(s.done)
+		if s.sending { // perhaps the reset that says so
+			s.goodbye = time.AfterFunc(CloseTimeout, s.finish)
+		}
 	}
+	finished := s.ended && !s.sending
 	s.mu.Unlock()
 	if silent && s.cfg.OnSilent != nil {
 		s.cfg.OnSilent()
 	}
-	if ended && s.cfg.OnEnd != nil {
-		s.cfg.OnEnd(err)
+	if finished {
+		s.finish()
 	}
 }
 
-// arm sets the timer for when the state machine wants to be called. While somebody sends
-// it is theirs to do so.
-func (s *Stream) arm(now time.Time) {
-	if s.sending {
-		return
-	}
-	at := s.arq.Deadline()
-	if at.IsZero() {
-		if s.timer != nil && s.arq.Err() != nil {
+// finish is called when a stream that has ended has said so to its peer, or did not come
+// to say so within CloseTimeout.
+func (s *Stream) finish() {
+	s.once.Do(func() {
+		s.mu.Lock()
+		if s.goodbye != nil {
+			s.goodbye.Stop()
+		}
+		if s.timer != nil {
 			s.timer.Stop()
 		}
+		err := s.failure()
+		s.mu.Unlock()
+		s.end() // of a write that waits for its turn
+		close(s.gone)
+		if s.cfg.OnEnd != nil {
+			s.cfg.OnEnd(err)
+		}
+	})
+}
+
+// arm sets the timer for when the state machine wants to be called. It may be late for
+// what it has to send, if somebody hangs in a write.
+func (s *Stream) arm(now time.Time) {
+	at := s.arq.Deadline()
+	if at.IsZero() {
 		return
+	}
+	if s.sending {
+		at = later(at, now.Add(CloseTimeout))
 	}
 	if !s.armed.IsZero() && !at.Before(s.armed) {
 		return // it goes off before, and is set again then
@@ -150,6 +163,13 @@ func (s *Stream) arm(now time.Time) {
 	} else {
 		s.timer.Reset(at.Sub(now))
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 func (s *Stream) tick() {

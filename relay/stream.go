@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -46,31 +47,42 @@ type Stream struct {
 	log  *slog.Logger
 	seal sealing
 
+	life context.Context // ends the last writes
+	end  context.CancelFunc
 	turn chan struct{} // holds a token while a message is being cut
 	done chan struct{} // closed when the stream has ended
+	gone chan struct{} // closed when the peer was told, or could not be
+	once sync.Once     // finish
 	// Each wakes whoever waits for it, to look at the state again.
-	readable, writable, room, left signal
+	readable, writable, room signal
 
 	mu      sync.Mutex
 	arq     *arq.Stream
 	carrier Carrier // nil without a socket
 	sending bool    // somebody takes frames from arq and writes them
-	closing bool    // Close was called
+	closing bool    // this end has ended the stream
 	silent  bool    // OnSilent was told
-	ended   bool    // OnEnd was told
+	ended   bool    // done is closed
+	goodbye *time.Timer
 	timer   *time.Timer
 	armed   time.Time // when timer goes off; zero if it does not
 }
+
+var (
+	_ rpc.Connection  = (*Stream)(nil)
+	_ rpc.FaultCloser = (*Stream)(nil)
+)
 
 // NewStream makes a stream of a handshake that is over. Frames that come for it go to
 // Handle.
 func NewStream(cfg StreamConfig) *Stream {
 	s := &Stream{
 		cfg: cfg, log: cfg.Logger, seal: sealing{cfg.Transport, cfg.Profile},
-		turn: make(chan struct{}, 1), done: make(chan struct{}),
-		readable: newSignal(), writable: newSignal(), room: newSignal(), left: newSignal(),
+		turn: make(chan struct{}, 1), done: make(chan struct{}), gone: make(chan struct{}),
+		readable: newSignal(), writable: newSignal(), room: newSignal(),
 		carrier: cfg.Carrier,
 	}
+	s.life, s.end = context.WithCancel(context.Background())
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -90,16 +102,17 @@ func NewStream(cfg StreamConfig) *Stream {
 
 // Read implements rpc.Connection. What it returns is the caller's. After the end it
 // returns what was received whole, then io.EOF if the peer closed the stream and what
-// Err returns otherwise.
+// Err returns otherwise; after Close, only that.
 func (s *Stream) Read(ctx context.Context) ([]byte, error) {
 	for {
 		now := time.Now()
 		s.mu.Lock()
+		if s.closing {
+			s.mu.Unlock()
+			return nil, s.Err()
+		}
 		msg, ok := s.arq.Message(now)
 		err := s.failure()
-		if err == nil && s.closing {
-			err = rpc.ErrClosed
-		}
 		s.leave(now)
 		if ok {
 			return msg, nil
@@ -118,10 +131,13 @@ func (s *Stream) Read(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// Write implements rpc.Connection. It returns when the message is cut and queued, which
-// in the reliable profile waits for the peer to acknowledge enough of what is on its way,
-// however long there is no socket. A message that is partly cut when ctx ends is still
-// sent, and Write returns nil.
+// Write implements rpc.Connection. It returns when the message is cut and queued. In the
+// reliable profile that waits for the peer to acknowledge enough of what is on its way,
+// however long there is no socket; in the codex profile, for the socket.
+//
+// A context that can end costs a goroutine, which then hangs in the socket in place of
+// the caller. A message of which a part has left when ctx ends is sent to its end, and
+// Write returns nil.
 func (s *Stream) Write(ctx context.Context, msg []byte) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -132,36 +148,49 @@ func (s *Stream) Write(ctx context.Context, msg []byte) error {
 	}
 	defer func() { <-s.turn }()
 
-	s.mu.Lock()
-	if s.closing {
-		s.mu.Unlock()
-		return rpc.ErrClosed
+	// What was left of a message whose context has ended goes before.
+	if err := s.awaitWritable(ctx); err != nil {
+		return err
 	}
+	s.mu.Lock()
 	if err := s.arq.Write(msg); err != nil {
 		if ended := s.failure(); ended != nil {
 			err = ended
 		}
-		s.leave(time.Now())
+		s.mu.Unlock()
 		return err
 	}
-	s.flush()
+	if ctx.Done() == nil {
+		s.flush()
+	}
+	s.leave(time.Now())
+	err := s.awaitWritable(ctx)
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	now := time.Now()
+	s.mu.Lock()
+	partly := s.arq.Err() == nil && !s.arq.Withdraw()
+	s.leave(now)
+	if partly {
+		return nil
+	}
+	return err
+}
+
+// awaitWritable waits until the message before is cut. Called by who has the turn.
+func (s *Stream) awaitWritable(ctx context.Context) error {
 	for {
-		written, err := s.arq.Writable(), s.failure()
-		s.leave(time.Now())
-		if written || err != nil {
+		s.mu.Lock()
+		writable, err := s.arq.Writable(), s.failure()
+		s.mu.Unlock()
+		if writable || err != nil {
 			return err
 		}
 		select {
 		case <-s.writable:
-			s.mu.Lock()
 		case <-ctx.Done():
-			s.mu.Lock()
-			whole := !s.arq.Writable() && s.arq.Withdraw()
-			s.leave(time.Now())
-			if whole {
-				return context.Cause(ctx)
-			}
-			return nil
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -169,9 +198,7 @@ func (s *Stream) Write(ctx context.Context, msg []byte) error {
 // Handle takes a frame of this stream that came over the socket, and owns its payload. It
 // does not wait.
 func (s *Stream) Handle(f *relayv1.RelayMessageFrame) {
-	if s.cfg.Trace != nil {
-		s.cfg.Trace(FrameEvent(In, f))
-	}
+	s.trace(In, f)
 	in, ok := s.incoming(f)
 	if !ok {
 		return
@@ -182,16 +209,25 @@ func (s *Stream) Handle(f *relayv1.RelayMessageFrame) {
 	s.leave(now)
 }
 
-// WaitRoom returns when fewer than MaxWaiting messages wait to be read, or the stream has
-// ended. Whoever has a socket for this stream alone calls it before reading on: a peer of
-// the codex profile has no other way to learn that it is too fast.
+// WaitRoom returns nil when fewer than MaxWaiting messages wait to be read, and an error
+// when the stream has ended and its peer was told. Whoever has a socket for this stream
+// alone calls it before reading on: a peer of the codex profile has no other way to
+// learn that it is too fast.
 func (s *Stream) WaitRoom(ctx context.Context) error {
 	for {
 		s.mu.Lock()
 		waiting, err := s.arq.Waiting(), s.failure()
 		s.mu.Unlock()
-		if waiting < MaxWaiting || err != nil {
-			return err
+		switch {
+		case err != nil:
+			select {
+			case <-s.gone:
+				return err
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		case waiting < MaxWaiting:
+			return nil
 		}
 		select {
 		case <-s.room:
@@ -202,7 +238,11 @@ func (s *Stream) WaitRoom(ctx context.Context) error {
 }
 
 // Attach gives a reliable stream a new socket, over which it asks its peer to go on.
+// Whoever closes the old one does so before: a write that hangs there holds up the new.
 func (s *Stream) Attach(c Carrier) {
+	if s.cfg.Profile != frame.Reliable {
+		return
+	}
 	now := time.Now()
 	s.mu.Lock()
 	s.carrier = c
@@ -223,60 +263,31 @@ func (s *Stream) detach(now time.Time) {
 	s.arq.Detach(now)
 }
 
-// Close implements rpc.Connection. What was written still leaves, if the socket takes it
-// within CloseTimeout; then the peer is told.
+// Close implements rpc.Connection. It tells the peer, for which it waits CloseTimeout at
+// most. What was written before has left by then, unless there is no socket; whether it
+// arrived is not waited for.
 func (s *Stream) Close() error {
-	s.mu.Lock()
-	if s.closing {
-		s.mu.Unlock()
-		<-s.done
-		return nil
-	}
-	s.closing = true
-	s.readable.set()
-	limit := time.NewTimer(CloseTimeout)
-	defer limit.Stop()
-	for late := false; !late && !s.clear(); s.mu.Lock() {
-		s.mu.Unlock()
-		select {
-		case <-s.left:
-		case <-limit.C:
-			late = true
-		}
-	}
-	s.reset(ReasonClosed)
+	s.Reset(ReasonClosed)
 	return nil
 }
 
-// CloseFault implements rpc.FaultCloser. The code is one of WebSockets, and a stream has
-// none: the peer is told the reason.
-func (s *Stream) CloseFault(_ int, reason string) error {
-	s.Reset(reason)
+// CloseFault implements rpc.FaultCloser. The peer is told the kind of fault only, as
+// whoever is in between can read it.
+func (s *Stream) CloseFault(code int, _ string) error {
+	s.Reset(faultReason(code))
 	return nil
 }
 
-// Reset ends the stream at once, and tells the peer why.
+// Reset ends the stream as Close does, and tells the peer why. Whoever is in between can
+// read the reason.
 func (s *Stream) Reset(reason string) {
 	s.mu.Lock()
-	s.closing = true
-	s.reset(reason)
-}
-
-// reset unlocks.
-func (s *Stream) reset(reason string) {
-	if reason == "" {
-		reason = ReasonClosed
+	if !s.closing {
+		s.closing = true
+		s.arq.Reset(cmp.Or(clip(reason), "reset"))
 	}
-	s.arq.Reset(clip(reason))
-	s.flush()
 	s.leave(time.Now())
-}
-
-// clear says that everything that was written has left, as far as it can.
-func (s *Stream) clear() bool {
-	c := s.arq.Cursors()
-	return s.arq.Err() != nil || s.carrier == nil ||
-		!s.sending && s.arq.Writable() && (s.cfg.Profile != frame.Reliable || c.Sent <= c.Credit)
+	<-s.gone
 }
 
 // Done is closed when the stream has ended.

@@ -62,3 +62,13 @@ func FrameEvent(dir Direction, f *relayv1.RelayMessageFrame) TraceEvent {
 	}
 	return e
 }
+
+// trace tells of a frame of the stream; only some frames name their profile.
+func (s *Stream) trace(dir Direction, f *relayv1.RelayMessageFrame) {
+	if s.cfg.Trace == nil {
+		return
+	}
+	e := FrameEvent(dir, f)
+	e.Profile = string(s.cfg.Profile)
+	s.cfg.Trace(e)
+}
