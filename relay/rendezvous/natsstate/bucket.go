@@ -1,6 +1,7 @@
 package natsstate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,18 +13,18 @@ import (
 // once. While the servers are not ready for it (they elect a leader, or too few of them
 // are there to hold the replicas) it tries again until ctx ends.
 func (s *State) prepareBucket(ctx context.Context) error {
+	var short error // the last of its kind
 	for p := newPause(); ; {
 		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 		err := s.tryBucket(attempt)
 		cancel()
-		if err == nil || !passing(err) && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) && !isShort(err) {
+		if isShort(err) {
+			short = fmt.Errorf("%w (too few servers of the cluster are there for %d replicas; set replicas= if it has fewer)", err, s.replicas())
+		} else if err == nil || !passing(err) && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return err
 		}
 		if waitErr := p.wait(ctx); waitErr != nil {
-			if isShort(err) {
-				err = fmt.Errorf("%w (too few servers of the cluster are there for %d replicas; set replicas= if it has fewer)", err, s.replicas())
-			}
-			return errors.Join(waitErr, err)
+			return errors.Join(waitErr, cmp.Or(short, err))
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.OpenTimeout = 300 * time.Millisecond
+	cfg.OpenTimeout = 2 * time.Second
 	if s, err := Open(t.Context(), cfg); err == nil {
 		s.Close()
 		t.Error("five replicas on three servers")
