@@ -1,0 +1,303 @@
+package rendezvous
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/wsd-dev/wsd/proto/relayv1"
+	"github.com/wsd-dev/wsd/relay/frame"
+)
+
+// An executor is the socket of one, and the streams that lead to it.
+type executor struct {
+	socket
+
+	node              *Node
+	env, registration string
+	tokenID, remote   string
+	meter             *meter
+	began             time.Time
+	count             counters
+
+	routing   sync.Mutex
+	routes    map[string]*route // by stream id
+	harnesses map[*harness]struct{}
+	parted    []*route // those without a socket, the one that parted first at first
+	gone      bool
+}
+
+// A route says whose a stream is.
+type route struct {
+	stream  string
+	subject string
+	profile frame.Profile
+	// socket is nil for a reliable stream that has lost its own, and may come back.
+	socket *harness
+	parted time.Time
+}
+
+func (e *executor) token() string { return e.tokenID }
+
+// serve passes on what the executor sends, until its socket ends.
+func (e *executor) serve() {
+	n := e.node
+	defer n.release(e)
+	defer n.meters.leave(e.tokenID, false)
+	n.mu.Lock()
+	before := n.executors[e.env]
+	n.executors[e.env] = e
+	n.mu.Unlock()
+	if before != nil {
+		before.shut(closeGoingAway, "replaced by a newer connection")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), StateTimeout)
+	err := n.claim(ctx, e)
+	cancel()
+	switch {
+	case errors.Is(err, errReplaced):
+		e.shut(closeGoingAway, "replaced")
+	case err != nil:
+		n.log.Warn("the state of the relay is not reached", "env", e.env, "err", err)
+		e.shut(closeGoingAway, "the relay cannot attach the executor now")
+	default:
+		n.log.Info("executor attached", "env", e.env, "conn", e.remote)
+		n.audit.write("attach", slog.String("env", e.env), slog.String("token", e.tokenID),
+			slog.String("registration", e.registration), slog.String("remote", e.remote))
+		err = e.receive(e.pass)
+	}
+	e.shut(closeGoingAway, "closed")
+	e.end()
+	n.mu.Lock()
+	if n.executors[e.env] == e {
+		delete(n.executors, e.env)
+	}
+	n.mu.Unlock()
+	ctx, cancel = context.WithTimeout(context.Background(), StateTimeout)
+	defer cancel()
+	if err := n.disclaim(ctx, e); err != nil {
+		n.log.Warn("the state of the relay is not reached", "env", e.env, "err", err)
+	}
+	n.log.Info("executor gone", "env", e.env, "conn", e.remote, "dur", time.Since(e.began), "err", err)
+	n.audit.write("detach", slog.String("env", e.env), slog.String("token", e.tokenID),
+		slog.String("registration", e.registration), slog.String("remote", e.remote), slog.String("reason", e.why(err)),
+		slog.Int64("bytesFromExecutor", e.count.out.Load()), slog.Int64("bytesToExecutor", e.count.in.Load()))
+}
+
+var errReplaced = errors.New("another registration has replaced this one")
+
+// claim tells the other nodes that the executor is here.
+func (n *Node) claim(ctx context.Context, e *executor) error {
+	_, err := n.update(ctx, e.env, func(r *registration) error {
+		if r.ID != e.registration {
+			return errReplaced
+		}
+		r.Node, r.Attached, r.Remote = n.id, e.began.UTC(), e.remote
+		return nil
+	})
+	if errors.Is(err, ErrNotFound) {
+		return errReplaced
+	}
+	return err
+}
+
+// errNotOurs leaves a registration as it is.
+var errNotOurs = errors.New("not this node's")
+
+// disclaim takes that back, unless the executor is attached elsewhere by now.
+func (n *Node) disclaim(ctx context.Context, e *executor) error {
+	_, err := n.update(ctx, e.env, func(r *registration) error {
+		if r.ID != e.registration || r.Node != n.id || n.holds(r.ID) {
+			return errNotOurs
+		}
+		r.Node, r.Attached, r.Remote = "", time.Time{}, ""
+		return nil
+	})
+	if errors.Is(err, errNotOurs) || errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// holds says whether the executor with that registration is attached here.
+func (n *Node) holds(registration string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range n.executors {
+		if e.registration == registration {
+			return true
+		}
+	}
+	return false
+}
+
+// pass passes a frame of the executor's on. What is no frame, or of a stream that nobody
+// has, is dropped.
+func (e *executor) pass(message []byte) error {
+	if err := e.meter.pass(context.Background(), len(message)); err != nil {
+		return err
+	}
+	g, ok := peek(message)
+	if !ok {
+		return nil
+	}
+	e.routing.Lock()
+	r := e.routes[string(g.stream)]
+	var h *harness
+	if r != nil {
+		h = r.socket
+		if g.kind == kindReset {
+			e.unbind(r)
+		}
+	}
+	e.routing.Unlock()
+	if h == nil {
+		return nil
+	}
+	size := int64(len(message))
+	e.count.add(&e.count.out, size)
+	e.node.total.add(&e.node.total.out, size)
+	h.count.add(&h.count.in, size)
+	h.send(message)
+	return nil
+}
+
+// take passes a frame of the harness's on, if it is of a stream of its own, and waits
+// while the executor's socket takes no more.
+func (e *executor) take(h *harness, message []byte) error {
+	g, ok := peek(message)
+	if !ok || !e.route(h, g) {
+		return nil
+	}
+	size := int64(len(message))
+	e.count.add(&e.count.in, size)
+	e.node.total.add(&e.node.total.in, size)
+	h.count.add(&h.count.out, size)
+	if err := e.conn.Write(context.Background(), message); err != nil { // bounded by WriteTimeout
+		e.shut(closeGoingAway, "nothing can be written")
+		return err
+	}
+	return nil
+}
+
+// route says whether a frame may go to the executor, and binds a new stream to the socket
+// over which its first frame comes. A reliable stream may come back over another socket
+// of the same subject; nobody else takes it over.
+func (e *executor) route(h *harness, g glance) bool {
+	e.routing.Lock()
+	defer e.routing.Unlock()
+	if e.gone {
+		return false
+	}
+	r := e.routes[string(g.stream)]
+	opens := g.kind == kindResume || g.kind == kindHandshake
+	switch {
+	case r == nil:
+		if !opens || len(h.streams) >= MaxStreams {
+			return false
+		}
+		r = &route{stream: string(g.stream), subject: h.subject, profile: g.profile, socket: h}
+		e.routes[r.stream], h.streams[r.stream] = r, r
+	case r.socket != h:
+		back := g.kind == kindResume && g.profile == frame.Reliable && r.profile == frame.Reliable
+		if !back || r.subject != h.subject || len(h.streams) >= MaxStreams {
+			return false
+		}
+		if r.socket != nil {
+			delete(r.socket.streams, r.stream)
+		}
+		e.forget(r)
+		r.socket, h.streams[r.stream] = h, r
+	case opens && g.kind == kindHandshake:
+		r.profile = g.profile
+	}
+	if g.kind == kindReset {
+		e.unbind(r)
+	}
+	return true
+}
+
+// unbind ends a stream. Called with routing.
+func (e *executor) unbind(r *route) {
+	delete(e.routes, r.stream)
+	if r.socket != nil {
+		delete(r.socket.streams, r.stream)
+	}
+	e.forget(r)
+}
+
+// forget takes r from those that have parted. Called with routing.
+func (e *executor) forget(r *route) {
+	for i, p := range e.parted {
+		if p == r {
+			e.parted = append(e.parted[:i], e.parted[i+1:]...)
+			return
+		}
+	}
+}
+
+// add counts a harness's socket in; false if the executor has gone, or has as many as it
+// may.
+func (e *executor) add(h *harness) bool {
+	e.routing.Lock()
+	defer e.routing.Unlock()
+	if e.gone || len(e.harnesses) >= MaxHarnesses {
+		return false
+	}
+	e.harnesses[h] = struct{}{}
+	return true
+}
+
+// remove is the end of a harness's socket. The executor is told of the streams that
+// cannot come back, so that their sessions can be resumed (registry.md, section 6); of
+// reliable ones only their owner is kept.
+func (e *executor) remove(h *harness) {
+	now := time.Now()
+	e.routing.Lock()
+	delete(e.harnesses, h)
+	var lost []string
+	for id, r := range h.streams {
+		if r.profile != frame.Reliable {
+			lost = append(lost, id)
+			e.unbind(r)
+			continue
+		}
+		r.socket, r.parted = nil, now
+		delete(h.streams, id)
+		e.parted = append(e.parted, r)
+	}
+	for len(e.parted) > 0 && (len(e.parted) > MaxParted || now.Sub(e.parted[0].parted) > PartedLife) {
+		delete(e.routes, e.parted[0].stream)
+		e.parted = e.parted[1:]
+	}
+	gone := e.gone
+	e.routing.Unlock()
+	if gone {
+		return
+	}
+	for _, id := range lost {
+		message, err := frame.Append(nil, &relayv1.RelayMessageFrame{
+			Version: frame.Version, StreamId: id,
+			Body: &relayv1.RelayMessageFrame_Reset_{Reset_: &relayv1.RelayReset{Reason: "harness_disconnected"}},
+		})
+		if err == nil {
+			_ = e.conn.Write(context.Background(), message) // bounded by WriteTimeout
+		}
+	}
+}
+
+// end closes the sockets of the executor's harnesses, which recover by themselves.
+func (e *executor) end() {
+	e.routing.Lock()
+	e.gone = true
+	left := make([]*harness, 0, len(e.harnesses))
+	for h := range e.harnesses {
+		left = append(left, h)
+	}
+	e.routing.Unlock()
+	for _, h := range left {
+		h.shut(closeGoingAway, "the executor is gone")
+	}
+}

@@ -1,0 +1,65 @@
+package rendezvous
+
+import "time"
+
+// Sizes and counts. A peer that passes one is refused or loses its own connection, never
+// another's.
+const (
+	// MaxFrame bounds a WebSocket message; a longer one ends its socket.
+	MaxFrame = 262_144
+	// MaxStreamID bounds the name of a stream, in bytes; frames with longer ones are dropped.
+	MaxStreamID = 1024
+	// MaxBody bounds the body of a request to the registry.
+	MaxBody = 16 << 10
+	// MaxSockets bounds the sockets of a node; others are refused with 503.
+	MaxSockets = 20_000
+	// MaxHarnesses bounds the harness sockets of an environment on a node.
+	MaxHarnesses = 512
+	// MaxStreams bounds the streams of one harness socket; a frame that would bind one
+	// more is dropped.
+	MaxStreams = 32
+	// MaxParted bounds how many reliable streams without a socket an executor's socket
+	// remembers the owner of; the one that parted first is forgotten.
+	MaxParted = 4096
+	// MaxQueuedBytes and MaxQueuedFrames bound what waits for a harness that reads
+	// slowly. One more frame and its socket is closed.
+	MaxQueuedBytes  = 16 << 20
+	MaxQueuedFrames = 8192
+	// MaxUsedURLs bounds the one-time URLs of harnesses that are remembered as used.
+	MaxUsedURLs = 65_536
+	// MaxTokens bounds the tokens there are.
+	MaxTokens = 10_000
+	// MaxNote bounds what is said of a token.
+	MaxNote = 256
+)
+
+// Times.
+const (
+	// AuthorizationLife is how long a harness may take from connect to its handshake.
+	AuthorizationLife = time.Minute
+	// HarnessURLLife is how long a harness may take to open its socket.
+	HarnessURLLife = time.Minute
+	// ExecutorURLLife is how long an executor's URL is good for; it gets a 401 then, and
+	// registers anew.
+	ExecutorURLLife = 30 * 24 * time.Hour
+	// SecretLife is how old the secret that signs URLs becomes; the one before it counts
+	// for as long again.
+	SecretLife = 30 * 24 * time.Hour
+	// Heartbeat is how often a node says that it lives, and looks for tokens that were
+	// revoked. NodeLease is how long others believe it.
+	Heartbeat = 2 * time.Second
+	NodeLease = 6 * time.Second
+	// Sweep is how often what has expired is deleted, and sockets are compared with the
+	// registrations.
+	Sweep = 30 * time.Second
+	// StateTimeout bounds each question to the State.
+	StateTimeout = 5 * time.Second
+	// WriteTimeout is how long a socket may take a frame. A harness whose frames the
+	// executor's socket does not take waits for that long.
+	WriteTimeout = 20 * time.Second
+	// PingInterval and PongTimeout: who does not answer a ping is gone.
+	PingInterval = 30 * time.Second
+	PongTimeout  = 60 * time.Second
+	// PartedLife is how long a reliable stream without a socket keeps its owner.
+	PartedLife = 15 * time.Minute
+)

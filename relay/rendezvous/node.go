@@ -1,0 +1,252 @@
+package rendezvous
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/wsd-dev/wsd/relay/registry"
+)
+
+// Config says what a Node is made of. State and PublicURL must be set.
+type Config struct {
+	State State
+	// PublicURL is where executors and harnesses reach the relay, whichever node
+	// answers: http or https, a path before it is kept.
+	PublicURL string
+	// NodeURL is where this node itself is reached: harnesses are sent to the node that
+	// has the executor. Default PublicURL, which is right for a single node.
+	NodeURL string
+	// NodeID names the node among others; by default by chance, anew at every start.
+	NodeID string
+	// TrustProxy takes the remote address from the last X-Forwarded-For: there is a
+	// proxy in front, and no other way in.
+	TrustProxy bool
+	// Audit gets a line of JSON for each that comes and goes. nil discards.
+	Audit io.Writer
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// A Node is a relay, or one of several that share a State.
+type Node struct {
+	cfg    Config
+	id     string
+	state  State
+	public *url.URL
+	node   *url.URL
+	log    *slog.Logger
+	audit  *auditor
+	tokens Tokens
+	meters meters
+	begun  time.Time
+
+	mu        sync.Mutex
+	known     []secret
+	executors map[string]*executor // by environment, those whose sockets are here
+	sockets   map[closer]struct{}  // all there are
+	used      map[string]time.Time // nonces of URLs that were used, until they expire
+	draining  bool
+	wait      sync.WaitGroup // sockets
+	total     counters
+}
+
+// A closer is a socket, for whoever only closes them.
+type closer interface {
+	token() string
+	shut(code int, reason string)
+}
+
+// New returns a node. Handler answers its requests, and Run must be running.
+func New(cfg Config) (*Node, error) {
+	if cfg.State == nil {
+		return nil, errors.New("rendezvous: no state")
+	}
+	n := &Node{
+		cfg: cfg, id: cfg.NodeID, state: cfg.State, log: cfg.Logger, tokens: Tokens{cfg.State}, begun: time.Now(),
+		executors: map[string]*executor{}, sockets: map[closer]struct{}{}, used: map[string]time.Time{},
+	}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	n.audit = newAuditor(cfg.Audit)
+	if n.id == "" {
+		n.id = random(9)
+	}
+	if !validKey(n.id) {
+		return nil, fmt.Errorf("rendezvous: node id %q: use letters, digits, _ and -", n.id)
+	}
+	if n.cfg.NodeURL == "" {
+		n.cfg.NodeURL = cfg.PublicURL
+	}
+	var err error
+	if n.public, err = registry.ParseBaseURL(cfg.PublicURL); err != nil {
+		return nil, fmt.Errorf("rendezvous: public URL: %w", err)
+	}
+	if n.node, err = registry.ParseBaseURL(n.cfg.NodeURL); err != nil {
+		return nil, fmt.Errorf("rendezvous: node URL: %w", err)
+	}
+	return n, nil
+}
+
+// ID names the node.
+func (n *Node) ID() string { return n.id }
+
+// Run keeps the node known to the others, sees that revoked tokens count for nothing, and
+// deletes what has expired, until ctx ends. It returns an error if the node cannot be
+// made known at first.
+func (n *Node) Run(ctx context.Context) error {
+	if err := n.beat(ctx); err != nil {
+		return fmt.Errorf("rendezvous: %w", err)
+	}
+	beat, sweep := time.NewTicker(Heartbeat), time.NewTicker(Sweep)
+	defer beat.Stop()
+	defer sweep.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-beat.C:
+			err = errors.Join(n.beat(ctx), n.dropRevoked(ctx))
+		case <-sweep.C:
+			err = errors.Join(n.sweep(ctx), n.dropReplaced(ctx))
+		}
+		if err != nil && ctx.Err() == nil {
+			n.log.Warn("the state of the relay is not reached", "err", err)
+		}
+	}
+}
+
+// beat says that the node lives.
+func (n *Node) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, StateTimeout)
+	defer cancel()
+	now := time.Now()
+	_, err := write(ctx, n.state, BucketNodes, n.id, nodeRecord{
+		ID: n.id, URL: n.cfg.NodeURL, Started: n.begun.UTC(), Expires: now.Add(NodeLease).UTC(),
+		Draining: n.isDraining(), Stats: n.stats(),
+	}, AnyRevision)
+	return err
+}
+
+// dropRevoked closes the sockets of tokens that are revoked or have expired.
+func (n *Node) dropRevoked(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, StateTimeout)
+	defer cancel()
+	all, err := n.tokens.List(ctx)
+	if err != nil {
+		return err
+	}
+	good := make(map[string]bool, len(all))
+	now := time.Now()
+	for i := range all {
+		good[all[i].ID] = !all[i].expired(now)
+		n.meters.set(&all[i])
+	}
+	var drop []closer
+	n.mu.Lock()
+	for s := range n.sockets {
+		if !good[s.token()] {
+			drop = append(drop, s)
+		}
+	}
+	n.mu.Unlock()
+	for _, s := range drop {
+		n.audit.write("revoked", slog.String("token", s.token()))
+		s.shut(closePolicy, "token revoked or expired")
+	}
+	return nil
+}
+
+// dropReplaced closes executors' sockets whose registration is another's by now: the
+// executor has attached to another node, or registered anew.
+func (n *Node) dropReplaced(ctx context.Context) error {
+	n.mu.Lock()
+	held := make([]*executor, 0, len(n.executors))
+	for _, e := range n.executors {
+		held = append(held, e)
+	}
+	n.mu.Unlock()
+	for _, e := range held {
+		ctx, cancel := context.WithTimeout(ctx, StateTimeout)
+		r, err := n.registration(ctx, e.env)
+		cancel()
+		switch {
+		case errors.Is(err, ErrNotFound) || err == nil && (r.ID != e.registration || r.Node != "" && r.Node != n.id):
+			e.shut(closeGoingAway, "replaced")
+		case err != nil:
+			return err
+		case r.Node == "":
+			// The State lost that the socket is here; it still is.
+			if err := n.claim(ctx, e); err != nil && !errors.Is(err, errReplaced) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sweep deletes what has expired, of whichever node it was.
+func (n *Node) sweep(ctx context.Context) error {
+	now := time.Now()
+	n.mu.Lock()
+	for nonce, until := range n.used {
+		if now.After(until) {
+			delete(n.used, nonce)
+		}
+	}
+	n.mu.Unlock()
+	var errs []error
+	for _, bucket := range []Bucket{BucketAuthorizations, BucketNodes} {
+		ctx, cancel := context.WithTimeout(ctx, StateTimeout)
+		errs = append(errs, n.sweepBucket(ctx, bucket, now))
+		cancel()
+	}
+	return errors.Join(errs...)
+}
+
+// isDraining says that nobody new may come in.
+func (n *Node) isDraining() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.draining
+}
+
+// Drain lets nobody in any more, closes all sockets, saying that the relay goes away, and
+// returns when they have ended or ctx has. Executors reconnect by themselves, to another
+// node or to this one when it is back.
+func (n *Node) Drain(ctx context.Context) error {
+	n.mu.Lock()
+	n.draining = true
+	all := make([]closer, 0, len(n.sockets))
+	for s := range n.sockets {
+		all = append(all, s)
+	}
+	n.mu.Unlock()
+	for _, s := range all {
+		s.shut(closeGoingAway, "the relay is shutting down")
+	}
+	done := make(chan struct{})
+	go func() { // ends with the sockets, which are closed
+		defer close(done)
+		n.wait.Wait()
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StateTimeout)
+	defer cancel()
+	if gone := n.state.Delete(ctx, BucketNodes, n.id, AnyRevision); gone != nil && !errors.Is(gone, ErrNotFound) {
+		err = errors.Join(err, gone)
+	}
+	return err
+}

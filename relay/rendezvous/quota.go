@@ -1,0 +1,96 @@
+package rendezvous
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/time/rate"
+)
+
+// meters hold what the tokens with sockets may still do.
+type meters struct {
+	mu  sync.Mutex
+	all map[string]*meter
+}
+
+// A meter is that of one token.
+type meter struct {
+	rate *rate.Limiter
+
+	// Of meters.mu.
+	sockets, harnesses int
+}
+
+// enter counts a socket, a harness's with its stream, unless the token has as many as
+// it may.
+func (m *meters) enter(t *Token, harness bool) (*meter, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = map[string]*meter{}
+	}
+	x := m.all[t.ID]
+	if x == nil {
+		x = &meter{rate: rate.NewLimiter(rate.Inf, 0)}
+		m.all[t.ID] = x
+	}
+	if harness {
+		if t.Quota.Streams > 0 && x.harnesses >= t.Quota.Streams {
+			return nil, false
+		}
+		x.harnesses++
+	}
+	x.sockets++
+	x.apply(t)
+	return x, true
+}
+
+// full says that the token has as many sockets as it may.
+func (m *meters) full(t *Token) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := m.all[t.ID]
+	return x != nil && t.Quota.Streams > 0 && x.harnesses >= t.Quota.Streams
+}
+
+func (m *meters) leave(id string, harness bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := m.all[id]
+	x.sockets--
+	if harness {
+		x.harnesses--
+	}
+	if x.sockets == 0 {
+		delete(m.all, id)
+	}
+}
+
+// set brings a token's quota up to date.
+func (m *meters) set(t *Token) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if x := m.all[t.ID]; x != nil {
+		x.apply(t)
+	}
+}
+
+func (x *meter) apply(t *Token) {
+	limit := rate.Limit(t.Quota.BytesPerSecond)
+	if limit == 0 {
+		limit = rate.Inf
+	}
+	if x.rate.Limit() != limit {
+		x.rate.SetLimit(limit)
+		x.rate.SetBurst(t.Quota.BytesPerSecond)
+	}
+}
+
+// pass waits until n more bytes may pass: the socket that they came over is not read
+// meanwhile, and its TCP holds its peer up.
+func (x *meter) pass(ctx context.Context, n int) error {
+	if x.rate.Limit() == rate.Inf {
+		return nil
+	}
+	return x.rate.WaitN(ctx, n)
+}

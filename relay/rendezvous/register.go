@@ -1,0 +1,207 @@
+package rendezvous
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wsd-dev/wsd/relay/frame"
+	"github.com/wsd-dev/wsd/relay/registry"
+)
+
+// register makes an executor the one of its environment. Another one with other keys is
+// not replaced while it is attached: the two would throw each other out for ever.
+func (a *asked) register(ctx context.Context, w http.ResponseWriter, body []byte) {
+	n := a.node
+	var req registry.RegisterRequest
+	if err := json.Unmarshal(body, &req); err != nil || req.ExecutorPublicKey == nil {
+		a.refuse(w, http.StatusBadRequest, codeBadRequest, "the body is not a register request with a public key")
+		return
+	}
+	if req.SecurityProfile != registry.SecurityProfile {
+		a.refuse(w, http.StatusBadRequest, codeBadRequest, "unknown security profile: this registry has %s", registry.SecurityProfile)
+		return
+	}
+	if n.isDraining() {
+		a.refuse(w, http.StatusServiceUnavailable, registry.CodeRegistrationConflict, "the relay is shutting down: ask again")
+		return
+	}
+	fresh := registration{
+		ID: random(16), Key: req.ExecutorPublicKey, Token: a.token.ID,
+		Profiles: profiles(a.request.Header.Values(registry.HeaderProfiles)), Made: time.Now().UTC(),
+	}
+	err := n.replace(ctx, a.env, &fresh)
+	if errors.Is(err, errInUse) {
+		a.refuse(w, http.StatusConflict, codeInUse, "another executor, with other keys, is attached to environment %s", a.env)
+		return
+	}
+	var url string
+	if err == nil {
+		url, err = n.sign(ctx, n.public, &ticket{
+			env: a.env, role: roleEnvironment, registration: fresh.ID, expires: time.Now().Add(ExecutorURLLife), subject: a.token.ID,
+		})
+	}
+	if err != nil {
+		a.unreachable(w, err)
+		return
+	}
+	a.audit(slog.Int("status", http.StatusOK), slog.String("registration", fresh.ID), slog.String("key", req.ExecutorPublicKey.Fingerprint().String()))
+	answer(w, http.StatusOK, registry.RegisterResponse{
+		EnvironmentID: a.env, URL: url, SecurityProfile: registry.SecurityProfile, ExecutorRegistrationID: fresh.ID,
+	})
+}
+
+var errInUse = errors.New("another executor is attached")
+
+// replace makes fresh the registration of env.
+func (n *Node) replace(ctx context.Context, env string, fresh *registration) error {
+	for {
+		old, err := n.registration(ctx, env)
+		var revision uint64
+		switch {
+		case errors.Is(err, ErrNotFound):
+		case err != nil:
+			return err
+		default:
+			revision = old.revision
+			holder, err := n.holder(ctx, old)
+			if err != nil {
+				return err
+			}
+			if holder != nil && !old.Key.Equal(fresh.Key) {
+				return errInUse
+			}
+		}
+		fresh.revision, err = write(ctx, n.state, BucketRegistrations, env, fresh, revision)
+		if !errors.Is(err, ErrConflict) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// profiles reads the announced ones that a harness may be told of.
+func profiles(header []string) []frame.Profile {
+	for part := range strings.SplitSeq(strings.Join(header, ","), ",") {
+		if strings.TrimSpace(part) == string(frame.Reliable) {
+			return []frame.Profile{frame.Codex, frame.Reliable}
+		}
+	}
+	return nil
+}
+
+// connect tells a harness where its executor is.
+func (a *asked) connect(ctx context.Context, w http.ResponseWriter, body []byte) {
+	n := a.node
+	var req registry.ConnectRequest
+	if err := json.Unmarshal(body, &req); err != nil || req.HarnessPublicKey == nil {
+		a.refuse(w, http.StatusBadRequest, codeBadRequest, "the body is not a connect request with a public key")
+		return
+	}
+	if n.meters.full(&a.token) {
+		a.refuse(w, http.StatusTooManyRequests, codeQuota, "the token has its %d streams", a.token.Quota.Streams)
+		return
+	}
+	r, err := n.registration(ctx, a.env)
+	var holder *nodeRecord
+	if err == nil {
+		holder, err = n.holder(ctx, r)
+	}
+	switch {
+	case errors.Is(err, ErrNotFound) || err == nil && (holder == nil || holder.Draining):
+		a.refuse(w, http.StatusConflict, registry.CodeOffline, "no executor is attached to environment %s", a.env)
+		return
+	case err != nil:
+		a.unreachable(w, err)
+		return
+	}
+	text, key := random(32), req.HarnessPublicKey.Fingerprint().String()
+	_, err = write(ctx, n.state, BucketAuthorizations, digest(text), authorization{
+		Environment: a.env, Registration: r.ID, Key: key, Token: a.token.ID, Expires: time.Now().Add(AuthorizationLife).UTC(),
+	}, 0)
+	var url string
+	if err == nil {
+		url, err = n.harnessURL(ctx, holder, &ticket{
+			env: a.env, role: roleHarness, registration: r.ID, expires: time.Now().Add(HarnessURLLife),
+			subject: a.token.ID + "." + key, node: holder.ID, nonce: random(16),
+		})
+	}
+	if err != nil {
+		a.unreachable(w, err)
+		return
+	}
+	a.audit(slog.Int("status", http.StatusOK), slog.String("registration", r.ID), slog.String("key", key), slog.String("node", holder.ID))
+	answer(w, http.StatusOK, registry.ConnectResponse{
+		EnvironmentID: a.env, URL: url, SecurityProfile: registry.SecurityProfile, ExecutorRegistrationID: r.ID,
+		ExecutorPublicKey: r.Key, HarnessKeyAuthorization: text, RelayProfiles: r.Profiles,
+	})
+}
+
+func (n *Node) harnessURL(ctx context.Context, holder *nodeRecord, t *ticket) (string, error) {
+	base, err := registry.ParseBaseURL(holder.URL)
+	if err != nil {
+		return "", err
+	}
+	return n.sign(ctx, base, t)
+}
+
+// validate says whether a handshake's key and authorization belong together. The
+// authorization is used up, on whichever node it is asked for, whatever the answer.
+func (a *asked) validate(ctx context.Context, w http.ResponseWriter, body []byte) {
+	var req registry.ValidateRequest
+	if err := json.Unmarshal(body, &req); err != nil || req.HarnessPublicKey == nil {
+		a.refuse(w, http.StatusBadRequest, codeBadRequest, "the body is not a validate request with a public key")
+		return
+	}
+	valid, token, err := a.take(ctx, &req)
+	if err != nil {
+		a.unreachable(w, err)
+		return
+	}
+	a.audit(slog.Int("status", http.StatusOK), slog.Bool("valid", valid), slog.String("harness", token),
+		slog.String("key", req.HarnessPublicKey.Fingerprint().String()))
+	answer(w, http.StatusOK, registry.ValidateResponse{Valid: valid})
+}
+
+// take uses the authorization of req up and compares; token is who it was made for.
+func (a *asked) take(ctx context.Context, req *registry.ValidateRequest) (valid bool, token string, err error) {
+	n := a.node
+	if req.HarnessKeyAuthorization == "" || len(req.HarnessKeyAuthorization) > registry.MaxAuthorization {
+		return false, "", nil
+	}
+	var auth authorization
+	key := digest(req.HarnessKeyAuthorization)
+	revision, err := read(ctx, n.state, BucketAuthorizations, key, &auth)
+	if err == nil {
+		err = n.state.Delete(ctx, BucketAuthorizations, key, revision)
+	}
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) {
+		return false, "", nil // never made, or used before
+	}
+	if err != nil {
+		return false, "", err
+	}
+	r, err := n.registration(ctx, a.env)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return false, "", err
+	}
+	valid = err == nil && time.Now().Before(auth.Expires) &&
+		auth.Environment == a.env && auth.Registration == req.ExecutorRegistrationID && r.ID == auth.Registration &&
+		auth.Key == req.HarnessPublicKey.Fingerprint().String()
+	if valid {
+		// A token that was revoked since connect lets nobody in.
+		all, err := n.tokens.List(ctx)
+		if err != nil {
+			return false, "", err
+		}
+		valid = slices.ContainsFunc(all, func(t Token) bool { return t.ID == auth.Token && !t.expired(time.Now()) })
+	}
+	return valid, auth.Token, nil
+}
