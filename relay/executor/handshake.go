@@ -1,0 +1,178 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/wsd-dev/wsd/proto/relayv1"
+	"github.com/wsd-dev/wsd/relay"
+	"github.com/wsd-dev/wsd/relay/arq"
+	"github.com/wsd-dev/wsd/relay/frame"
+	"github.com/wsd-dev/wsd/relay/registry"
+	"github.com/wsd-dev/wsd/relay/seal"
+)
+
+var (
+	errAuthorization = errors.New("the authorization is too long or not UTF-8")
+	errInvalid       = errors.New("the registry does not know the harness's authorization")
+)
+
+// handshake begins one for a stream that is not known, in a goroutine of its own: it
+// takes a good deal of arithmetic and a question to the registry.
+func (s *socket) handshake(ctx context.Context, f *relayv1.RelayMessageFrame, message []byte) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	e := s.x.table.begin(s, f.GetStreamId(), frame.ProfileOf(f), cancel)
+	if e == nil {
+		cancel(nil)
+		s.log.Debug("handshake refused: too many, or too many failed", "stream", f.GetStreamId())
+		s.reset(f.GetStreamId(), frame.ReasonProtocolError)
+		return
+	}
+	s.handshakes.Go(func() {
+		defer cancel(nil)
+		kept := s.admit(ctx, e, message)
+		s.x.table.handshakeOver(kept)
+	})
+}
+
+// admit takes a handshake to its end and reports whether there is a stream now.
+func (s *socket) admit(ctx context.Context, e *entry, message []byte) bool {
+	responder, err := seal.NewResponder(s.x.cfg.Identity, s.prologue(e))
+	if err != nil {
+		return s.refuse(e, nil, err)
+	}
+	peer, err := s.examine(ctx, e, responder, message)
+	if err != nil {
+		if rejected(err) {
+			return s.tell(ctx, e, peer, responder, err)
+		}
+		return s.refuse(e, peer, err)
+	}
+	return s.accept(ctx, e, peer, responder)
+}
+
+func (s *socket) prologue(e *entry) seal.Prologue {
+	label := seal.LabelCodex
+	if e.profile == frame.Reliable {
+		label = seal.LabelReliable
+	}
+	return seal.Prologue{
+		Label: label, EnvironmentID: s.x.cfg.EnvironmentID, RegistrationID: s.registration, StreamID: e.id,
+	}
+}
+
+// examine finds out whether the harness may come in.
+func (s *socket) examine(ctx context.Context, e *entry, r *seal.Responder, message []byte) (*seal.PublicKey, error) {
+	peer, payload, err := r.ReadMessage1(message)
+	if err != nil {
+		return nil, err
+	}
+	if len(payload) > MaxAuthorization || !utf8.Valid(payload) {
+		return peer, errAuthorization
+	}
+	if s.x.cfg.Authorize != nil {
+		if err := s.x.cfg.Authorize(peer); err != nil {
+			return peer, fmt.Errorf("not authorized here: %w", err)
+		}
+	}
+	valid, err := s.x.cfg.Registry.Validate(ctx, s.x.cfg.EnvironmentID, e.id, registry.ValidateRequest{
+		ExecutorRegistrationID: s.registration, HarnessPublicKey: peer, HarnessKeyAuthorization: string(payload),
+	})
+	if err == nil && !valid {
+		err = errInvalid
+	}
+	return peer, err
+}
+
+// rejected reports whether the registry does not take the executor's own credential,
+// which alone is told the harness as what it is.
+func rejected(err error) bool {
+	e, ok := errors.AsType[*registry.StatusError](err)
+	return ok && e.Status == http.StatusUnauthorized
+}
+
+// refuse resets a handshake that failed.
+func (s *socket) refuse(e *entry, peer *seal.PublicKey, why error) bool {
+	if s.x.table.drop(s, e, why, true) {
+		s.log.Warn("handshake failed", "stream", e.id, "peer", fingerprint(peer), "err", why)
+		s.reset(e.id, frame.ReasonProtocolError)
+	}
+	return false
+}
+
+// tell ends a handshake with the refusal that the harness can believe. The stream does
+// not exist afterwards, and no reset follows.
+func (s *socket) tell(ctx context.Context, e *entry, peer *seal.PublicKey, r *seal.Responder, why error) bool {
+	message, err := r.WriteRefusal()
+	if err != nil {
+		return s.refuse(e, peer, err)
+	}
+	if s.x.table.drop(s, e, why, true) {
+		s.log.Error("handshake refused: the registry rejects the executor's credential", "stream", e.id, "err", why)
+		s.send(control{frame: answer(e, message)})
+	}
+	return false
+}
+
+// accept makes the stream, and then tells the harness, whose first record may come in
+// the same moment.
+func (s *socket) accept(ctx context.Context, e *entry, peer *seal.PublicKey, r *seal.Responder) bool {
+	message, transport, err := r.WriteMessage2()
+	if err != nil {
+		return s.refuse(e, peer, err)
+	}
+	ended := make(chan struct{})
+	ok := s.x.table.install(s, e, func() *relay.Stream {
+		s.x.serving.Add(1) // before the table is closed, and so before anybody waits
+		return relay.NewStream(relay.StreamConfig{
+			ID: e.id, Profile: e.profile, Transport: transport, Carrier: s.carrier, Life: s.x.cfg.StreamLife,
+			OnEnd: func(err error) {
+				s.x.table.remove(e)
+				s.log.Info("stream ended", "stream", e.id, "instance", e.instance, "err", err)
+				close(ended)
+			},
+			Trace: s.x.cfg.Trace, Logger: s.x.cfg.Logger, Rand: s.x.newRand(),
+		})
+	})
+	if !ok {
+		return false
+	}
+	info := StreamInfo{ID: e.id, Instance: e.instance, Profile: e.profile, Peer: peer}
+	if err := s.sendAndWait(ctx, answer(e, message)); err != nil {
+		// The harness was never told; nobody can say anything in this stream.
+		_ = e.stream.Close()
+	} else {
+		s.log.Info("stream opened", "stream", info)
+	}
+	go func() { // Run waits for it
+		defer s.x.serving.Done()
+		defer s.x.table.release()
+		s.x.serveStream(e.stream, info)
+		<-ended
+	}()
+	return true
+}
+
+// answer is the frame of a message of ours.
+func answer(e *entry, message []byte) *relayv1.RelayMessageFrame {
+	f := &relayv1.RelayMessageFrame{
+		Version: frame.Version, StreamId: e.id, Profile: e.profile.Field(),
+		Body: &relayv1.RelayMessageFrame_Handshake{Handshake: &relayv1.RelayHandshake{Payload: message}},
+	}
+	if e.profile == frame.Reliable {
+		window := arq.Greeting().Window
+		f.Window = &window
+	}
+	return f
+}
+
+// fingerprint is how logs name a key that may not be known.
+func fingerprint(key *seal.PublicKey) string {
+	if key == nil {
+		return "unknown"
+	}
+	return key.String()
+}

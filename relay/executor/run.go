@@ -1,0 +1,215 @@
+package executor
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/wsd-dev/wsd/proto/relayv1"
+	"github.com/wsd-dev/wsd/relay"
+	"github.com/wsd-dev/wsd/relay/registry"
+)
+
+// An executor is what Run runs.
+type executor struct {
+	cfg     Config
+	log     *slog.Logger
+	table   table
+	backoff backoff
+	// serving are the streams that are being served.
+	serving sync.WaitGroup
+	// streams is what Serve runs with.
+	streams context.Context
+
+	watchEvery, watchGap time.Duration
+
+	randMu sync.Mutex
+	rand   *mathrand.Rand
+}
+
+// Run registers an executor, and serves the streams of harnesses that come over the
+// relay until ctx has ended; then it returns nil. It returns an error when the registry
+// refuses the executor for good. Every stream has ended when it returns.
+func Run(ctx context.Context, cfg Config) error {
+	x, err := newExecutor(cfg)
+	if err != nil {
+		return err
+	}
+	return x.run(ctx)
+}
+
+func newExecutor(cfg Config) (*executor, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = relay.NewDialer(relay.DialConfig{RequestID: true})
+	}
+	x := &executor{cfg: cfg, log: cfg.Logger, rand: cfg.Rand, watchEvery: WatchInterval, watchGap: WatchGap}
+	if x.log == nil {
+		x.log = slog.New(slog.DiscardHandler)
+	}
+	x.log = x.log.With("env", cfg.EnvironmentID)
+	if x.rand == nil {
+		var seed [16]byte
+		_, _ = rand.Read(seed[:]) // never fails
+		x.rand = mathrand.New(mathrand.NewPCG(binary.NativeEndian.Uint64(seed[:8]), binary.NativeEndian.Uint64(seed[8:])))
+	}
+	x.table.entries = make(map[string]*entry)
+	x.backoff.rand = x.newRand()
+	return x, nil
+}
+
+// newRand returns a source for one user.
+func (x *executor) newRand() *mathrand.Rand {
+	x.randMu.Lock()
+	defer x.randMu.Unlock()
+	return mathrand.New(mathrand.NewPCG(x.rand.Uint64(), x.rand.Uint64()))
+}
+
+// run is Run.
+func (x *executor) run(ctx context.Context) error {
+	streams, end := context.WithCancelCause(ctx)
+	x.streams = streams
+	defer x.serving.Wait()
+	defer x.endStreams()
+	defer end(errShutdown)
+
+	reg, err := x.register(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("register environment %s: %w", x.cfg.EnvironmentID, err)
+	}
+	for failed := 0; ; {
+		begun := time.Now()
+		err, connected := x.connection(ctx, reg)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if connected {
+			failed = 0
+			x.backoff.lasted(time.Since(begun))
+		} else {
+			failed++
+		}
+		pause := x.backoff.next()
+		x.log.Warn("not connected to the relay", "wait", pause, "connected", connected, "err", err)
+		if !connected && (failed >= RenewAfter || useless(err)) {
+			next, err := x.renew(ctx, failed >= RenewAfter)
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err == nil:
+				if failed >= RenewAfter && elsewhere(reg.URL, next.URL) {
+					pause = 0 // nobody has failed to answer there yet
+				}
+				reg, failed = next, 0
+			case registry.RetryRenewal(err):
+				x.log.Warn("registration not renewed", "err", err)
+			default:
+				return fmt.Errorf("renew the registration of environment %s: %w", x.cfg.EnvironmentID, err)
+			}
+		}
+		if !wait(ctx, pause) {
+			return nil
+		}
+	}
+}
+
+// connection makes one connection and serves it to its end.
+func (x *executor) connection(ctx context.Context, reg *registry.RegisterResponse) (err error, connected bool) {
+	dialing, cancel := context.WithTimeout(ctx, DialTimeout)
+	carrier, err := x.cfg.Dial(dialing, reg.URL)
+	cancel()
+	if err != nil {
+		return err, false
+	}
+	x.log.Info("connected to the relay", "registration", reg.ExecutorRegistrationID)
+	return x.newSocket(carrier, reg.ExecutorRegistrationID).serve(ctx), true
+}
+
+// register registers for the first time.
+func (x *executor) register(ctx context.Context) (*registry.RegisterResponse, error) {
+	return x.ask(ctx, registry.RetryRegister)
+}
+
+// renew registers again, because the URL that there is does not lead anywhere.
+func (x *executor) renew(ctx context.Context, rotate bool) (*registry.RegisterResponse, error) {
+	if rotate {
+		x.cfg.Registry.Rotate()
+	}
+	return x.ask(ctx, registry.RetryRegister)
+}
+
+// ask registers, again and again as long as the registry says that it cannot decide.
+func (x *executor) ask(ctx context.Context, again func(error) bool) (*registry.RegisterResponse, error) {
+	for attempt := 0; ; attempt++ {
+		reg, err := x.cfg.Registry.Register(ctx, x.cfg.EnvironmentID, x.cfg.Identity.Public())
+		if err == nil {
+			x.log.Info("registered", "registration", reg.ExecutorRegistrationID)
+			return reg, nil
+		}
+		pause := registry.Delay(attempt, x.backoff.rand)
+		if !again(err) {
+			return nil, err
+		}
+		x.log.Warn("the registry cannot register now", "wait", pause, "err", err)
+		if !wait(ctx, pause) {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// useless reports whether the URL of a refused connection will not be taken later
+// either: any 4xx, or a node that says that it is not the one.
+func useless(err error) bool {
+	r, ok := errors.AsType[*relay.RefusedError](err)
+	if !ok {
+		return false
+	}
+	switch r.Reason {
+	case "pod_draining", "unknown_route", "wrong_rendezvous_cluster", "route_unavailable":
+		return true
+	}
+	return r.Status/100 == 4
+}
+
+// elsewhere reports whether two URLs have different hosts.
+func elsewhere(before, now string) bool {
+	a, errA := url.Parse(before)
+	b, errB := url.Parse(now)
+	return errA == nil && errB == nil && a.Host != b.Host
+}
+
+// serveStream serves a stream to its end.
+func (x *executor) serveStream(stream *relay.Stream, info StreamInfo) {
+	defer func() { _ = stream.Close() }() // it says why it ended by itself
+	x.cfg.Serve(x.streams, stream, info)
+}
+
+// endStreams ends the streams that go on without a connection.
+func (x *executor) endStreams() {
+	x.table.close()
+	x.table.mu.Lock()
+	streams := x.table.streams()
+	x.table.mu.Unlock()
+	for _, s := range streams {
+		_ = s.Close() // nothing is left to be told
+	}
+}
+
+// traceFrame traces a frame that belongs to no stream.
+func (x *executor) traceFrame(dir relay.Direction, f *relayv1.RelayMessageFrame) {
+	if x.cfg.Trace != nil {
+		x.cfg.Trace(relay.FrameEvent(dir, f))
+	}
+}

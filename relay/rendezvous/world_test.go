@@ -1,0 +1,177 @@
+package rendezvous_test
+
+import (
+	"bytes"
+	"context"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/relay/executor"
+	"github.com/wsd-dev/wsd/relay/frame"
+	"github.com/wsd-dev/wsd/relay/harness"
+	"github.com/wsd-dev/wsd/relay/registry"
+	"github.com/wsd-dev/wsd/relay/rendezvous"
+	"github.com/wsd-dev/wsd/relay/seal"
+)
+
+// A world is a node that listens, and the tokens of its State.
+type world struct {
+	t     *testing.T
+	state rendezvous.State
+	node  *rendezvous.Node
+	url   string
+	audit *lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// newWorld starts a node over state, memory if nil.
+func newWorld(t *testing.T, state rendezvous.State) *world {
+	t.Helper()
+	if state == nil {
+		state = rendezvous.NewMemory()
+	}
+	w := &world{t: t, state: state, audit: &lockedBuffer{}}
+	server := httptest.NewUnstartedServer(nil)
+	w.url = "http://" + server.Listener.Addr().String()
+	var err error
+	if w.node, err = rendezvous.New(rendezvous.Config{State: state, PublicURL: w.url, Audit: w.audit}); err != nil {
+		t.Fatal(err)
+	}
+	server.Config.Handler = w.node.Handler()
+	server.Start()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.node.Run(ctx) }()
+	t.Cleanup(func() {
+		ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
+		defer stop()
+		if err := w.node.Drain(ctx); err != nil {
+			t.Errorf("drain: %v", err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+		server.Close()
+	})
+	return w
+}
+
+func (w *world) token(spec rendezvous.Token) string {
+	w.t.Helper()
+	_, text, err := rendezvous.Tokens{State: w.state}.Create(w.t.Context(), spec)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return text
+}
+
+func (w *world) client(token string) *registry.Client {
+	w.t.Helper()
+	credential, err := registry.Bearer(token)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c, err := registry.New(registry.Config{BaseURLs: []string{w.url}, Credential: credential})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(c.Close)
+	return c
+}
+
+func identity(t *testing.T) *seal.Identity {
+	t.Helper()
+	id, err := seal.NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// echo runs an executor for env that sends back what it gets, until the test ends.
+func (w *world) echo(env string, id *seal.Identity) {
+	w.t.Helper()
+	client := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleExecutor, Environment: env}))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- executor.Run(ctx, executor.Config{
+			Registry: client, EnvironmentID: env, Identity: id,
+			Serve: func(ctx context.Context, conn rpc.Connection, _ executor.StreamInfo) {
+				for {
+					msg, err := conn.Read(ctx)
+					if err != nil || conn.Write(ctx, msg) != nil {
+						return
+					}
+				}
+			},
+		})
+	}()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("executor: %v", err)
+		}
+	})
+}
+
+func (w *world) harness(env string, profile frame.Profile) *harness.Harness {
+	w.t.Helper()
+	h, err := harness.New(harness.Config{
+		Registry:      w.client(w.token(rendezvous.Token{Role: rendezvous.RoleHarness, Environment: env})),
+		EnvironmentID: env, Identity: identity(w.t), Profile: profile,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return h
+}
+
+func TestFramesPass(t *testing.T) {
+	w := newWorld(t, nil)
+	w.echo("lab", identity(t))
+	for _, p := range []frame.Profile{frame.Codex, frame.Reliable} {
+		conn, err := w.harness("lab", p).Connect(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", p, err, w.audit)
+		}
+		for _, n := range []int{1, 1000, 3 << 20} {
+			want := bytes.Repeat([]byte{byte(n)}, n)
+			if err := conn.Write(t.Context(), want); err != nil {
+				t.Fatal(err)
+			}
+			got, err := conn.Read(t.Context())
+			if err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("%s: %d bytes came back as %d, %v", p, n, len(got), err)
+			}
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, event := range []string{"register", "attach", "connect", "validate", "enter", "leave"} {
+		if !bytes.Contains([]byte(w.audit.String()), []byte(`"event":"`+event+`"`)) {
+			t.Errorf("no %s in the audit log", event)
+		}
+	}
+}
