@@ -9,7 +9,7 @@ import (
 )
 
 func BenchmarkCluster(b *testing.B) {
-	s := open(b, natstest.Start(b, 3), nil)
+	s := open(b, natstest.Start(b, 3))
 	b.Run("Put", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			if _, err := s.Put(b.Context(), rendezvous.BucketTokens, strconv.Itoa(i%1000), []byte("a value of some bytes"), rendezvous.AnyRevision); err != nil {

@@ -25,10 +25,9 @@ func info(t *testing.T, s *State) *jetstream.StreamInfo {
 	return stream.CachedInfo()
 }
 
-func TestReplicas(t *testing.T) {
-	t.Parallel()
-	c := natstest.Start(t, 3)
-	with := func(replicas int) *State { return open(t, c, func(cfg *Config) { cfg.Replicas = replicas }) }
+func testReplicas(t *testing.T, c *natstest.Cluster) {
+	bucket := fresh()
+	with := func(replicas int) *State { return open(t, c, bucket, func(cfg *Config) { cfg.Replicas = replicas }) }
 	for _, tt := range []struct{ ask, want int }{{0, 3}, {1, 1}, {0, 1}, {3, 3}} {
 		if got := info(t, with(tt.ask)).Config.Replicas; got != tt.want {
 			t.Errorf("asked for %d: %d replicas, want %d", tt.ask, got, tt.want)
@@ -51,7 +50,7 @@ func TestReplicas(t *testing.T) {
 func TestIsKVBucket(t *testing.T) {
 	t.Parallel()
 	c := natstest.Start(t, 1)
-	s := open(t, c, nil)
+	s := open(t, c)
 	if got := info(t, s).Config.Replicas; got != 1 {
 		t.Errorf("a server on its own has %d replicas", got)
 	}
@@ -94,13 +93,13 @@ func TestIsKVBucket(t *testing.T) {
 }
 
 // Several nodes make the bucket at once.
-func TestOpenAtOnce(t *testing.T) {
-	t.Parallel()
-	c := natstest.Start(t, 3)
+func testOpenAtOnce(t *testing.T, c *natstest.Cluster) {
 	cfg, err := ParseURL(c.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
+	bucket := fresh()
+	bucket(&cfg)
 	var all sync.WaitGroup
 	for i := range 6 {
 		all.Go(func() {
@@ -116,7 +115,7 @@ func TestOpenAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if list, err := open(t, c, nil).List(t.Context(), rendezvous.BucketNodes); err != nil || len(list) != 6 {
+	if list, err := open(t, c, bucket).List(t.Context(), rendezvous.BucketNodes); err != nil || len(list) != 6 {
 		t.Errorf("%v, %v", list, err)
 	}
 }
@@ -153,11 +152,10 @@ func TestDeletionsAreForgotten(t *testing.T) {
 
 // A listing in many pages misses nothing that is there throughout, though all of it is
 // written anew meanwhile and so moves from its beginning to its end.
-func TestListWhileWriting(t *testing.T) {
-	t.Parallel()
-	c := natstest.Start(t, 3)
-	lister := open(t, c, func(cfg *Config) { cfg.page = 7 })
-	writer := open(t, c, nil)
+func testListWhileWriting(t *testing.T, c *natstest.Cluster) {
+	bucket := fresh()
+	lister := open(t, c, bucket, func(cfg *Config) { cfg.page = 7 })
+	writer := open(t, c, bucket)
 	const n = 60
 	write := func() {
 		for i := range n {
@@ -197,7 +195,7 @@ func TestListWhileWriting(t *testing.T) {
 
 func TestLargeValues(t *testing.T) {
 	t.Parallel()
-	s := open(t, natstest.Start(t, 1), nil)
+	s := open(t, natstest.Start(t, 1))
 	for i := range 60 { // more than pageBytes
 		if _, err := s.Put(t.Context(), rendezvous.BucketTokens, strconv.Itoa(i), make([]byte, maxValue), 0); err != nil {
 			t.Fatal(err)

@@ -14,14 +14,14 @@ import (
 	"github.com/wsd-dev/wsd/relay/rendezvous/natsstate/natstest"
 )
 
-// open opens a state on the cluster, by its URL; change may alter the configuration.
-func open(t testing.TB, c *natstest.Cluster, change func(*Config)) *State {
+// open opens a state on the cluster, by its URL; changes alter the configuration.
+func open(t testing.TB, c *natstest.Cluster, changes ...func(*Config)) *State {
 	t.Helper()
 	cfg, err := ParseURL(c.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if change != nil {
+	for _, change := range changes {
 		change(&cfg)
 	}
 	s, err := Open(t.Context(), cfg)
@@ -38,12 +38,11 @@ func at(address string) func(*Config) {
 }
 
 // Of many who take one authorization through three clients exactly one gets it.
-func TestOneTaker(t *testing.T) {
-	t.Parallel()
-	c := natstest.Start(t, 3)
+func testOneTaker(t *testing.T, c *natstest.Cluster) {
+	bucket := fresh()
 	var states []*State
 	for _, address := range c.Addresses() {
-		states = append(states, open(t, c, at(address)))
+		states = append(states, open(t, c, at(address), bucket))
 	}
 	const rounds, takers = 50, 200
 	for round := range rounds {
@@ -79,7 +78,7 @@ func TestServerStops(t *testing.T) {
 	c := natstest.Start(t, 3)
 	var states []*State
 	for range 3 {
-		states = append(states, open(t, c, nil))
+		states = append(states, open(t, c))
 	}
 	var written atomic.Int64
 	stop := make(chan struct{})
@@ -149,14 +148,13 @@ func TestServerStops(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	c := natstest.Start(t, 3)
-	s := open(t, c, nil)
+	s := open(t, c)
 	rev, err := s.Put(t.Context(), rendezvous.BucketTokens, "k", []byte("old"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cut := c.Leader("KV_" + DefaultBucket)
-	brief := func(cfg *Config) { cfg.Timeout = 2 * time.Second }
-	inside := open(t, c, func(cfg *Config) { at(c.Addresses()[cut])(cfg); brief(cfg) })
+	inside := open(t, c, at(c.Addresses()[cut]), func(cfg *Config) { cfg.Timeout = 2 * time.Second })
 	outside := open(t, c, at(c.Addresses()[(cut+1)%3]))
 	mover := open(t, c, func(cfg *Config) {
 		cfg.Servers[0], cfg.Servers[cut] = cfg.Servers[cut], cfg.Servers[0]

@@ -107,6 +107,7 @@ func child(t *testing.T, role, path string) *exec.Cmd {
 // Several processes open a file that is not there yet, and write at the same time: no
 // change is lost, and each authorization is taken once.
 func TestSeveralProcesses(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "relay.db")
 	seed := open(t, path)
 	const authorizations = 20
@@ -162,6 +163,7 @@ func TestFirstOpenAtOnce(t *testing.T) {
 
 // A process that is killed at any moment loses nothing that it was told is written.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "relay.db")
 	for round := range 5 {
 		cmd := child(t, "write", path)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestState(t *testing.T) {
+	t.Parallel()
 	statetest.Run(t, func(t *testing.T) rendezvous.State {
 		return open(t, filepath.Join(t.TempDir(), "relay.db"))
 	})
@@ -20,6 +21,7 @@ func TestState(t *testing.T) {
 
 // The same through two States of one file, as two processes have them.
 func TestStateTwice(t *testing.T) {
+	t.Parallel()
 	statetest.Run(t, func(t *testing.T) rendezvous.State {
 		path := filepath.Join(t.TempDir(), "relay.db")
 		return statetest.Spread(open(t, path), open(t, path))
@@ -91,6 +93,7 @@ func TestReadOnly(t *testing.T) {
 
 // A page that was overwritten is found, by reading it or by Check.
 func TestDamaged(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "relay.db")
 	s, err := Open(t.Context(), Config{Path: path})
 	if err != nil {
