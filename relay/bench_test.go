@@ -2,70 +2,111 @@ package relay_test
 
 import (
 	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/relay"
+	"github.com/wsd-dev/wsd/relay/seal"
 )
 
-func BenchmarkRoundTrip(b *testing.B) {
-	for _, p := range profiles {
-		b.Run(string(p), func(b *testing.B) {
-			x, y := pair(b, p)
-			go func() {
-				for {
-					msg, err := y.Read(b.Context())
-					if err != nil {
-						return
-					}
-					if y.Write(b.Context(), msg) != nil {
-						return
-					}
+// memory joins two carriers that are channels.
+func memory(testing.TB) (a, b relay.Carrier) { return rpc.Pair() }
+
+// loopback joins two carriers as they are, over TCP.
+func loopback(tb testing.TB) (a, b relay.Carrier) {
+	tb.Helper()
+	accepted := make(chan relay.Carrier, 1)
+	upgrader := websocket.Upgrader{WriteBufferSize: 72 << 10}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := upgrader.Upgrade(w, r, nil)
+		if err != nil {
+			tb.Error(err)
+			return
+		}
+		accepted <- relay.NewWebSocketCarrier(ws)
+	}))
+	tb.Cleanup(srv.Close)
+	a, err := relay.Dial(context.Background(), "ws"+strings.TrimPrefix(srv.URL, "http"), relay.DialConfig{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a, <-accepted
+}
+
+// benchmark runs f over a pair of streams of each kind.
+func benchmark(b *testing.B, f func(b *testing.B, x, y *relay.Stream)) {
+	for name, carriers := range map[string]func(testing.TB) (relay.Carrier, relay.Carrier){"memory": memory, "websocket": loopback} {
+		for _, p := range profiles {
+			b.Run(name+"/"+string(p), func(b *testing.B) {
+				ta, tb := transports(b)
+				ca, cb := carriers(b)
+				stream := func(t *seal.Transport, c relay.Carrier) *relay.Stream {
+					return relay.NewStream(relay.StreamConfig{ID: "0b0e7a4c-5b0a-4b6e-9a53-3d0f6c1f6d7e", Profile: p, Transport: t, Carrier: c})
 				}
-			}()
-			msg := bytes.Repeat([]byte("x"), 200)
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := x.Write(b.Context(), msg); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := x.Read(b.Context()); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+				x, y := stream(ta, ca), stream(tb, cb)
+				attend(b, x, ca)
+				attend(b, y, cb)
+				b.ReportAllocs()
+				f(b, x, y)
+			})
+		}
 	}
 }
 
+func BenchmarkRoundTrip(b *testing.B) {
+	benchmark(b, func(b *testing.B, x, y *relay.Stream) {
+		ctx := context.Background()
+		go func() { // ends with the stream
+			for {
+				msg, err := y.Read(ctx)
+				if err != nil || y.Write(ctx, msg) != nil {
+					return
+				}
+			}
+		}()
+		msg := bytes.Repeat([]byte("x"), 200)
+		for b.Loop() {
+			if err := x.Write(ctx, msg); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := x.Read(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 func BenchmarkBulk(b *testing.B) {
-	for _, p := range profiles {
-		b.Run(string(p), func(b *testing.B) {
-			x, y := pair(b, p)
-			msg := bytes.Repeat([]byte("x"), 90<<10)
-			b.SetBytes(int64(len(msg)))
-			b.ReportAllocs()
-			got := make(chan error, 1)
-			go func() {
-				for {
-					m, err := y.Read(b.Context())
-					if err != nil {
-						got <- err
-						return
-					}
-					if len(m) == 1 {
-						got <- nil
-						return
-					}
-				}
-			}()
-			for b.Loop() {
-				if err := x.Write(b.Context(), msg); err != nil {
-					b.Fatal(err)
+	benchmark(b, func(b *testing.B, x, y *relay.Stream) {
+		ctx := context.Background()
+		msg := bytes.Repeat([]byte("x"), 64<<10)
+		b.SetBytes(int64(len(msg)))
+		got := make(chan error, 1)
+		go func() {
+			for {
+				m, err := y.Read(ctx)
+				if err != nil || len(m) == 1 {
+					got <- err
+					return
 				}
 			}
-			if err := x.Write(b.Context(), msg[:1]); err != nil {
+		}()
+		for b.Loop() {
+			if err := x.Write(ctx, msg); err != nil {
 				b.Fatal(err)
 			}
-			if err := <-got; err != nil {
-				b.Fatal(err)
-			}
-		})
-	}
+		}
+		if err := x.Write(ctx, msg[:1]); err != nil {
+			b.Fatal(err)
+		}
+		if err := <-got; err != nil {
+			b.Fatal(err)
+		}
+	})
 }

@@ -6,43 +6,55 @@ import (
 	"github.com/wsd-dev/wsd/relay/frame"
 )
 
-// outgoing makes what goes over the wire of what the state machine wants sent.
-func (s *Stream) outgoing(f arq.Frame) *relayv1.RelayMessageFrame {
-	out := &relayv1.RelayMessageFrame{Version: frame.Version, StreamId: s.cfg.ID}
+// An outgoing frame is used again for the next one: it belongs to who sends.
+type outgoing struct {
+	frame       relayv1.RelayMessageFrame
+	data        relayv1.RelayMessageFrame_Data
+	ack, window uint32
+}
+
+// fill makes what goes over the wire of what the state machine wants sent. A record is
+// not part of it.
+func (o *outgoing) fill(f arq.Frame, cfg *StreamConfig) *relayv1.RelayMessageFrame {
+	m := &o.frame
+	m.Version, m.StreamId, m.Profile = frame.Version, cfg.ID, ""
+	m.Ack, m.AckBits, m.Window, m.Epoch = nil, 0, nil, 0
 	switch f.Kind {
 	case arq.KindData:
-		out.Body = &relayv1.RelayMessageFrame_Data{Data: &relayv1.RelayData{
-			Seq: f.Data.Seq, SegmentIndex: f.Data.Index, SegmentCount: f.Data.Count, Payload: f.Data.Payload,
-		}}
+		if o.data.Data == nil {
+			o.data.Data = new(relayv1.RelayData)
+		}
+		d := o.data.Data
+		d.Seq, d.SegmentIndex, d.SegmentCount = f.Data.Seq, f.Data.Index, f.Data.Count
+		m.Body = &o.data
 	case arq.KindAck:
-		out.Body = &relayv1.RelayMessageFrame_AckFrame{AckFrame: &relayv1.RelayAck{}}
+		m.Body = &relayv1.RelayMessageFrame_AckFrame{AckFrame: &relayv1.RelayAck{}}
 	case arq.KindResume:
-		out.Body = &relayv1.RelayMessageFrame_Resume{Resume: &relayv1.RelayResume{NextSeq: f.NextSeq}}
+		m.Body = &relayv1.RelayMessageFrame_Resume{Resume: &relayv1.RelayResume{NextSeq: f.NextSeq}}
 	case arq.KindReset:
-		out.Body = &relayv1.RelayMessageFrame_Reset_{Reset_: &relayv1.RelayReset{Reason: f.Reason}}
+		m.Body = &relayv1.RelayMessageFrame_Reset_{Reset_: &relayv1.RelayReset{Reason: f.Reason}}
 	case arq.KindHeartbeat:
-		out.Body = &relayv1.RelayMessageFrame_Heartbeat{Heartbeat: &relayv1.RelayHeartbeat{}}
+		m.Body = &relayv1.RelayMessageFrame_Heartbeat{Heartbeat: &relayv1.RelayHeartbeat{}}
 	}
-	if s.cfg.Profile != frame.Reliable {
-		return out
+	if cfg.Profile != frame.Reliable {
+		return m
 	}
 	if f.Kind == arq.KindResume {
-		out.Profile = s.cfg.Profile.Field()
+		m.Profile = cfg.Profile.Field()
 	}
-	out.Epoch = f.Epoch
-	if a := f.Ack; a.HasAck {
-		out.Ack = &a.Ack
+	m.AckBits, m.Epoch = f.Ack.Bits, f.Epoch
+	if o.ack = f.Ack.Ack; f.Ack.HasAck {
+		m.Ack = &o.ack
 	}
-	out.AckBits = f.Ack.Bits
-	if a := f.Ack; a.HasWindow {
-		out.Window = &a.Window
+	if o.window = f.Ack.Window; f.Ack.HasWindow {
+		m.Window = &o.window
 	}
-	return out
+	return m
 }
 
 // incoming makes of a frame what the state machine takes; false for one that says
 // nothing to a stream that is past its handshake.
-func (s *Stream) incoming(in *relayv1.RelayMessageFrame) (arq.Frame, bool) {
+func incoming(in *relayv1.RelayMessageFrame, profile frame.Profile) (arq.Frame, bool) {
 	var f arq.Frame
 	switch body := in.GetBody().(type) {
 	case *relayv1.RelayMessageFrame_Data:
@@ -60,7 +72,7 @@ func (s *Stream) incoming(in *relayv1.RelayMessageFrame) (arq.Frame, bool) {
 	default:
 		return f, false
 	}
-	if s.cfg.Profile != frame.Reliable {
+	if profile != frame.Reliable {
 		return f, true
 	}
 	f.Epoch = in.GetEpoch()

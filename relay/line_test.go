@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -194,11 +195,14 @@ func (p *party) ends() []error {
 // says how long it is by what it holds.
 type script struct{ seed, count, longest uint64 }
 
+// filler is what messages are filled with, from a place that depends on the number.
+var filler = []byte(strings.Repeat("0123456789 abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ.\n", 97))
+
 func (s script) message(n uint64) []byte {
 	r := rand.New(rand.NewPCG(s.seed, n))
 	msg := make([]byte, 8+r.Uint64N(s.longest))
-	for i := 8; i < len(msg); i++ {
-		msg[i] = byte(i) ^ byte(n)
+	for rest := msg[8:]; len(rest) > 0; {
+		rest = rest[copy(rest, filler[n%64:]):]
 	}
 	binary.BigEndian.PutUint64(msg, n)
 	return msg

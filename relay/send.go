@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"sync"
 	"time"
 
 	"github.com/wsd-dev/wsd/relay/arq"
@@ -59,19 +58,25 @@ func (s *Stream) send(d departure) {
 	s.sending = false
 }
 
-// buffers hold frames while they are written.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, arq.MaxRecord+1024); return &b }}
-
+// write belongs to who has set sending, as what it uses of s.
 func (s *Stream) write(d departure) error {
-	out := s.outgoing(d.frame)
-	s.trace(Out, out)
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	m := s.out.fill(d.frame, &s.cfg)
+	var msg []byte
 	var err error
-	if *buf, err = frame.Append((*buf)[:0], out); err != nil {
+	if buf := d.frame.Data.Payload; d.frame.Kind == arq.KindData {
+		if s.head, err = frame.AppendHead(s.head[:0], m, len(buf)-s.seal.room); err == nil {
+			msg = s.seal.framed(buf, s.head)
+			defer s.seal.sent(buf)
+		}
+	} else {
+		s.head, err = frame.Append(s.head[:0], m)
+		msg = s.head
+	}
+	if err != nil {
 		return err
 	}
-	if err := d.carrier.Write(s.life, *buf); err != nil {
+	s.trace(Out, m, max(0, len(d.frame.Data.Payload)-s.seal.room))
+	if err := d.carrier.Write(s.life, msg); err != nil {
 		if s.life.Err() == nil {
 			_ = d.carrier.Close() // so that whoever reads it hears of it
 		}

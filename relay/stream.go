@@ -56,6 +56,10 @@ type Stream struct {
 	// Each wakes whoever waits for it, to look at the state again.
 	readable, writable, room signal
 
+	// Of who has set sending: the frame that is sent, and its head, or all of it.
+	out  outgoing
+	head []byte
+
 	mu      sync.Mutex
 	arq     *arq.Stream
 	carrier Carrier // nil without a socket
@@ -77,7 +81,7 @@ var (
 // Handle.
 func NewStream(cfg StreamConfig) *Stream {
 	s := &Stream{
-		cfg: cfg, log: cfg.Logger, seal: sealing{cfg.Transport, cfg.Profile},
+		cfg: cfg, log: cfg.Logger, seal: newSealing(cfg.Transport, cfg.Profile, cfg.ID),
 		turn: make(chan struct{}, 1), done: make(chan struct{}), gone: make(chan struct{}),
 		readable: newSignal(), writable: newSignal(), room: newSignal(),
 		carrier: cfg.Carrier,
@@ -198,8 +202,8 @@ func (s *Stream) awaitWritable(ctx context.Context) error {
 // Handle takes a frame of this stream that came over the socket, and owns its payload. It
 // does not wait.
 func (s *Stream) Handle(f *relayv1.RelayMessageFrame) {
-	s.trace(In, f)
-	in, ok := s.incoming(f)
+	s.trace(In, f, len(f.GetData().GetPayload()))
+	in, ok := incoming(f, s.cfg.Profile)
 	if !ok {
 		return
 	}

@@ -47,7 +47,13 @@ type Trace func(TraceEvent)
 func FrameEvent(dir Direction, f *relayv1.RelayMessageFrame) TraceEvent {
 	e := TraceEvent{
 		Time: time.Now(), Direction: dir, Stream: f.GetStreamId(), Kind: frame.Kind(f),
-		Ack: f.Ack, AckBits: f.GetAckBits(), Window: f.Window, Epoch: f.GetEpoch(), Profile: f.GetProfile(),
+		AckBits: f.GetAckBits(), Epoch: f.GetEpoch(), Profile: f.GetProfile(),
+	}
+	if f.Ack != nil { // f may be used again
+		e.Ack = new(f.GetAck())
+	}
+	if f.Window != nil {
+		e.Window = new(f.GetWindow())
 	}
 	switch body := f.GetBody().(type) {
 	case *relayv1.RelayMessageFrame_Data:
@@ -63,12 +69,13 @@ func FrameEvent(dir Direction, f *relayv1.RelayMessageFrame) TraceEvent {
 	return e
 }
 
-// trace tells of a frame of the stream; only some frames name their profile.
-func (s *Stream) trace(dir Direction, f *relayv1.RelayMessageFrame) {
+// trace tells of a frame of the stream; only some frames name their profile. record is
+// a data frame's, of which only the length is told.
+func (s *Stream) trace(dir Direction, f *relayv1.RelayMessageFrame, record int) {
 	if s.cfg.Trace == nil {
 		return
 	}
 	e := FrameEvent(dir, f)
-	e.Profile = string(s.cfg.Profile)
+	e.Bytes, e.Profile = record, string(s.cfg.Profile)
 	s.cfg.Trace(e)
 }
