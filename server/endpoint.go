@@ -53,7 +53,7 @@ func (s *Server) Listen(cfg EndpointConfig) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	secure, err := cfg.TLS.load()
+	secure, err := cfg.TLS.Config()
 	if err != nil {
 		return nil, err
 	}

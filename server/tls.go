@@ -17,8 +17,8 @@ type TLSFiles struct {
 	ClientCA string
 }
 
-// load returns nil for the zero value.
-func (f TLSFiles) load() (*tls.Config, error) {
+// Config returns the configuration of a server, nil for the zero value.
+func (f TLSFiles) Config() (*tls.Config, error) {
 	if f == (TLSFiles{}) {
 		return nil, nil
 	}

@@ -24,6 +24,7 @@ func (a *app) commands() []*cobra.Command {
 	return slices.Concat([]*cobra.Command{
 		newServeCmd(a),
 		newExecServerCmd(a),
+		newRelayCmd(a),
 	}, a.clientCommands(), []*cobra.Command{
 		newDoctorCmd(a),
 		newVersionCmd(a),

@@ -52,6 +52,7 @@ type Node struct {
 	sockets   map[closer]struct{}  // all there are
 	used      map[string]time.Time // nonces of URLs that were used, until they expire
 	draining  bool
+	drained   bool
 	wait      sync.WaitGroup // sockets
 	total     counters
 }
@@ -76,7 +77,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	n.audit = newAuditor(cfg.Audit)
 	if n.id == "" {
-		n.id = random(9)
+		n.id = randomID()
 	}
 	if !validKey(n.id) {
 		return nil, fmt.Errorf("rendezvous: node id %q: use letters, digits, _ and -", n.id)
@@ -123,8 +124,14 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 }
 
-// beat says that the node lives.
+// beat says that the node lives, as long as it does.
 func (n *Node) beat(ctx context.Context) error {
+	n.mu.Lock()
+	drained := n.drained
+	n.mu.Unlock()
+	if drained {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, StateTimeout)
 	defer cancel()
 	now := time.Now()
@@ -243,6 +250,9 @@ func (n *Node) Drain(ctx context.Context) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
+	n.mu.Lock()
+	n.drained = true
+	n.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StateTimeout)
 	defer cancel()
 	if gone := n.state.Delete(ctx, BucketNodes, n.id, AnyRevision); gone != nil && !errors.Is(gone, ErrNotFound) {

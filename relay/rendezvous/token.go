@@ -2,10 +2,8 @@ package rendezvous
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -94,12 +92,8 @@ func (s Tokens) Create(ctx context.Context, t Token) (Token, string, error) {
 	if len(all) >= MaxTokens {
 		return Token{}, "", fmt.Errorf("there are %d tokens already: revoke some", len(all))
 	}
-	var id [6]byte
-	var secret [32]byte
-	_, _ = rand.Read(id[:]) // never fails
-	_, _ = rand.Read(secret[:])
-	t.ID, t.Created = hex.EncodeToString(id[:]), time.Now().UTC().Truncate(time.Second)
-	text := tokenPrefix + "-" + t.ID + "-" + base64.RawURLEncoding.EncodeToString(secret[:])
+	t.ID, t.Created = randomID(), time.Now().UTC().Truncate(time.Second)
+	text := tokenPrefix + "-" + t.ID + "-" + random(32)
 	value, err := json.Marshal(storedToken{t, digest(text)})
 	if err != nil {
 		return Token{}, "", err

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/wsd-dev/wsd/relay/registry"
+	"github.com/wsd-dev/wsd/relay/rendezvous"
+	"github.com/wsd-dev/wsd/relay/rendezvous/openstate"
+	"github.com/wsd-dev/wsd/server"
+)
+
+// relayListen is where a relay listens that is told nothing.
+const relayListen = "http://127.0.0.1:45679"
+
+// Limits of a relay's HTTP server.
+const (
+	relayHeaderTimeout = 10 * time.Second
+	relayIdleTimeout   = 2 * time.Minute
+	relayHeaderBytes   = 16 << 10
+	relayDrainTimeout  = 10 * time.Second
+)
+
+// relayOptions are the flags of wsd relay.
+type relayOptions struct {
+	listen      string
+	publicURL   string
+	nodeURL     string
+	nodeID      string
+	state       string
+	auditLog    string
+	behindProxy bool
+	tls         server.TLSFiles
+	log         logOptions
+}
+
+const relayLong = `Runs a relay: executors that no connection can reach register here, and clients
+meet them. It passes on what it cannot read.
+
+  wsd relay token create --role executor --environment lab    for the machine
+  wsd relay token create --role harness --environment lab     for whoever uses it
+
+  wsd serve --remote URL --environment-id lab --token-file executor.token
+  wsd exec --connect relay://HOST/lab --token-file harness.token -- uname -a
+
+Once it accepts connections it prints its URL, and nothing else, on standard
+output. An address that other machines can reach is refused without TLS, unless
+a proxy in front does that (--behind-proxy).
+
+SIGTERM or SIGINT ends it: connections are closed, and come back by themselves
+when it does. Several nodes share their state in NATS: see docs/relay-cluster.md.
+
+Exit status: 0 after SIGTERM or SIGINT; 1 when it cannot run; 2 a command line
+that wsd does not understand.`
+
+const relayExample = `  wsd relay
+  wsd relay --listen https://0.0.0.0:443 --public-url https://relay.example --tls-cert cert.pem --tls-key key.pem
+  wsd relay --listen http://0.0.0.0:8080 --behind-proxy --public-url https://relay.example --audit-log audit.jsonl`
+
+func newRelayCmd(a *app) *cobra.Command {
+	o := &relayOptions{}
+	cmd := &cobra.Command{
+		Use:     "relay",
+		Short:   "Run a relay for machines that cannot be reached",
+		Long:    relayLong,
+		Example: relayExample,
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.relay(cmd, o) },
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.listen, "listen", relayListen, "where to listen: `URL` is http://IP:PORT, or https with --tls-cert")
+	f.StringVar(&o.publicURL, "public-url", "", "others reach the relay at `URL` (default where it listens)")
+	f.StringVar(&o.nodeURL, "node-url", "", "this one of several nodes is reached at `URL` (default --public-url)")
+	f.StringVar(&o.nodeID, "node-id", "", "the node is called `ID` (default one by chance)")
+	addStateFlag(f, &o.state)
+	f.StringVar(&o.auditLog, "audit-log", "", "append who comes and goes to `PATH`, a line of JSON each; - is standard error")
+	f.BoolVar(&o.behindProxy, "behind-proxy", false, "a proxy in front does TLS and sets X-Forwarded-For, and there is no other way in")
+	f.StringVar(&o.tls.Cert, "tls-cert", "", "serve TLS with the PEM certificate chain in `PATH`")
+	f.StringVar(&o.tls.Key, "tls-key", "", "the private key of --tls-cert is in `PATH`")
+	o.log.addFlags(f, "info")
+	cmd.AddCommand(newRelayTokenCmd(a), newRelayStatusCmd(a))
+	return cmd
+}
+
+func addStateFlag(f *pflag.FlagSet, state *string) {
+	f.StringVar(state, "state", "", "the relay's `STATE`: sqlite:PATH, nats://HOST:PORT or memory:\n(default sqlite in your state directory)")
+}
+
+// check finds what the flags got wrong, and returns the URL to listen at.
+func (o *relayOptions) check(cmd *cobra.Command) (*url.URL, error) {
+	hint := helpHint(cmd)
+	u, err := url.Parse(o.listen)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "":
+		return nil, usagef("write --listen "+relayListen, "invalid value %q for --listen: want http://IP:PORT or https://IP:PORT", o.listen)
+	case (o.tls.Cert != "" || o.tls.Key != "") && u.Scheme == "http":
+		return nil, usagef("write --listen https://"+u.Host, "--listen %s does not use the certificate", o.listen)
+	case u.Scheme == "https" && o.tls.Cert == "":
+		return nil, usagef(hint, "--listen %s needs --tls-cert and --tls-key", o.listen)
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil, usagef("write --listen "+relayListen, "invalid value %q for --listen: %q is no IP address", o.listen, u.Hostname())
+	}
+	if u.Port() == "" {
+		u.Host = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	}
+	if !addr.IsLoopback() && u.Scheme == "http" && !o.behindProxy {
+		return nil, usagef("give it a certificate with --tls-cert and --tls-key, or say --behind-proxy if a proxy does TLS",
+			"a relay that other machines reach needs TLS: %s is not a loopback address", u.Hostname())
+	}
+	for flag, value := range map[string]string{"--public-url": o.publicURL, "--node-url": o.nodeURL} {
+		if value == "" {
+			continue
+		}
+		if _, err := registry.ParseBaseURL(value); err != nil {
+			return nil, usagef(hint, "invalid value for %s: %w", flag, err)
+		}
+	}
+	if addr.IsUnspecified() && o.publicURL == "" {
+		return nil, usagef("write --public-url https://NAME", "nobody can connect to %s: say with --public-url where the relay is reached", u.Hostname())
+	}
+	return u, o.log.check(hint)
+}
+
+// relay runs a relay until a signal comes.
+func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
+	u, err := o.check(cmd)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends wsd the hard way
+	log := o.log.logger(a.stderr)
+	secure, err := o.tls.Config()
+	if err != nil {
+		return err
+	}
+	audit, closeAudit, err := o.openAudit(a)
+	if err != nil {
+		return err
+	}
+	defer closeAudit()
+	state, err := openstate.Open(ctx, o.state, log)
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", u.Host)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = withHint(err, "is a relay running already? --listen http://127.0.0.1:0 picks a free port")
+	}
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	u.Host, u.Path = listener.Addr().String(), ""
+	public := o.publicURL
+	if public == "" {
+		public = u.String()
+	}
+	node, err := rendezvous.New(rendezvous.Config{
+		State: state, PublicURL: public, NodeURL: o.nodeURL, NodeID: o.nodeID, TrustProxy: o.behindProxy, Audit: audit, Logger: log,
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if secure != nil {
+		listener = tls.NewListener(listener, secure)
+	}
+	if err := a.greetOperator(ctx, state); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if _, err := fmt.Fprintln(a.stdout, u); err != nil {
+		return errors.Join(fmt.Errorf("print the URL: %w", err), listener.Close())
+	}
+	return runNode(ctx, node, listener, log)
+}
+
+// runNode serves listener until ctx ends, then lets everybody go.
+func runNode(ctx context.Context, node *rendezvous.Node, listener net.Listener, log *slog.Logger) error {
+	srv := &http.Server{
+		Handler: node.Handler(), ReadHeaderTimeout: relayHeaderTimeout, ReadTimeout: relayHeaderTimeout, IdleTimeout: relayIdleTimeout,
+		MaxHeaderBytes: relayHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	var both errgroup.Group
+	both.Go(func() error {
+		defer end()
+		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve: %w", err)
+		}
+		return nil
+	})
+	both.Go(func() error {
+		defer end()
+		return node.Run(running)
+	})
+	select {
+	case <-ctx.Done():
+		log.Info("the relay is shutting down")
+	case <-running.Done():
+	}
+	drain, stop := context.WithTimeout(context.WithoutCancel(ctx), relayDrainTimeout)
+	defer stop()
+	if err := node.Drain(drain); err != nil {
+		log.Warn("not everything ended in time", "err", err)
+	}
+	end()
+	_ = srv.Close() // what is left are requests under way
+	return both.Wait()
+}
+
+// openAudit opens the audit log.
+func (o *relayOptions) openAudit(a *app) (io.Writer, func(), error) {
+	switch o.auditLog {
+	case "":
+		return nil, func() {}, nil
+	case "-":
+		return a.stderr, func() {}, nil
+	}
+	f, err := os.OpenFile(o.auditLog, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the audit log: %w", err)
+	}
+	return f, func() { _ = f.Close() }, nil
+}
+
+// greetOperator tells the operator of a relay that nobody can use yet what to do.
+func (a *app) greetOperator(ctx context.Context, state rendezvous.State) error {
+	tokens, err := rendezvous.Tokens{State: state}.List(ctx)
+	if err != nil || len(tokens) > 0 {
+		return err
+	}
+	_, err = fmt.Fprint(a.stderr, `There are no tokens yet, so nobody can use this relay. Make one for each side:
+  wsd relay token create --role executor --environment lab
+  wsd relay token create --role harness --environment lab
+`)
+	return err
+}
