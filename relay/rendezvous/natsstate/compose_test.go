@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"go.yaml.in/yaml/v3"
@@ -34,8 +33,8 @@ func TestComposeServers(t *testing.T) {
 	if options.ServerName != "nats-2" || options.Username != "relay" || options.Password != "p0123456789e0123" {
 		t.Errorf("name %q, user %q, password %q", options.ServerName, options.Username, options.Password)
 	}
-	if !options.JetStream || options.StoreDir != "/data" || options.SyncInterval != time.Second || options.HTTPHost != "127.0.0.1" {
-		t.Errorf("JetStream %v in %s, synced each %v; status on %s", options.JetStream, options.StoreDir, options.SyncInterval, options.HTTPHost)
+	if !options.JetStream || options.StoreDir != "/data" || !options.SyncAlways || options.HTTPHost != "127.0.0.1" {
+		t.Errorf("JetStream %v in %s, synced always %v; status on %s", options.JetStream, options.StoreDir, options.SyncAlways, options.HTTPHost)
 	}
 	if len(options.Routes) != 3 || options.Cluster.Port != 6222 || options.Cluster.Name == "" {
 		t.Errorf("routes %v, cluster %q on %d", options.Routes, options.Cluster.Name, options.Cluster.Port)
