@@ -28,6 +28,7 @@ type Client struct {
 	life      context.Context
 	end       context.CancelCauseFunc
 	wg        sync.WaitGroup
+	patience  time.Duration // for the Transport alone; 0 means ConnectTimeout for all
 	lastID    atomic.Uint64
 	prefix    string // of the ids that this client chooses
 
@@ -64,13 +65,16 @@ func Open(t Transport, opts *Options) *Client {
 		processes: make(map[string]*Process), watches: make(map[string]*Watch), bodies: make(map[string]*body),
 		closing: make(chan struct{}), closed: make(chan struct{}),
 	}
+	if p, ok := t.(patient); ok && (opts == nil || opts.ConnectTimeout == 0) {
+		c.patience = p.connectTime()
+	}
 	c.log = c.opts.Logger
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c
 }
 
-// Dial connects to the server at url: ws://HOST:PORT, wss://HOST:PORT or
-// unix:///PATH/OF/SOCKET. ctx bounds the connecting only. opts may be nil.
+// Dial connects to the server at url: ws://HOST:PORT, wss://HOST:PORT,
+// unix:///PATH/OF/SOCKET or a RelayURL. ctx bounds the connecting only. opts may be nil.
 func Dial(ctx context.Context, url string, opts *Options) (*Client, error) {
 	t, err := NewTransport(url, opts)
 	if err != nil {

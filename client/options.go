@@ -16,9 +16,13 @@ type Options struct {
 	BearerToken string
 	// RequestID is sent as "x-request-id" when dialling a WebSocket.
 	RequestID string
-	// TLSConfig is used for wss.
+	// TLSConfig is used for wss, and for the registry of a relay.
 	TLSConfig *tls.Config
-	// ConnectTimeout bounds one attempt to connect and initialize; default 10 s.
+	// Relay is for relay URLs.
+	Relay RelayOptions
+	// ConnectTimeout bounds one attempt to connect and initialize; default 10 s. Over a
+	// relay the default is for initializing alone, as finding the executor may take
+	// longer (see package harness).
 	ConnectTimeout time.Duration
 	// CallTimeout bounds each typed call but those that stream; 0 means no bound but
 	// the context's.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,15 +81,16 @@ func (c *Client) reach(resuming bool, cause error) (_ *link, lost bool, _ error)
 
 // attempt dials and initializes once.
 func (c *Client) attempt() (*link, bool, error) {
-	tooLate := fmt.Errorf("no connection within %v: %w", c.opts.ConnectTimeout, context.DeadlineExceeded)
-	ctx, cancel := context.WithTimeoutCause(c.life, c.opts.ConnectTimeout, tooLate)
+	ctx, cancel, tooLate := c.bounded(cmp.Or(c.patience, c.opts.ConnectTimeout))
 	defer cancel()
 	conn, err := c.transport.Connect(ctx)
 	if err != nil {
-		switch timeout, ok := errors.AsType[net.Error](err); {
+		timeout, ok := errors.AsType[net.Error](err)
+		switch {
+		case errors.Is(err, tooLate): // and it says what was tried
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
-		case ok && timeout.Timeout(): // a deadline that was set from ctx
+		case ok && timeout.Timeout() && c.patience == 0: // a deadline that was set from ctx
 			err = tooLate
 		}
 		return nil, false, fmt.Errorf("connect: %w", err)
@@ -96,6 +98,10 @@ func (c *Client) attempt() (*link, bool, error) {
 	l, err := newLink(c, conn)
 	if err != nil {
 		return nil, false, err
+	}
+	if c.patience != 0 {
+		ctx, cancel, _ = c.bounded(c.opts.ConnectTimeout)
+		defer cancel()
 	}
 	s, lost, err := l.initialize(ctx, c.opts.ClientName, c.session.id)
 	if err != nil {
@@ -112,6 +118,13 @@ func (c *Client) attempt() (*link, bool, error) {
 	c.session = s
 	c.mu.Unlock()
 	return l, lost, nil
+}
+
+// bounded returns the context of something that may take d, and its cause then.
+func (c *Client) bounded(d time.Duration) (context.Context, context.CancelFunc, error) {
+	tooLate := fmt.Errorf("no connection within %v: %w", d, context.DeadlineExceeded)
+	ctx, cancel := context.WithTimeoutCause(c.life, d, tooLate)
+	return ctx, cancel, tooLate
 }
 
 // attach lets calls through, and recovers what was missed while there was no

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/relay/harness"
 )
 
 // A Transport reaches one server. It only makes connections; what a Client offers on
@@ -14,7 +16,7 @@ import (
 type Transport interface {
 	// Connect makes a new connection. ctx bounds the making only.
 	Connect(ctx context.Context) (rpc.Connection, error)
-	// Kind is "ws", "unix", "stdio" or another short name for people.
+	// Kind is "ws", "unix", "stdio", "relay" or another short name for people.
 	Kind() string
 	// Resumes says whether a later connection reaches a server that can still have the
 	// session of an earlier one.
@@ -36,8 +38,14 @@ func (e *RefusedError) Error() string {
 	return text
 }
 
+// patient is a Transport whose Connect tries again by itself, for as long as that.
+type patient interface{ connectTime() time.Duration }
+
 // isPermanent reports whether dialling again is in vain.
 func isPermanent(err error) bool {
+	if harness.Permanent(err) {
+		return true
+	}
 	refused, ok := errors.AsType[*RefusedError](err)
 	return ok && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden)
 }

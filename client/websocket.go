@@ -44,8 +44,11 @@ type webSocket struct {
 }
 
 // NewTransport makes the Transport that Dial uses for rawURL: ws://HOST:PORT,
-// wss://HOST:PORT or unix:///PATH/OF/SOCKET.
+// wss://HOST:PORT, unix:///PATH/OF/SOCKET, or a RelayURL.
 func NewTransport(rawURL string, opts *Options) (Transport, error) {
+	if IsRelayURL(rawURL) {
+		return NewRelayTransport(rawURL, opts)
+	}
 	o := opts.withDefaults()
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -76,7 +79,7 @@ func NewTransport(rawURL string, opts *Options) (Transport, error) {
 			return d.DialContext(ctx, "unix", path)
 		}
 	default:
-		return nil, fmt.Errorf("unsupported URL %q; write ws://HOST:PORT, wss://HOST:PORT or unix:///PATH", rawURL)
+		return nil, fmt.Errorf("unsupported URL %q; write ws://HOST:PORT, wss://HOST:PORT, unix:///PATH or relay://HOST/ENVIRONMENT", rawURL)
 	}
 	if o.BearerToken != "" {
 		t.headers.Set("Authorization", "Bearer "+o.BearerToken)

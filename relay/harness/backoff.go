@@ -22,5 +22,13 @@ func (b *backoff) next() time.Duration {
 	return base/2 + time.Duration(b.rand.Int64N(int64(base)))
 }
 
-// reset makes the next one the first.
-func (b *backoff) reset() { b.base = 0 }
+// lost tells how a socket that is to be replaced was: how long it lived, and whether
+// the stream came any further over it.
+func (b *backoff) lost(lived time.Duration, progress bool) {
+	switch {
+	case lived >= settled:
+		b.base = 0
+	case progress:
+		b.base = min(b.base, replaceMin)
+	}
+}

@@ -14,6 +14,9 @@ import (
 	"github.com/wsd-dev/wsd/relay/seal"
 )
 
+// reasonGivenUp is of resets that nobody gets, as there is no socket.
+const reasonGivenUp = "given_up"
+
 // errSilent ends a socket over which nothing is heard.
 var errSilent = errors.New("the executor is silent")
 
@@ -25,21 +28,18 @@ type conn struct {
 	id      string
 	profile frame.Profile
 
-	life context.Context // ends with the stream
+	life context.Context // ends with the stream, when it has said so
 	end  context.CancelCauseFunc
 	done chan struct{} // closed when the goroutine has ended
 
-	told chan struct{} // closed when Close has told the executor
-
-	mu      sync.Mutex
-	lose    context.CancelCauseFunc // ends the reading of the socket of the moment
-	closing bool                    // Close was called
-	cause   error                   // why the stream was given up from here; nil if it was not
+	mu    sync.Mutex
+	lose  context.CancelCauseFunc // ends the reading of the socket of the moment
+	cause error                   // why the stream was given up from here; nil if it was not
 }
 
 // newConn takes over a socket over which the handshake has just been made.
 func newConn(h *Harness, id string, profile frame.Profile, transport *seal.Transport, carrier relay.Carrier) *conn {
-	c := &conn{h: h, id: id, profile: profile, done: make(chan struct{}), told: make(chan struct{})}
+	c := &conn{h: h, id: id, profile: profile, done: make(chan struct{})}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.Stream = relay.NewStream(relay.StreamConfig{
 		ID: id, Profile: profile, Transport: transport, Carrier: carrier,
@@ -55,12 +55,15 @@ func newConn(h *Harness, id string, profile frame.Profile, transport *seal.Trans
 // keep reads from carrier, and from what replaces it, until the stream ends.
 func (c *conn) keep(carrier relay.Carrier) {
 	defer close(c.done)
+	defer c.bury()
 	backoff := backoff{rand: c.h.newRand()}
 	for {
-		began := time.Now()
+		began, before := time.Now(), c.Info().Cursors
 		err := c.read(carrier)
-		if c.life.Err() != nil {
-			c.lastWords()
+		if c.Stream.Err() != nil {
+			// Nobody would tell the executor in our place: a relay forgets the sockets of
+			// reliable streams in silence.
+			<-c.life.Done()
 		}
 		_ = carrier.Close()
 		if c.life.Err() != nil {
@@ -73,13 +76,12 @@ func (c *conn) keep(carrier relay.Carrier) {
 			return
 		}
 		c.Detach()
-		if time.Since(began) >= settled {
-			backoff.reset()
-		}
+		after := c.Info().Cursors
+		backoff.lost(time.Since(began), after.Acked != before.Acked || after.Received != before.Received)
 		carrier, err = c.replace(&backoff)
 		if err != nil {
 			c.fail(err)
-			c.Reset("given_up")
+			c.Reset(reasonGivenUp)
 			return
 		}
 		if carrier == nil {
@@ -89,24 +91,11 @@ func (c *conn) keep(carrier relay.Carrier) {
 	}
 }
 
-// lastWords waits until the executor has been told that the stream has ended. Nobody
-// would tell it in our place: a relay forgets the sockets of reliable streams in silence.
-func (c *conn) lastWords() {
-	c.mu.Lock()
-	closing := c.closing
-	c.mu.Unlock()
-	if _, reset := errors.AsType[*arq.ResetError](c.Stream.Err()); reset {
-		return // it was the executor who said so
-	}
-	limit := lastWords
-	if closing {
-		limit = relay.CloseTimeout
-	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-c.told:
-	case <-timer.C:
+// bury has the executor told that the stream has ended, if it may not know.
+func (c *conn) bury() {
+	info := c.Info()
+	if c.profile == frame.Reliable && (!info.Attached || !errors.Is(c.Stream.Err(), arq.ErrClosed)) {
+		c.h.bury(grave{c.id, info.Epoch})
 	}
 }
 
@@ -215,7 +204,7 @@ func (c *conn) explain(err error) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cause == nil || c.life.Err() == nil {
+	if c.cause == nil {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, c.cause)
@@ -238,21 +227,14 @@ func (c *conn) Err() error { return c.explain(c.Stream.Err()) }
 // Close implements rpc.Connection. It returns when nothing of the connection runs any
 // more.
 func (c *conn) Close() error {
-	c.mu.Lock()
-	first := !c.closing
-	c.closing = true
-	c.mu.Unlock()
-	if first {
-		_ = c.Stream.Close() // never fails
-		close(c.told)
-	}
+	err := c.Stream.Close()
 	<-c.done
-	return nil
+	return err
 }
 
 // CloseFault implements rpc.FaultCloser.
-func (c *conn) CloseFault(_ int, reason string) error {
-	c.Reset(reason)
+func (c *conn) CloseFault(code int, reason string) error {
+	err := c.Stream.CloseFault(code, reason)
 	<-c.done
-	return nil
+	return err
 }

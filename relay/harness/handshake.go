@@ -52,6 +52,10 @@ func (s *handshake) exchange(ctx context.Context) (*seal.Transport, error) {
 	resume, hello := s.frame(), s.frame()
 	resume.Body = &relayv1.RelayMessageFrame_Resume{Resume: &relayv1.RelayResume{}}
 	hello.Body = &relayv1.RelayMessageFrame_Handshake{Handshake: &relayv1.RelayHandshake{Payload: message1}}
+	graves := s.h.buried()
+	if err := s.mourn(ctx, graves); err != nil {
+		return nil, err
+	}
 	for _, f := range []*relayv1.RelayMessageFrame{resume, hello} {
 		if err := s.send(ctx, f); err != nil {
 			return nil, err
@@ -61,6 +65,8 @@ func (s *handshake) exchange(ctx context.Context) (*seal.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The executor has read what came before message 1.
+	s.h.forget(graves)
 	transport, err := initiator.ReadMessage2(message2)
 	if errors.Is(err, seal.ErrRefused) {
 		return nil, ErrRejected

@@ -28,7 +28,8 @@ type Harness struct {
 	mu   sync.Mutex
 	rand *rand.Rand
 	// key is the executor's, once a handshake has proved it.
-	key *seal.PublicKey
+	key    *seal.PublicKey
+	graves []grave
 }
 
 // New returns a Harness. It does nothing yet.

@@ -24,11 +24,13 @@ const (
 
 const (
 	// A lost socket is replaced at once, then after replaceMin, doubling to replaceMax,
-	// each varied by up to half. A socket that lived for settled begins anew.
+	// each varied by up to half. One that lived for settled is replaced at once again, one
+	// that at least carried something after replaceMin.
 	replaceMin = 100 * time.Millisecond
 	replaceMax = 5 * time.Second
 	settled    = 2 * time.Second
-	// lastWords is how long a stream that ends by itself has to tell the executor. One
-	// that is closed has relay.CloseTimeout.
-	lastWords = 20 * time.Millisecond
+
+	// maxGraves bounds the streams whose end the executor is still to be told; the
+	// oldest is forgotten.
+	maxGraves = 16
 )
