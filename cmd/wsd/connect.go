@@ -54,15 +54,17 @@ type connectFlags struct {
 	certFile  string
 	keyFile   string
 	timeout   time.Duration
+	relay     relayFlags
 }
 
 func (f *connectFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.url, "connect", "", "use the server at `URL`: ws://HOST:PORT, wss://HOST:PORT or\nunix:///PATH (default $"+envURL+")")
+	flags.StringVar(&f.url, "connect", "", "use the server at `URL`: ws://HOST:PORT, wss://HOST:PORT,\nunix:///PATH or relay://HOST/ENVIRONMENT (default $"+envURL+")")
 	flags.StringVar(&f.tokenFile, "token-file", "", "send the content of `PATH` as the token (default $"+envTokenFile+",\nor the token itself in $"+envToken+")")
 	flags.StringVar(&f.caFile, "tls-ca", "", "trust the PEM certificates in `PATH` and no others")
 	flags.StringVar(&f.certFile, "tls-cert", "", "show the server the PEM certificate in `PATH`")
 	flags.StringVar(&f.keyFile, "tls-key", "", "the private key of --tls-cert is in `PATH`")
 	flags.DurationVar(&f.timeout, "connect-timeout", 10*time.Second, "give up connecting after this time")
+	f.relay.add(flags)
 }
 
 // dial connects to the server that the flags, the environment or the runtime files
@@ -74,7 +76,7 @@ func (f *connectFlags) dial(ctx context.Context, a *app, opts client.Options) (*
 		url = os.Getenv(envURL)
 	}
 	if url != "" {
-		return f.dialURL(ctx, url, opts)
+		return f.dialURL(ctx, a, url, opts)
 	}
 	dir, err := userRuntimeDir()
 	if err != nil {
@@ -90,13 +92,16 @@ func (f *connectFlags) dial(ctx context.Context, a *app, opts client.Options) (*
 	return f.dialRunning(ctx, &servers[0], opts)
 }
 
-func (f *connectFlags) dialURL(ctx context.Context, url string, opts client.Options) (*client.Client, error) {
+func (f *connectFlags) dialURL(ctx context.Context, a *app, url string, opts client.Options) (*client.Client, error) {
 	var err error
 	if opts.BearerToken, err = f.token(); err != nil {
 		return nil, err
 	}
 	if opts.TLSConfig, err = f.tls(""); err != nil {
 		return nil, err
+	}
+	if client.IsRelayURL(url) {
+		return f.dialRelay(ctx, a, url, opts)
 	}
 	if _, err := client.NewTransport(url, &opts); err != nil {
 		return nil, usagef("write --connect ws://127.0.0.1:45678, or unset it to use your running server", "%w", err)

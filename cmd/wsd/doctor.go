@@ -48,7 +48,8 @@ func newDoctorCmd(a *app) *cobra.Command {
 		Short: "Check this machine, and the way to a server",
 		Long: `Prints what wsd can do on this machine: what of the sandbox the kernel enforces,
 the limits that long-running servers meet, and the servers of yours that run.
-With --connect or $WSD_URL also how fast that server answers.
+With --connect or $WSD_URL also how fast that server answers, and, over a relay,
+each hop on the way: where the first FAIL stands, the way ends.
 
 Each line says ok, limited (it works, with less than it might) or missing.
 
@@ -56,6 +57,7 @@ Exit status: 0, or 1 when something that is needed is missing or that server doe
 not answer.`,
 		Example: `  wsd doctor
   wsd doctor --connect ws://127.0.0.1:45678
+  wsd doctor --connect relay://relay.example/lab
   wsd doctor --json | jq .sandbox`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,7 +66,7 @@ not answer.`,
 				connect.url = os.Getenv(envURL)
 			}
 			if connect.url != "" {
-				report.Connection = examineConnection(cmd.Context(), &connect)
+				report.Connection = examineConnection(cmd.Context(), a, &connect)
 				report.OK = report.OK && report.Connection.Error == ""
 			}
 			return a.printDoctor(report, asJSON)

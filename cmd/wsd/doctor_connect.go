@@ -21,6 +21,7 @@ const doctorPatience = 30 * time.Second
 type connectionCheck struct {
 	URL     string `json:"url"`
 	Error   string `json:"error,omitempty"` // why it could not be asked
+	Hops    []hop  `json:"hops,omitempty"`  // of a relay URL
 	Version string `json:"version,omitempty"`
 	Cwd     string `json:"cwd,omitempty"` // file URI
 	// Connect is the time to connect and initialize, Process that of one command that
@@ -32,21 +33,28 @@ type connectionCheck struct {
 }
 
 // examineConnection asks the server that the flags name.
-func examineConnection(ctx context.Context, flags *connectFlags) *connectionCheck {
+func examineConnection(ctx context.Context, a *app, flags *connectFlags) *connectionCheck {
 	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
 	defer cancel()
 	c := &connectionCheck{URL: flags.url}
-	if err := c.measure(ctx, flags); err != nil {
+	measure := c.measureDirect
+	if client.IsRelayURL(c.URL) {
+		measure = c.measureRelay
+	}
+	if err := measure(ctx, a, flags); err != nil {
 		c.Error = err.Error()
 	}
 	return c
 }
 
-func (c *connectionCheck) measure(ctx context.Context, flags *connectFlags) error {
+func (c *connectionCheck) measureDirect(ctx context.Context, a *app, flags *connectFlags) error {
+	return c.measureServer(ctx, a, flags, client.Options{})
+}
+
+func (c *connectionCheck) measureServer(ctx context.Context, a *app, flags *connectFlags, opts client.Options) error {
 	began := time.Now()
-	conn, err := flags.dialURL(ctx, c.URL, client.Options{
-		ClientName: "wsd doctor", ConnectTimeout: flags.timeout, Reconnect: client.Reconnect{Disabled: true},
-	})
+	opts.ClientName, opts.ConnectTimeout, opts.Reconnect.Disabled = "wsd doctor", flags.timeout, true
+	conn, err := flags.dialURL(ctx, a, c.URL, opts)
 	if err != nil {
 		return err
 	}
@@ -97,6 +105,13 @@ func (c *connectionCheck) measureProcess(ctx context.Context, conn *client.Clien
 }
 
 func (c *connectionCheck) text() string {
+	if c.Hops != nil {
+		return hopsText(c.Hops) + c.summary()
+	}
+	return c.summary()
+}
+
+func (c *connectionCheck) summary() string {
 	if c.Error != "" {
 		return fmt.Sprintf("missing  %s: %s\n", c.URL, c.Error)
 	}

@@ -26,6 +26,7 @@ func (a *app) commands() []*cobra.Command {
 		newExecServerCmd(a),
 		newRelayCmd(a),
 	}, a.clientCommands(), []*cobra.Command{
+		newFingerprintCmd(a),
 		newDoctorCmd(a),
 		newVersionCmd(a),
 		newCompletionCmd(a),
@@ -71,7 +72,7 @@ func (a *app) newRoot() *cobra.Command {
 // PersistentPreRun, if any, must set a.started.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.newRoot()
-	root.SetArgs(args)
+	root.SetArgs(remoteArgs(args))
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.started {
 		if _, ok := errors.AsType[*usageError](err); !ok {

@@ -16,11 +16,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/wsd-dev/wsd/process"
 	"github.com/wsd-dev/wsd/process/sandbox"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/relay/executor"
 	"github.com/wsd-dev/wsd/server"
 	"github.com/wsd-dev/wsd/server/auth"
 	"github.com/wsd-dev/wsd/server/execserver"
@@ -44,6 +46,8 @@ type serveOptions struct {
 	concurrency int
 	grace       time.Duration
 	stdinClose  bool
+	remote      remoteOptions
+	forward     string
 	observe     observeOptions
 	log         logOptions
 }
@@ -53,7 +57,7 @@ write files as you. Once it accepts connections it prints its URL, and nothing
 else, on standard output. Other wsd commands of yours find it by themselves.
 
 An address that other machines can reach is refused without authentication
-(--ws-auth) or client certificates (--tls-client-ca).
+(--ws-auth) or client certificates (--tls-client-ca).` + remoteHelp + `
 
 SIGTERM or SIGINT ends it: connections are closed, everything it runs is killed.
 
@@ -63,7 +67,8 @@ Exit status: 0 after SIGTERM, SIGINT or, with stdio, the end of the input;
 const serveExample = `  wsd serve
   wsd serve --listen unix:///tmp/wsd.sock
   wsd serve --listen ws://0.0.0.0:45678 --ws-auth capability-token --ws-token-file token
-  wsd serve --listen ws://127.0.0.1:0 --metrics --log-format json`
+  wsd serve --listen ws://127.0.0.1:0 --metrics --log-format json
+  wsd serve --remote https://relay.example --environment-id lab --token-file executor.token`
 
 func newServeCmd(a *app) *cobra.Command {
 	o := &serveOptions{}
@@ -95,6 +100,7 @@ Exit status: as 'wsd serve'.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, o) },
 	}
 	o.addFlags(cmd.Flags(), execServerURL, "warn")
+	cmd.AddCommand(newForwardCmd(a))
 	return cmd
 }
 
@@ -114,6 +120,8 @@ func (o *serveOptions) addFlags(f *pflag.FlagSet, listen, logLevel string) {
 	f.IntVar(&o.concurrency, "concurrent-requests", rpc.DefaultConcurrency, "run `COUNT` requests of a connection at a time; 1 is one by one")
 	f.DurationVar(&o.grace, "session-grace", protocol.SessionGrace, "for a `DURATION` a session whose connection is lost keeps its processes\nand can be resumed; 0s ends them with the connection")
 	f.BoolVar(&o.stdinClose, "exit-on-stdin-close", false, "end when standard input is closed")
+	o.remote.addFlags(f)
+	addForwardFlag(f, &o.forward)
 	o.observe.addFlags(f)
 	o.log.addFlags(f, logLevel)
 }
@@ -136,6 +144,12 @@ func (o *serveOptions) check(cmd *cobra.Command) error {
 	if os.Getenv(envExitOnStdinClose) != "" {
 		o.stdinClose = true
 	}
+	if o.forward != "" && !o.remote.enabled() {
+		return usagef("write --remote https://HOST", "--forward is for serving over a relay, and --remote does not say which")
+	}
+	if err := o.remote.check(cmd); err != nil {
+		return err
+	}
 	return o.log.check(hint)
 }
 
@@ -143,6 +157,12 @@ func (o *serveOptions) check(cmd *cobra.Command) error {
 func (a *app) serve(cmd *cobra.Command, o *serveOptions) error {
 	if err := o.check(cmd); err != nil {
 		return err
+	}
+	if err := o.remote.learn(a); err != nil {
+		return err
+	}
+	if o.forward != "" {
+		return a.forward(cmd.Context(), &o.remote, o.forward, o.log.logger(a.stderr))
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -172,6 +192,18 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	var far *remote
+	if o.remote.enabled() {
+		far, err = o.remote.open(a, log, func(ctx context.Context, conn rpc.Connection, info executor.StreamInfo) {
+			_ = srv.ServeConnection(ctx, conn, server.ConnectionOptions{Remote: "relay " + info.Peer.String(), RequestID: info.ID}) // logged there
+		})
+		if err != nil {
+			return errors.Join(err, srv.Close())
+		}
+		if !cmd.Flags().Changed("listen") {
+			return runBoth(ctx, srv, far)
+		}
+	}
 	endpoint, err := srv.Listen(o.endpoint(a, policy, server.HTTPConfig{
 		Version: version, Processes: directory.Running, Metrics: watching.page(srv, directory.Running),
 	}))
@@ -187,7 +219,27 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) error {
 			return errors.Join(fmt.Errorf("print the URL: %w", err), endpoint.Close(), srv.Close())
 		}
 	}
-	return srv.Run(ctx, endpoint)
+	return runBoth(ctx, srv, far, endpoint)
+}
+
+// runBoth serves endpoints and, if there is one, the relay's streams, until ctx ends or
+// one of them does.
+func runBoth(ctx context.Context, srv *server.Server, far *remote, endpoints ...*server.Endpoint) error {
+	if far == nil {
+		return srv.Run(ctx, endpoints...)
+	}
+	both, ctx := errgroup.WithContext(ctx)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	both.Go(func() error {
+		defer end()
+		return far.run(ctx)
+	})
+	both.Go(func() error {
+		defer end()
+		return srv.Run(ctx, endpoints...)
+	})
+	return both.Wait()
 }
 
 // reapOrphans collects the orphans that fall to this process, as PID 1 must; what it

@@ -35,6 +35,10 @@ type Config struct {
 	// the default of relay/arq.
 	StreamLife time.Duration
 
+	// OnConnect, if set, is called each time that there is a connection to the relay. It
+	// must not wait.
+	OnConnect func()
+
 	Trace  relay.Trace
 	Logger *slog.Logger
 	// Rand spreads waits; nil is seeded by chance.

@@ -134,6 +134,9 @@ func (x *executor) connection(ctx context.Context, reg *registry.RegisterRespons
 		return err, false
 	}
 	x.log.Info("connected to the relay", "registration", reg.ExecutorRegistrationID)
+	if x.cfg.OnConnect != nil {
+		x.cfg.OnConnect()
+	}
 	return x.newSocket(carrier, reg.ExecutorRegistrationID).serve(ctx), true
 }
 
