@@ -5,11 +5,14 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
+	"time"
 
 	"github.com/gorilla/websocket"
 
@@ -35,7 +38,8 @@ type DialConfig struct {
 	RequestID bool
 	// NetDial replaces the way to the network, in tests.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
-	Logger  *slog.Logger
+	// Logger is told of each socket that is opened; nil is nobody.
+	Logger *slog.Logger
 }
 
 // RejectionHeader says why a rendezvous refused an upgrade.
@@ -64,13 +68,13 @@ const writeBuffer = 72 << 10
 
 // NewDialer returns a Dialer that opens WebSockets.
 func NewDialer(cfg DialConfig) Dialer {
-	return func(ctx context.Context, url string) (Carrier, error) { return Dial(ctx, url, cfg) }
+	return func(ctx context.Context, target string) (Carrier, error) { return Dial(ctx, target, cfg) }
 }
 
 // Dial opens the WebSocket of noise-relay.md, section 10: binary messages of at most
-// MaxFrame, neither subprotocol nor compression, pings. url is a credential and is part
+// MaxFrame, neither subprotocol nor compression, pings. The URL is a credential and is part
 // of no error.
-func Dial(ctx context.Context, url string, cfg DialConfig) (Carrier, error) {
+func Dial(ctx context.Context, target string, cfg DialConfig) (Carrier, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, ConnectTimeout,
 		fmt.Errorf("the relay did not answer within %s: %w", ConnectTimeout, context.DeadlineExceeded))
 	defer cancel()
@@ -90,17 +94,24 @@ func Dial(ctx context.Context, url string, cfg DialConfig) (Carrier, error) {
 	if cfg.NetDial != nil {
 		dialer.Proxy = nil
 	}
-	ws, resp, err := dialer.DialContext(ctx, url, header)
+	began := time.Now()
+	ws, resp, err := dialer.DialContext(ctx, target, header)
 	if resp != nil && resp.Body != nil {
 		defer resp.Body.Close()
 	}
 	switch {
 	case err == nil:
+		if cfg.Logger != nil {
+			cfg.Logger.Debug("relay socket opened", "remote", ws.RemoteAddr().String(), "dur", time.Since(began))
+		}
 		return NewWebSocketCarrier(ws), nil
 	case resp != nil && resp.StatusCode != http.StatusSwitchingProtocols:
 		return nil, &RefusedError{Status: resp.StatusCode, Reason: clip(resp.Header.Get(RejectionHeader))}
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	}
+	if malformed, ok := errors.AsType[*url.Error](err); ok {
+		err = malformed.Err // without the URL
 	}
 	return nil, fmt.Errorf("dial the relay: %w", err)
 }

@@ -16,8 +16,6 @@ import (
 	"github.com/wsd-dev/wsd/relay/simnet"
 )
 
-func isDetached(err error) bool { return errors.Is(err, arq.ErrDetached) }
-
 // each runs a test with both profiles, in a bubble.
 func each(t *testing.T, test func(t *testing.T, p frame.Profile)) {
 	for _, p := range profiles {

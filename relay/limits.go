@@ -12,10 +12,10 @@ const (
 
 	// ConnectTimeout bounds the making of a socket.
 	ConnectTimeout = 10 * time.Second
-	// PingInterval and PongTimeout: a ping goes out at every interval while none waits
-	// for its pong, and one that waits so long ends the socket.
+	// PingInterval is the time between pings, while none waits for its pong.
 	PingInterval = 30 * time.Second
-	PongTimeout  = 60 * time.Second
+	// PongTimeout is how long one may wait for it before the socket is given up.
+	PongTimeout = 60 * time.Second
 	// WriteTimeout is how long the socket may take a frame.
 	WriteTimeout = 60 * time.Second
 	// CloseTimeout is how long a stream that ends tries to tell its peer.

@@ -35,6 +35,7 @@ type party struct {
 	ended []error       // what OnEnd was told
 	quiet chan struct{} // OnSilent was called
 
+	moving   sync.Mutex // of Attach and Detach
 	mu       sync.Mutex
 	own, far *simnet.Carrier // the two ends of its socket; nil without one
 	stalled  chan struct{}   // not nil: the reader does not read until it is closed
@@ -92,6 +93,8 @@ func (p *party) listen() {
 func (p *party) read(carrier *simnet.Carrier) {
 	defer func() {
 		_ = carrier.Close()
+		p.moving.Lock()
+		defer p.moving.Unlock()
 		p.mu.Lock()
 		current := p.own == carrier
 		p.mu.Unlock()
@@ -165,6 +168,9 @@ func (p *party) hangUp() {
 
 // again replaces the socket.
 func (p *party) again() {
+	p.cut()
+	p.moving.Lock()
+	defer p.moving.Unlock()
 	p.Detach()
 	p.Attach(p.dial())
 	p.listen()

@@ -317,6 +317,8 @@ type StreamInfo struct {
 	ID       string
 	Profile  frame.Profile
 	Attached bool
+	// Waiting is how many messages wait to be read.
+	Waiting int
 	// Epoch counts the sockets before this one.
 	Epoch   uint32
 	RTT     time.Duration
@@ -329,7 +331,7 @@ func (s *Stream) Info() StreamInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return StreamInfo{
-		ID: s.cfg.ID, Profile: s.cfg.Profile, Attached: s.carrier != nil,
+		ID: s.cfg.ID, Profile: s.cfg.Profile, Attached: s.carrier != nil, Waiting: s.arq.Waiting(),
 		Epoch: s.arq.Epoch(), RTT: s.arq.RTT(), Cursors: s.arq.Cursors(), Stats: s.arq.Stats(),
 	}
 }
