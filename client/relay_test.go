@@ -53,6 +53,7 @@ func TestRelay(t *testing.T) {
 // Either socket is cut while a process prints. Nothing is lost, doubled or reordered,
 // in the codex profile by resuming the session, in the reliable one unnoticed.
 func TestRelayCuts(t *testing.T) {
+	t.Parallel() // it waits for executors that come back
 	eachProfile(t, func(t *testing.T, profile frame.Profile) {
 		r := newTinyRelay(t, profile)
 		r.execute(t, newIdentity(t))
@@ -137,6 +138,7 @@ func (l *lineReader) next() (string, error) {
 // A file is copied there and back while sockets are cut: its handle lives in the
 // stream, and the stream lives on.
 func TestRelayCopyAcrossCuts(t *testing.T) {
+	t.Parallel() // it waits for executors that come back
 	r, c := dialRelay(t, frame.Reliable)
 	data := randomBytes(8, 8<<20)
 	name := filepath.Join(t.TempDir(), "file")
@@ -196,6 +198,7 @@ func TestRelayCopyAcrossCuts(t *testing.T) {
 
 // When the stream cannot go on, the session still does.
 func TestRelayFallsBackToSession(t *testing.T) {
+	t.Parallel() // it waits for executors that come back
 	r := newTinyRelay(t, frame.Reliable)
 	r.execute(t, newIdentity(t))
 	opts := relayOptions(t)
@@ -338,6 +341,7 @@ func TestRelayDefaultFile(t *testing.T) {
 
 // What is for good is not tried again.
 func TestRelayEndsForGood(t *testing.T) {
+	t.Parallel() // it waits for executors that come back
 	for _, tt := range []struct {
 		name  string
 		spoil func(t *testing.T, r *tinyRelay, stop func())

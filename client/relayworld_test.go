@@ -402,6 +402,9 @@ func dialRelay(t testing.TB, profile frame.Profile) (*tinyRelay, *client.Client)
 // eachProfile runs a test with both profiles.
 func eachProfile(t *testing.T, test func(t *testing.T, profile frame.Profile)) {
 	for _, profile := range []frame.Profile{frame.Codex, frame.Reliable} {
-		t.Run(fmt.Sprint(profile), func(t *testing.T) { test(t, profile) })
+		t.Run(fmt.Sprint(profile), func(t *testing.T) {
+			t.Parallel()
+			test(t, profile)
+		})
 	}
 }
