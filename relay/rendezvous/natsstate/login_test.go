@@ -2,6 +2,7 @@ package natsstate
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -9,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"log/slog"
 	"math/big"
 	"net"
@@ -79,6 +81,28 @@ func TestPassword(t *testing.T) {
 	}
 	if text := err.Error() + log.String(); strings.Contains(text, "hunter2") || !strings.Contains(err.Error(), host) {
 		t.Errorf("error %v, log %s", err, log.String())
+	}
+}
+
+// Nobody there is an error that says so, after the time that was given.
+func TestNobodyThere(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	s, err := Open(t.Context(), Config{Servers: []string{"127.0.0.1:1"}, OpenTimeout: 200 * time.Millisecond})
+	if err == nil {
+		s.Close()
+		t.Fatal("opened")
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if text := err.Error(); !strings.Contains(text, "127.0.0.1:1") || !strings.Contains(text, "gave up after 200ms") || !strings.Contains(text, "no servers available") {
+		t.Error(text)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Open(ctx, Config{Servers: []string{"127.0.0.1:1"}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up by the caller: %v", err)
 	}
 }
 

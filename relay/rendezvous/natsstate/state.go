@@ -43,7 +43,7 @@ func Open(ctx context.Context, cfg Config) (*State, error) {
 	}
 	s := &State{cfg: cfg, closed: make(chan struct{})}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	ctx, cancel := context.WithTimeout(ctx, cfg.OpenTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.OpenTimeout, fmt.Errorf("gave up after %v", cfg.OpenTimeout))
 	defer cancel()
 	stop := context.AfterFunc(ctx, s.end)
 	if err := s.open(ctx); err != nil {
