@@ -152,6 +152,7 @@ func (e *executor) pass(message []byte) error {
 			e.unbind(r)
 		}
 	}
+	shared := len(e.harnesses) > 1
 	e.routing.Unlock()
 	if h == nil {
 		return nil
@@ -160,7 +161,7 @@ func (e *executor) pass(message []byte) error {
 	e.count.add(&e.count.out, size)
 	e.node.total.add(&e.node.total.out, size)
 	h.count.add(&h.count.in, size)
-	h.send(message)
+	h.send(message, shared)
 	return nil
 }
 

@@ -23,6 +23,9 @@ type harness struct {
 
 	streams map[string]*route // of executor.routing
 
+	patience patience      // of the executor's goroutine
+	room     chan struct{} // wakes it when the queue is shorter
+
 	queueing sync.Mutex
 	queue    [][]byte
 	bytes    int
@@ -58,29 +61,50 @@ func (h *harness) serve() {
 	})
 	h.shut(closeGoingAway, "closed")
 	e.remove(h)
-	h.queueing.Lock()
-	h.over, h.queue, h.bytes = true, nil, 0
-	h.queueing.Unlock()
+	h.stop()
 	h.writer.Wait()
 	n.audit.write("leave", append(who, slog.String("reason", h.why(err)),
 		slog.Int64("bytesFromHarness", h.count.out.Load()), slog.Int64("bytesToHarness", h.count.in.Load()))...)
 }
 
-// send queues a frame, and does not wait: one harness that reads slowly must not hold up
-// the executor's socket, which others use. If too much waits already, the harness loses
-// its connection.
-func (h *harness) send(message []byte) {
-	h.queueing.Lock()
+// send queues a frame. When too much waits already it waits for room: codex has no other
+// means against a peer that is faster than it is, and its harness would lose its
+// connection in the middle of a long output. Reliable streams have a window and never
+// come here. The executor's socket is not read meanwhile, so a harness that shares its
+// executor with others has little time for that, and one that takes nothing at all not
+// much more; then it loses its connection.
+func (h *harness) send(message []byte, shared bool) {
+	patience := StallTime
+	if shared {
+		patience = h.patience.left(time.Now())
+	}
+	var timer *time.Timer
+	for {
+		h.queueing.Lock()
+		if h.over {
+			h.queueing.Unlock()
+			return
+		}
+		if len(h.queue) < MaxQueuedFrames && h.bytes+len(message) <= MaxQueuedBytes {
+			break
+		}
+		h.queueing.Unlock()
+		if timer == nil {
+			timer = time.NewTimer(patience)
+			defer timer.Stop()
+			began := time.Now()
+			defer func() { h.patience.spend(began, time.Now()) }()
+		}
+		select {
+		case <-h.room:
+		case <-timer.C:
+			h.node.log.Warn("a harness reads too slowly", "env", h.executor.env, "conn", h.remote)
+			h.stop()
+			h.shut(closeOverload, "reads too slowly")
+			return
+		}
+	}
 	defer h.queueing.Unlock()
-	if h.over {
-		return
-	}
-	if len(h.queue) >= MaxQueuedFrames || h.bytes+len(message) > MaxQueuedBytes {
-		h.over, h.queue, h.bytes = true, nil, 0
-		h.node.log.Warn("a harness reads too slowly", "env", h.executor.env, "conn", h.remote)
-		h.writer.Go(func() { h.shut(closeOverload, "reads too slowly") })
-		return
-	}
 	h.queue = append(h.queue, message)
 	h.bytes += len(message)
 	if !h.writing {
@@ -88,6 +112,35 @@ func (h *harness) send(message []byte) {
 		h.writer.Go(h.write)
 	}
 }
+
+// stop ends the queue.
+func (h *harness) stop() {
+	h.queueing.Lock()
+	h.over, h.queue, h.bytes = true, nil, 0
+	h.queueing.Unlock()
+	select {
+	case h.room <- struct{}{}: // whoever waits for it looks again
+	default:
+	}
+}
+
+// patience is how long a harness may still keep others waiting.
+type patience struct {
+	spent time.Duration
+	at    time.Time
+}
+
+// left says so. A tenth of the time that passes comes back.
+func (p *patience) left(now time.Time) time.Duration {
+	if p.at.IsZero() {
+		return SharedStallTime
+	}
+	p.spent = max(0, p.spent-now.Sub(p.at)/10)
+	p.at = now
+	return max(0, SharedStallTime-p.spent)
+}
+
+func (p *patience) spend(from, to time.Time) { p.spent, p.at = p.spent+to.Sub(from), to }
 
 // write writes what is queued, and ends with the queue.
 func (h *harness) write() {
@@ -103,6 +156,10 @@ func (h *harness) write() {
 		h.queue = h.queue[1:]
 		h.bytes -= len(message)
 		h.queueing.Unlock()
+		select {
+		case h.room <- struct{}{}:
+		default:
+		}
 		if err := h.conn.Write(context.Background(), message); err != nil { // bounded by WriteTimeout
 			h.shut(closeGoingAway, "nothing can be written")
 			return

@@ -22,7 +22,8 @@ const (
 	// remembers the owner of; the one that parted first is forgotten.
 	MaxParted = 4096
 	// MaxQueuedBytes and MaxQueuedFrames bound what waits for a harness that reads
-	// slowly. One more frame and its socket is closed.
+	// slowly. It is more than the window of a reliable stream. One more frame waits for
+	// room, at most StallTime.
 	MaxQueuedBytes  = 16 << 20
 	MaxQueuedFrames = 8192
 	// MaxUsedURLs bounds the one-time URLs of harnesses that are remembered as used.
@@ -57,6 +58,11 @@ const (
 	// WriteTimeout is how long a socket may take a frame. A harness whose frames the
 	// executor's socket does not take waits for that long.
 	WriteTimeout = 20 * time.Second
+	// StallTime is how long the executor's socket may wait for a harness whose queue is
+	// full and gets no shorter, SharedStallTime if the executor has other harnesses: of
+	// the latter a tenth of the time that passes comes back.
+	StallTime       = 20 * time.Second
+	SharedStallTime = 5 * time.Second
 	// PingInterval and PongTimeout: who does not answer a ping is gone.
 	PingInterval = 30 * time.Second
 	PongTimeout  = 60 * time.Second
