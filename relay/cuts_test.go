@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -99,6 +100,31 @@ func TestFailedWriteIsNoError(t *testing.T) {
 		l.a.again()
 		if msg, err := l.b.Read(t.Context()); err != nil || string(msg) != "hello" {
 			t.Errorf("%q, %v", msg, err)
+		}
+	})
+}
+
+// What the peer sent before it went away is read, although writing fails already.
+func TestLastWordsAfterAFailedWrite(t *testing.T) {
+	each(t, func(t *testing.T, p frame.Profile) {
+		l := newLine(t, p, simnet.CarrierConfig{}, simnet.CarrierConfig{Latency: time.Second})
+		l.a.stall()
+		for _, text := range []string{"first words", "last words"} { // of which the reader sees one
+			if err := l.b.Write(t.Context(), []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		_ = l.a.far.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_ = l.a.Write(ctx, []byte("nobody hears this")) // an error or not
+		synctest.Wait()
+		l.a.resume()
+		for _, want := range []string{"first words", "last words"} {
+			if msg, err := l.a.Read(t.Context()); err != nil || string(msg) != want {
+				t.Errorf("%q, %v, want %q", msg, err, want)
+			}
 		}
 	})
 }

@@ -5,11 +5,16 @@ import (
 	"strings"
 
 	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/protocol/rpc/wsconn"
 )
 
 // ReasonClosed is the reason of the reset that Close sends. Whoever reads from the stream
 // that it ends gets io.EOF.
 const ReasonClosed = "closed"
+
+// ErrText is what the Read of a Carrier returns for a text message, which is no frame. The
+// carrier can be read on.
+var ErrText = wsconn.ErrText
 
 // faultReason is the reason of the reset that stands for a close code.
 func faultReason(code int) string {

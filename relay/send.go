@@ -27,6 +27,10 @@ type departure struct {
 
 // next takes the next frame to send. Called with the mutex.
 func (s *Stream) next(now time.Time) (departure, bool) {
+	if s.broken {
+		s.arq.Advance(now)
+		return departure{}, false
+	}
 	f, ok := s.arq.Next(now) // never one without a socket
 	return departure{f, s.carrier}, ok
 }
@@ -52,10 +56,21 @@ func (s *Stream) send(d departure) {
 		s.mu.Lock()
 		if err != nil && s.carrier == d.carrier && !s.ended {
 			s.log.Debug("relay socket failed", "stream", s.cfg.ID, "err", err)
-			s.detach(time.Now())
+			s.failed()
 		}
 	}
 	s.sending = false
+}
+
+// failed is called when the socket took no frame. That is for its reader to judge, who
+// may have frames before the end of it: until then nothing more is sent. A reliable
+// stream fills its queue meanwhile.
+func (s *Stream) failed() {
+	if s.cfg.Profile == frame.Reliable {
+		s.detach(time.Now())
+		return
+	}
+	s.broken = true
 }
 
 // write belongs to who has set sending, as what it uses of s.
@@ -76,13 +91,7 @@ func (s *Stream) write(d departure) error {
 		return err
 	}
 	s.trace(Out, m, max(0, len(d.frame.Data.Payload)-s.seal.room))
-	if err := d.carrier.Write(s.life, msg); err != nil {
-		if s.life.Err() == nil {
-			_ = d.carrier.Close() // so that whoever reads it hears of it
-		}
-		return err
-	}
-	return nil
+	return d.carrier.Write(s.life, msg)
 }
 
 // leave ends what began with the mutex: it lets what is due be sent, by a goroutine that

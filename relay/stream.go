@@ -25,7 +25,8 @@ type StreamConfig struct {
 	// Transport is what the handshake came to. It is the stream's from then on.
 	Transport *seal.Transport
 	// Carrier is the socket that the handshake went over. It is not the stream's: other
-	// streams may use it, and whoever reads it closes it. A write that fails closes it.
+	// streams may use it. Whoever reads it closes it, and calls Detach, also for a write
+	// that failed: such a socket must not be silent to its reader.
 	Carrier Carrier
 	// Life and GiveUp are those of arq.Config.
 	Life, GiveUp time.Duration
@@ -63,6 +64,7 @@ type Stream struct {
 	mu      sync.Mutex
 	arq     *arq.Stream
 	carrier Carrier // nil without a socket
+	broken  bool    // it failed, says the writer; codex profile
 	sending bool    // somebody takes frames from arq and writes them
 	closing bool    // this end has ended the stream
 	silent  bool    // OnSilent was told
@@ -143,6 +145,9 @@ func (s *Stream) Read(ctx context.Context) ([]byte, error) {
 // the caller. A message of which a part has left when ctx ends is sent to its end, and
 // Write returns nil.
 func (s *Stream) Write(ctx context.Context, msg []byte) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	select {
 	case s.turn <- struct{}{}:
 	case <-s.done:
