@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gorilla/websocket"
 
@@ -39,6 +41,16 @@ func loopback(tb testing.TB) (a, b relay.Carrier) {
 	return a, <-accepted
 }
 
+// cpu is the processor time that this process has taken: of a machine that others use,
+// the figure that can be compared.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 // benchmark runs f over a pair of streams of each kind.
 func benchmark(b *testing.B, f func(b *testing.B, x, y *relay.Stream)) {
 	for name, carriers := range map[string]func(testing.TB) (relay.Carrier, relay.Carrier){"memory": memory, "websocket": loopback} {
@@ -53,7 +65,9 @@ func benchmark(b *testing.B, f func(b *testing.B, x, y *relay.Stream)) {
 				attend(b, x, ca)
 				attend(b, y, cb)
 				b.ReportAllocs()
+				began := cpu()
 				f(b, x, y)
+				b.ReportMetric(float64(cpu()-began)/float64(b.N), "cpu-ns/op")
 			})
 		}
 	}

@@ -11,7 +11,11 @@
 // its frames to the carrier; what a received frame makes due (an ack, a resend) goes out
 // from a goroutine that ends with it; one timer does the rest. Of those at most one writes
 // at a time, so that frames leave in the order in which they were made. The mutex is
-// never held over a write.
+// never held over a write. (docs/decisions/0010)
+//
+// Who opens a stream also reads its socket and hands it frames (Handle), tells it of the
+// loss of the socket (Detach) and of the next one (Attach). A stream of the codex profile
+// ends with its socket.
 //
 // Stream is safe for concurrent use, as rpc.Connection says. Limits are those of
 // relay/arq, and in limits.go.
