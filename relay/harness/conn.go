@@ -176,7 +176,7 @@ func (c *conn) replace(b *backoff) (relay.Carrier, error) {
 		if !wait(c.life, b.next()) {
 			return nil, nil
 		}
-		way, err := c.h.reach(c.life)
+		way, err := c.h.reach(c.life, nil)
 		switch {
 		case err == nil:
 			// Its authorization is for a handshake, and there is none.

@@ -10,20 +10,55 @@ import (
 	"github.com/wsd-dev/wsd/relay"
 	"github.com/wsd-dev/wsd/relay/arq"
 	"github.com/wsd-dev/wsd/relay/frame"
+	"github.com/wsd-dev/wsd/relay/registry"
 	"github.com/wsd-dev/wsd/relay/seal"
 )
 
 // A handshake makes a stream of a fresh socket, of which nobody else reads.
 type handshake struct {
 	h       *Harness
-	way     way
+	resp    *registry.ConnectResponse
 	profile frame.Profile
 	id      string
+	carrier relay.Carrier
+
+	// Of prepare.
+	initiator *seal.Initiator
+	message1  []byte
+	err       error
 }
 
-// run sends the resume that binds the stream to the socket, then message 1 with the
-// authorization, and waits for message 2.
-func (s *handshake) run(ctx context.Context) (*seal.Transport, error) {
+func (h *Harness) newHandshake(resp *registry.ConnectResponse) *handshake {
+	return &handshake{h: h, resp: resp, profile: h.profile(resp.RelayProfiles), id: newStreamID()}
+}
+
+// prepare makes message 1, with the authorization in it. It returns a channel that is
+// closed when that is done, which must be waited for.
+func (s *handshake) prepare() <-chan struct{} {
+	done := make(chan struct{})
+	go func() { // a millisecond of arithmetic
+		defer close(done)
+		label := seal.LabelCodex
+		if s.profile == frame.Reliable {
+			label = seal.LabelReliable
+		}
+		s.initiator, s.err = seal.NewInitiator(s.h.cfg.Identity, s.resp.ExecutorPublicKey, seal.Prologue{
+			Label: label, EnvironmentID: s.h.cfg.EnvironmentID, RegistrationID: s.resp.ExecutorRegistrationID, StreamID: s.id,
+		})
+		if s.err == nil {
+			s.message1, s.err = s.initiator.WriteMessage1([]byte(s.resp.HarnessKeyAuthorization))
+		}
+	}()
+	return done
+}
+
+// run sends the resume that binds the stream to the socket, then message 1, and waits
+// for message 2.
+func (s *handshake) run(ctx context.Context, carrier relay.Carrier) (*seal.Transport, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	s.carrier = carrier
 	ctx, cancel := context.WithTimeoutCause(ctx, HandshakeTimeout,
 		fmt.Errorf("the executor did not answer within %s: %w", HandshakeTimeout, context.DeadlineExceeded))
 	defer cancel()
@@ -35,27 +70,13 @@ func (s *handshake) run(ctx context.Context) (*seal.Transport, error) {
 }
 
 func (s *handshake) exchange(ctx context.Context) (*seal.Transport, error) {
-	label := seal.LabelCodex
-	if s.profile == frame.Reliable {
-		label = seal.LabelReliable
-	}
-	initiator, err := seal.NewInitiator(s.h.cfg.Identity, s.way.ExecutorPublicKey, seal.Prologue{
-		Label: label, EnvironmentID: s.h.cfg.EnvironmentID, RegistrationID: s.way.ExecutorRegistrationID, StreamID: s.id,
-	})
-	if err != nil {
-		return nil, err
-	}
-	message1, err := initiator.WriteMessage1([]byte(s.way.HarnessKeyAuthorization))
-	if err != nil {
-		return nil, err
-	}
-	resume, hello := s.frame(), s.frame()
-	resume.Body = &relayv1.RelayMessageFrame_Resume{Resume: &relayv1.RelayResume{}}
-	hello.Body = &relayv1.RelayMessageFrame_Handshake{Handshake: &relayv1.RelayHandshake{Payload: message1}}
 	graves := s.h.buried()
 	if err := s.mourn(ctx, graves); err != nil {
 		return nil, err
 	}
+	resume, hello := s.frame(), s.frame()
+	resume.Body = &relayv1.RelayMessageFrame_Resume{Resume: &relayv1.RelayResume{}}
+	hello.Body = &relayv1.RelayMessageFrame_Handshake{Handshake: &relayv1.RelayHandshake{Payload: s.message1}}
 	for _, f := range []*relayv1.RelayMessageFrame{resume, hello} {
 		if err := s.send(ctx, f); err != nil {
 			return nil, err
@@ -67,7 +88,7 @@ func (s *handshake) exchange(ctx context.Context) (*seal.Transport, error) {
 	}
 	// The executor has read what came before message 1.
 	s.h.forget(graves)
-	transport, err := initiator.ReadMessage2(message2)
+	transport, err := s.initiator.ReadMessage2(message2)
 	if errors.Is(err, seal.ErrRefused) {
 		return nil, ErrRejected
 	}
@@ -90,13 +111,13 @@ func (s *handshake) send(ctx context.Context, f *relayv1.RelayMessageFrame) erro
 		return err
 	}
 	s.h.trace(relay.Out, f)
-	return s.way.carrier.Write(ctx, message)
+	return s.carrier.Write(ctx, message)
 }
 
 // receive returns message 2.
 func (s *handshake) receive(ctx context.Context) ([]byte, error) {
 	for {
-		message, err := s.way.carrier.Read(ctx)
+		message, err := s.carrier.Read(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -85,30 +85,45 @@ func (h *Harness) Connect(ctx context.Context) (rpc.Connection, error) {
 
 // open tries once to open a stream.
 func (h *Harness) open(ctx context.Context) (*conn, error) {
-	way, err := h.reach(ctx)
+	// The arithmetic of message 1 is done while the socket is made.
+	var hs *handshake
+	var prepared <-chan struct{}
+	way, err := h.reach(ctx, func(resp *registry.ConnectResponse) {
+		if prepared != nil {
+			<-prepared // of the try before
+		}
+		hs = h.newHandshake(resp)
+		prepared = hs.prepare()
+	})
+	if prepared != nil {
+		<-prepared
+	}
 	if err != nil {
 		return nil, err
 	}
-	profile := h.cfg.Profile
-	if profile == "" {
-		profile = frame.Codex
-		if slices.Contains(way.RelayProfiles, frame.Reliable) {
-			profile = frame.Reliable
-		}
-	}
 	began := time.Now()
-	hs := handshake{h: h, way: way, profile: profile, id: newStreamID()}
-	transport, err := hs.run(ctx)
-	if err = h.step(StepHandshake, began, err); err != nil {
+	transport, err := hs.run(ctx, way.carrier)
+	if err = h.step(StepHandshake, began, err); err == nil {
+		err = h.learn(way.ExecutorPublicKey)
+	}
+	if err != nil {
 		_ = way.carrier.Close()
 		return nil, err
 	}
-	if err := h.learn(way.ExecutorPublicKey); err != nil {
-		_ = way.carrier.Close()
-		return nil, err
+	h.log.Info("relay stream opened", "env", h.cfg.EnvironmentID, "stream", hs.id, "profile", string(hs.profile), "peer", way.ExecutorPublicKey)
+	return newConn(h, hs.id, hs.profile, transport, way.carrier), nil
+}
+
+// profile is that of a stream to be opened.
+func (h *Harness) profile(announced []frame.Profile) frame.Profile {
+	switch {
+	case h.cfg.Profile != "":
+		return h.cfg.Profile
+	case slices.Contains(announced, frame.Reliable):
+		return frame.Reliable
+	default:
+		return frame.Codex
 	}
-	h.log.Info("relay stream opened", "env", h.cfg.EnvironmentID, "stream", hs.id, "profile", string(profile), "peer", way.ExecutorPublicKey)
-	return newConn(h, hs.id, profile, transport, way.carrier), nil
 }
 
 // A way is what the registry said, and the socket that it led to.
@@ -119,8 +134,9 @@ type way struct {
 
 // reach makes a socket that leads to the executor. A 401 of the rendezvous means that
 // the URL has expired already: there is a second try with a new one (registry.md,
-// section 3).
-func (h *Harness) reach(ctx context.Context) (way, error) {
+// section 3). found, if set, is called before each socket is made, once the executor's
+// key was looked at.
+func (h *Harness) reach(ctx context.Context, found func(*registry.ConnectResponse)) (way, error) {
 	for try := 0; ; try++ {
 		began := time.Now()
 		resp, err := h.cfg.Registry.Connect(ctx, h.cfg.EnvironmentID, h.cfg.Identity.Public())
@@ -130,6 +146,9 @@ func (h *Harness) reach(ctx context.Context) (way, error) {
 		began = time.Now()
 		if err := h.step(StepKey, began, h.verify(resp.ExecutorPublicKey)); err != nil {
 			return way{}, err
+		}
+		if found != nil {
+			found(resp)
 		}
 		began = time.Now()
 		carrier, err := h.dial(ctx, resp.URL)
