@@ -41,6 +41,8 @@ type Config struct {
 	Dir, Home string
 	// Env is added to a small environment without secrets.
 	Env []string
+	// Stdin is what Run lets it read at first; its stdin stays open after that.
+	Stdin string
 	// Log takes what it prints to stderr. nil discards.
 	Log io.Writer
 }
@@ -161,12 +163,14 @@ func spawn(ctx context.Context, cfg Config, argv []string) (*Server, io.Reader, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := cmd.StdinPipe(); err != nil { // which Wait closes
+	stdin, err := cmd.StdinPipe() // which Wait closes
+	if err != nil {
 		return nil, nil, err
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, nil, fmt.Errorf("start %s: %w", cfg.Kind, err)
 	}
+	_, _ = io.WriteString(stdin, cfg.Stdin) // it fits the pipe; who does not read it does not need it
 	return &Server{PID: cmd.Process.Pid, cmd: cmd, done: make(chan struct{})}, stdout, nil
 }
 
