@@ -20,11 +20,14 @@ var (
 	errInvalid       = errors.New("the registry does not know the harness's authorization")
 )
 
+// reasonEvicted is for a stream that made room for another.
+const reasonEvicted = "evicted"
+
 // handshake begins one for a stream that is not known, in a goroutine of its own: it
 // takes a good deal of arithmetic and a question to the registry.
 func (s *socket) handshake(ctx context.Context, f *relayv1.RelayMessageFrame, message []byte) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	e := s.x.table.begin(s, f.GetStreamId(), frame.ProfileOf(f), cancel)
+	e, evicted := s.x.table.begin(s, f.GetStreamId(), frame.ProfileOf(f), cancel)
 	if e == nil {
 		cancel(nil)
 		s.log.Debug("handshake refused: too many, or too many failed", "stream", f.GetStreamId())
@@ -33,6 +36,10 @@ func (s *socket) handshake(ctx context.Context, f *relayv1.RelayMessageFrame, me
 	}
 	s.handshakes.Go(func() {
 		defer cancel(nil)
+		if evicted != nil {
+			s.log.Warn("too many streams: one whose harness is silent ends", "stream", evicted.Info().ID)
+			evicted.Reset(reasonEvicted)
+		}
 		kept := s.admit(ctx, e, message)
 		s.x.table.handshakeOver(kept)
 	})
@@ -129,6 +136,7 @@ func (s *socket) accept(ctx context.Context, e *entry, peer *seal.PublicKey, r *
 		s.x.serving.Add(1) // before the table is closed, and so before anybody waits
 		return relay.NewStream(relay.StreamConfig{
 			ID: e.id, Profile: e.profile, Transport: transport, Carrier: s.carrier, Life: s.x.cfg.StreamLife,
+			OnSilent: func() { s.x.table.silent(e) },
 			OnEnd: func(err error) {
 				s.x.table.remove(e)
 				s.log.Info("stream ended", "stream", e.id, "instance", e.instance, "err", err)
@@ -149,7 +157,7 @@ func (s *socket) accept(ctx context.Context, e *entry, peer *seal.PublicKey, r *
 	}
 	go func() { // Run waits for it
 		defer s.x.serving.Done()
-		defer s.x.table.release()
+		defer s.x.table.release(e)
 		s.x.serveStream(e.stream, info)
 		<-ended
 	}()

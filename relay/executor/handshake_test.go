@@ -299,6 +299,7 @@ func TestMessage2IsNotWritten(t *testing.T) {
 		p.harness("s", frame.Reliable, "a").ask()
 		<-gate.arrived
 		p.carrier.Cut()
+		synctest.Wait() // until it is noticed
 		close(gate.proceed)
 		w.set(func() { w.wrap = newWorld(t).wrap })
 		next := w.peer()

@@ -9,7 +9,9 @@ import (
 // What harnesses and the relay can make an executor hold (noise-relay.md, section 6).
 const (
 	// MaxStreams bounds the streams, those included that wait for the registry's word.
-	// One more is reset.
+	// One more is reset, unless a reliable stream's harness is silent (relay/arq says
+	// when): then the one that was silent for longest makes room. Harnesses that died
+	// would otherwise keep others out for as long as their streams live.
 	MaxStreams = 128
 	// MaxPending bounds the handshakes under way. One more is reset.
 	MaxPending = 32

@@ -34,6 +34,44 @@ func TestMaxStreams(t *testing.T) {
 	})
 }
 
+// Where harnesses have died without a word, their streams make room, the one that was
+// silent for longest first; those of living harnesses do not, whether they say anything
+// or not.
+func TestSilentStreamsMakeRoom(t *testing.T) {
+	bubble(t, func(_ *world, p *peer) {
+		const dead = 3
+		var streams []*relay.Stream
+		for i := range MaxStreams {
+			s := p.open(fmt.Sprint(i), frame.Reliable)
+			streams = append(streams, s)
+			if i < dead {
+				s.Detach() // it is not told
+				pass(time.Second)
+			}
+		}
+		p.harness("early", frame.Codex, "a").ask()
+		p.wantReset("early", frame.ReasonProtocolError)
+		pass(time.Minute)
+		for i := range dead {
+			s := p.open(fmt.Sprint("new-", i), frame.Codex)
+			p.roundTrip(s, "hello")
+			streams = append(streams, s)
+		}
+		p.harness("late", frame.Codex, "a").ask()
+		p.wantReset("late", frame.ReasonProtocolError)
+		for _, s := range streams[dead:] {
+			p.roundTrip(s, "hello")
+		}
+		// The dead one that comes back after all has to begin anew.
+		p.mu.Lock()
+		delete(p.streams, "0")
+		p.inbox["0"] = nil
+		p.mu.Unlock()
+		p.send(resumeFrame("0", frame.Reliable, 1))
+		p.wantReset("0", frame.ReasonUnknownStream)
+	})
+}
+
 // 32 handshakes under way; one more is reset and hurts nobody, and that is no failure.
 func TestMaxPending(t *testing.T) {
 	bubble(t, func(w *world, p *peer) {

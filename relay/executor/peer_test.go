@@ -34,6 +34,7 @@ func newPeer(w *world, carrier *simnet.Carrier) *peer {
 		w: w, carrier: carrier, inbox: make(map[string][]*relayv1.RelayMessageFrame),
 		streams: make(map[string]*relay.Stream), arrived: make(chan struct{}, 1),
 	}
+	w.t.Cleanup(func() { _ = carrier.Close() })
 	go p.read()
 	return p
 }

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -92,6 +93,10 @@ func (s *socket) serve(ctx context.Context) error {
 func (s *socket) read(ctx context.Context) error {
 	for {
 		message, err := s.carrier.Read(ctx)
+		if errors.Is(err, relay.ErrText) {
+			s.invalid.Add(1)
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,10 @@ type entry struct {
 	cancel context.CancelCauseFunc
 	// stream is nil while the entry is pending.
 	stream *relay.Stream
+	// silent is since when the harness has not been heard of; zero if it has.
+	silent time.Time
+	// evicted: its slot is another's.
+	evicted bool
 }
 
 // Why a pending handshake is given up.
@@ -45,31 +49,64 @@ type table struct {
 	idle chan struct{}
 }
 
-// get returns the stream with this id, and whether it is pending; nil, false for none.
+// get returns what has this id, for which a frame came, and its stream: nil and nil for
+// nothing, no stream for a pending one.
 func (t *table) get(id string) (e *entry, stream *relay.Stream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e = t.entries[id]; e != nil {
 		stream = e.stream
+		e.silent = time.Time{}
 	}
 	return e, stream
 }
 
 // begin makes a pending entry for a handshake over s; nil if there is no room for one
 // or it is not time for one. The caller must have seen that the id is free; only the
-// reader of s makes entries.
-func (t *table) begin(s *socket, id string, profile frame.Profile, cancel context.CancelCauseFunc) *entry {
+// reader of s makes entries. When it is full, the stream that was silent for longest
+// makes room, if there is one, and is returned to be reset.
+func (t *table) begin(s *socket, id string, profile frame.Profile, cancel context.CancelCauseFunc) (e *entry, evicted *relay.Stream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.idle != nil || t.slots >= MaxStreams || t.handshakes >= MaxPending || s.gate.closed(time.Now()) {
-		return nil
+	if t.idle != nil || t.handshakes >= MaxPending || s.gate.closed(time.Now()) {
+		return nil, nil
+	}
+	if t.slots >= MaxStreams {
+		if evicted = t.evict(); evicted == nil {
+			return nil, nil
+		}
 	}
 	t.slots++
 	t.handshakes++
 	t.instances++
-	e := &entry{id: id, instance: t.instances, profile: profile, cancel: cancel}
+	e = &entry{id: id, instance: t.instances, profile: profile, cancel: cancel}
 	t.entries[id] = e
-	return e
+	return e, evicted
+}
+
+// evict takes the stream out that was silent for longest, and gives its slot back; nil
+// if every harness was heard of lately.
+func (t *table) evict() *relay.Stream {
+	var victim *entry
+	for _, e := range t.entries {
+		if !e.silent.IsZero() && (victim == nil || e.silent.Before(victim.silent)) {
+			victim = e
+		}
+	}
+	if victim == nil {
+		return nil
+	}
+	delete(t.entries, victim.id)
+	victim.evicted = true
+	t.slots--
+	return victim.stream
+}
+
+// silent notes that the harness of e has not been heard of for a while.
+func (t *table) silent(e *entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e.silent = time.Now()
 }
 
 // drop takes a pending entry out, charges the failure if it is one, and reports
@@ -121,10 +158,12 @@ func (t *table) handshakeOver(keep bool) {
 }
 
 // release gives a stream's slot back.
-func (t *table) release() {
+func (t *table) release(e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.free()
+	if !e.evicted {
+		t.free()
+	}
 }
 
 func (t *table) free() {
