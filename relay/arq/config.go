@@ -63,9 +63,11 @@ const (
 	// peer that says nothing. Each is 10 percent longer or shorter, by chance.
 	Heartbeat = 15 * time.Second
 	Silence   = 45 * time.Second
-	// DefaultLife and DefaultGiveUp are for the fields of Config.
+	// DefaultLife and DefaultGiveUp are for the fields of Config. Whoever owns the socket
+	// must find out before the latter that it is dead in one direction only: until then
+	// there is a peer that is heard and acknowledges nothing. Pings take up to 90 s.
 	DefaultLife   = 10 * time.Minute
-	DefaultGiveUp = time.Minute
+	DefaultGiveUp = 2 * time.Minute
 )
 
 // maxSeq is the number that no segment has: a stream ends before it.

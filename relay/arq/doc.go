@@ -47,7 +47,7 @@
 //
 // A stream ends by Reset, by a reset of the peer, for a protocol error, when a record
 // number fails to open 8 times in a row, at segment number 2^32-1, 10 minutes after
-// contact was lost, or when a peer that is there acknowledges nothing new for a minute.
+// contact was lost, or when a peer that is there acknowledges nothing new for two minutes.
 //
 // # Segments
 //
@@ -72,7 +72,7 @@
 // Acks, windows, epochs, resets, index and count are not protected by the cipher. Acks of
 // what was not sent, acks that move back and windows wider than any peer's are ignored
 // and counted. A forged ack makes the sender forget a segment; then the peer's true acks
-// lag behind, and a minute of nothing else is a protocol error. A forged epoch cuts the
+// lag behind, and two minutes of nothing else are a protocol error. A forged epoch cuts the
 // stream off, until its life is over. Index and count decide only how pieces make
 // messages; Seal and Open are given them, so that a cipher can bind them to the record.
 //

@@ -159,7 +159,8 @@ func (s *sender) expire(now time.Time) (ask bool) {
 }
 
 // endure counts how long resending is in vain, now that the peer was heard: "60 s of
-// resends with a live socket and no progress: the stream fails".
+// resends with a live socket and no progress: the stream fails". DefaultGiveUp says why
+// it is longer.
 func (s *sender) endure(now time.Time) error {
 	if !s.contact {
 		return nil

@@ -17,7 +17,7 @@ func TestLimits(t *testing.T) {
 		t.Error("the sizes of the profile have changed")
 	}
 	s := New(Config{}, time.Unix(0, 0))
-	if want := (limits{61440, 67108864, 1093, 256, 8388608, 0}); s.cfg.limits != want || s.cfg.Life != 10*time.Minute || s.cfg.GiveUp != time.Minute {
+	if want := (limits{61440, 67108864, 1093, 256, 8388608, 0}); s.cfg.limits != want || s.cfg.Life != 10*time.Minute || s.cfg.GiveUp != 2*time.Minute {
 		t.Errorf("default limits %+v, life %v, give up %v", s.cfg.limits, s.cfg.Life, s.cfg.GiveUp)
 	}
 	if s.receiver.ack() != Greeting() {
