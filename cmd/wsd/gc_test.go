@@ -1,0 +1,50 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+func TestGrowth(t *testing.T) {
+	for live, want := range map[uint64]int{
+		0: mostGrowth, 1 << 20: mostGrowth, 8 << 20: 500, 24 << 20: usualGrowth, 40 << 20: usualGrowth, smallHeap: usualGrowth, 1 << 30: usualGrowth,
+	} {
+		if got := growth(live); got != want {
+			t.Errorf("growth(%d) = %d, want %d", live, got, want)
+		}
+	}
+}
+
+// The collector's setting follows the heap, run after run.
+func TestTuneGC(t *testing.T) {
+	before := debug.SetGCPercent(usualGrowth)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	tuneGC(func(string) string { return "" })
+	wait := func(what string, ok func(percent int) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); runtime.GC() {
+			percent := debug.SetGCPercent(-1)
+			debug.SetGCPercent(percent)
+			if ok(percent) {
+				return
+			}
+		}
+		t.Errorf("the setting does not become %s", what)
+	}
+	wait("high with a small heap", func(p int) bool { return p > usualGrowth })
+	large := make([]byte, 2*smallHeap)
+	wait("usual with a large one", func(p int) bool { return p == usualGrowth })
+	runtime.KeepAlive(large)
+	wait("high again", func(p int) bool { return p > usualGrowth })
+}
+
+func TestTuneGCLeavesGOGC(t *testing.T) {
+	before := debug.SetGCPercent(77)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	tuneGC(func(string) string { return "77" })
+	if got := debug.SetGCPercent(77); got != 77 {
+		t.Errorf("GOGC was overridden with %d", got)
+	}
+}
