@@ -160,19 +160,28 @@ func dialHint(err error) string {
 		}
 		return "is that the URL of a wsd or codex exec-server?"
 	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return "does the server speak TLS? If not, write ws:// for wss://"
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "trust the server's certificate with --tls-ca PATH"
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // a TLS alert
-		return "the server may want a client certificate: --tls-cert PATH --tls-key PATH"
+	if hint := tlsHint(err, "the server", "ws:// for wss://"); hint != "" {
+		return hint
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return "is the name of the host right?"
 	}
 	return "is the server running? 'wsd serve' starts one and prints its URL"
+}
+
+// tlsHint says what may be done about an error of TLS; "" if err is none. plain is what to
+// write for a peer without it.
+func tlsHint(err error, who, plain string) string {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "does " + who + " speak TLS? If not, write " + plain
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "trust " + who + "'s certificate with --tls-ca PATH"
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // a TLS alert
+		return who + " may want a client certificate: --tls-cert PATH --tls-key PATH"
+	}
+	return ""
 }
 
 func (f *connectFlags) token() (string, error) {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -124,13 +126,24 @@ func relayHint(err error) string {
 	if errors.Is(err, harness.ErrRejected) {
 		return "the machine's own token for the relay has expired or was revoked: its operator gives it another"
 	}
+	if _, ok := errors.AsType[*harness.ResetError](err); ok {
+		return "if it runs with --authorized-keys, what 'wsd fingerprint --client' prints here must be in that file"
+	}
 	if status, ok := errors.AsType[*registry.StatusError](err); ok {
 		switch {
-		case status.Status == 401 || status.Status == 403:
+		case status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden:
 			return "give a token with --token-file PATH or $" + envToken + "; the relay's operator makes one with 'wsd relay token create --role harness'"
 		case status.Code == registry.CodeOffline:
 			return "is 'wsd serve --remote' running there? 'wsd relay status' at the relay lists who is attached"
+		case status.Status == http.StatusTooManyRequests:
+			return "close other connections of this token, or have the relay's operator make one with a larger --max-streams"
 		}
+	}
+	if hint := tlsHint(err, "the relay", "relay+http:// for this machine"); hint != "" {
+		return hint
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return "is the name of the host right?"
 	}
 	return "'wsd doctor --connect URL' tests each hop"
 }

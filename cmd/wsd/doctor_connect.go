@@ -21,6 +21,7 @@ const doctorPatience = 30 * time.Second
 type connectionCheck struct {
 	URL     string `json:"url"`
 	Error   string `json:"error,omitempty"` // why it could not be asked
+	Hint    string `json:"hint,omitempty"`  // what to do about that
 	Hops    []hop  `json:"hops,omitempty"`  // of a relay URL
 	Version string `json:"version,omitempty"`
 	Cwd     string `json:"cwd,omitempty"` // file URI
@@ -43,6 +44,9 @@ func examineConnection(ctx context.Context, a *app, flags *connectFlags) *connec
 	}
 	if err := measure(ctx, a, flags); err != nil {
 		c.Error = err.Error()
+		if hinted, ok := errors.AsType[*hintedError](err); ok {
+			c.Hint = hinted.hint
+		}
 	}
 	return c
 }
@@ -105,19 +109,19 @@ func (c *connectionCheck) measureProcess(ctx context.Context, conn *client.Clien
 }
 
 func (c *connectionCheck) text() string {
-	if c.Hops != nil {
-		return hopsText(c.Hops) + c.summary()
+	if c.Error == "" {
+		return hopsText(c.Hops) + fmt.Sprintf("ok  %s: wsd %s in %s\n", c.URL, c.Version, c.Cwd) +
+			fmt.Sprintf("connect %v, round trip %v (p99 %v), one command %v\n",
+				micros(c.Connect), micros(c.Median), micros(c.Slowest), micros(c.Process))
 	}
-	return c.summary()
-}
-
-func (c *connectionCheck) summary() string {
-	if c.Error != "" {
-		return fmt.Sprintf("missing  %s: %s\n", c.URL, c.Error)
+	text := fmt.Sprintf("missing  %s: %s\n", c.URL, c.Error)
+	if n := len(c.Hops); n > 0 {
+		text = hopsText(c.Hops) + fmt.Sprintf("missing  %s: the way ends at %s\n", c.URL, c.Hops[n-1].Name)
 	}
-	return fmt.Sprintf("ok  %s: wsd %s in %s\n", c.URL, c.Version, c.Cwd) +
-		fmt.Sprintf("connect %v, round trip %v (p99 %v), one command %v\n",
-			micros(c.Connect), micros(c.Median), micros(c.Slowest), micros(c.Process))
+	if c.Hint != "" {
+		text += "Hint: " + c.Hint + "\n"
+	}
+	return text
 }
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

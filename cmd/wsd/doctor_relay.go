@@ -18,7 +18,7 @@ import (
 )
 
 // A hop is one step on the way to an executor behind a relay. The first that is not OK
-// is where the way ends.
+// is where the way ends; those after it were not tried.
 type hop struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
@@ -28,10 +28,26 @@ type hop struct {
 	Error  string `json:"error,omitempty"`
 }
 
+// The hops, in their order.
+const (
+	hopName      = "DNS"
+	hopTCP       = "TCP"
+	hopTLS       = "TLS"
+	hopRegistry  = "registry"
+	hopAttached  = "executor attached"
+	hopKey       = "executor's key"
+	hopUpgrade   = "rendezvous"
+	hopHandshake = "handshake"
+	hopRoundTrip = "round trip"
+)
+
 // hops collects them; steps are reported by several goroutines.
 type hops struct {
-	mu  sync.Mutex
-	all []hop
+	stop func() // called when the way has ended
+
+	mu     sync.Mutex
+	all    []hop
+	broken error // of the last one, if that is where the way ends
 }
 
 // add times f, and reports whether it went well.
@@ -42,14 +58,39 @@ func (h *hops) add(name string, f func() (string, error)) error {
 	return err
 }
 
+// put adds a hop, unless the way has ended before it: what tries again is not listened to.
 func (h *hops) put(name string, took time.Duration, detail string, err error) {
 	out := hop{Name: name, OK: err == nil, Micros: took.Microseconds(), Detail: detail}
 	if err != nil {
-		out.Error = err.Error()
+		if step, ok := errors.AsType[*harness.StepError](err); ok {
+			err = step.Err // the hop has a name already
+		}
+		out.Detail, out.Error = "", err.Error()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.all = append(h.all, out)
+	if h.broken != nil {
+		return
+	}
+	h.all, h.broken = append(h.all, out), err
+	if err != nil {
+		h.stop()
+	}
+}
+
+// end is where the way ended: nil if it did not.
+func (h *hops) end() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.broken == nil {
+		return nil
+	}
+	name := h.all[len(h.all)-1].Name
+	hint := relayHint(h.broken)
+	if name == hopTCP {
+		hint = "is 'wsd relay' running there, and do firewalls let this machine through?"
+	}
+	return withHint(fmt.Errorf("%s: %w", name, h.broken), hint)
 }
 
 // network tests what lies below the registry: name, TCP, TLS.
@@ -62,7 +103,7 @@ func (h *hops) network(ctx context.Context, base string, secure *tls.Config) err
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	err = h.add("DNS", func() (string, error) {
+	err = h.add(hopName, func() (string, error) {
 		addrs, err := net.DefaultResolver.LookupHost(ctx, host)
 		return strings.Join(addrs, " "), err
 	})
@@ -70,7 +111,7 @@ func (h *hops) network(ctx context.Context, base string, secure *tls.Config) err
 		return err
 	}
 	var conn net.Conn
-	err = h.add("TCP", func() (string, error) {
+	err = h.add(hopTCP, func() (string, error) {
 		var err error
 		if conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, port)); err != nil {
 			return "", err
@@ -84,7 +125,7 @@ func (h *hops) network(ctx context.Context, base string, secure *tls.Config) err
 	if u.Scheme != "https" {
 		return nil
 	}
-	return h.add("TLS", func() (string, error) {
+	return h.add(hopTLS, func() (string, error) {
 		cfg := secure.Clone()
 		if cfg == nil {
 			cfg = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -104,31 +145,22 @@ func (h *hops) network(ctx context.Context, base string, secure *tls.Config) err
 // step takes a report of the harness. What the registry knows tells two hops apart:
 // whether it answers, and whether the executor is there.
 func (h *hops) step(r harness.StepReport) {
-	name, detail := string(r.Step), ""
 	switch r.Step {
 	case harness.StepRegistry:
 		status, is := errors.AsType[*registry.StatusError](r.Err)
-		if is && status.Code == registry.CodeOffline {
-			h.put("registry", r.Took, "", nil)
-			h.put("executor attached", 0, "", r.Err)
+		if offline := is && status.Code == registry.CodeOffline; r.Err != nil && !offline {
+			h.put(hopRegistry, r.Took, "", r.Err)
 			return
 		}
-		h.put("registry", r.Took, "", r.Err)
-		if r.Err == nil {
-			h.put("executor attached", 0, "", nil)
-		}
-		return
+		h.put(hopRegistry, r.Took, "", nil)
+		h.put(hopAttached, 0, "", r.Err)
 	case harness.StepKey:
-		name = "executor's key"
+		h.put(hopKey, r.Took, "", r.Err)
 	case harness.StepUpgrade:
-		name = "rendezvous"
+		h.put(hopUpgrade, r.Took, "", r.Err)
 	case harness.StepHandshake:
-		detail = "both ends are certain of each other"
-		if r.Err != nil {
-			detail = ""
-		}
+		h.put(hopHandshake, r.Took, "both ends are certain of each other", r.Err)
 	}
-	h.put(name, r.Took, detail, r.Err)
 }
 
 // measureRelay tests each hop of a relay URL, then what lies behind.
@@ -144,17 +176,20 @@ func (c *connectionCheck) measureRelay(ctx context.Context, a *app, flags *conne
 	if err != nil {
 		return err
 	}
-	h := &hops{}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	h := &hops{stop: stop}
 	defer func() { c.Hops = h.all }()
 	if err := h.network(ctx, u.Registry, secure); err != nil {
-		return err
+		return h.end()
 	}
-	opts := client.Options{Relay: client.RelayOptions{OnStep: h.step}}
-	if err := c.measureServer(ctx, a, flags, opts); err != nil {
-		return err
+	before := len(h.all)
+	err = c.measureServer(ctx, a, flags, client.Options{Relay: client.RelayOptions{OnStep: h.step}})
+	if err != nil && len(h.all) == before {
+		return err // a flag's or a file's, and nobody's on the way
 	}
-	h.put("round trip", micros(c.Median), fmt.Sprintf("p50 of %d", roundTrips), nil)
-	return nil
+	h.put(hopRoundTrip, micros(c.Median), fmt.Sprintf("p50 of %d", roundTrips), err)
+	return h.end()
 }
 
 // hopsText is the hops for a person.

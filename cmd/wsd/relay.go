@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,6 +29,9 @@ import (
 
 // relayListen is where a relay listens that is told nothing.
 const relayListen = "http://127.0.0.1:45679"
+
+// memoryState is the state that ends with the relay.
+const memoryState = "memory:"
 
 // Limits of a relay's HTTP server.
 const (
@@ -100,7 +104,7 @@ func newRelayCmd(a *app) *cobra.Command {
 }
 
 func addStateFlag(f *pflag.FlagSet, state *string) {
-	f.StringVar(state, "state", "", "the relay's `STATE`: sqlite:PATH, nats://HOST:PORT or memory:\n(default sqlite in your state directory)")
+	f.StringVar(state, "state", "", "the relay's `STATE`: sqlite:PATH or nats://HOST:PORT, for trials\nmemory: (default sqlite in your state directory)")
 }
 
 // check finds what the flags got wrong, and returns the URL to listen at.
@@ -186,7 +190,7 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 	if secure != nil {
 		listener = tls.NewListener(listener, secure)
 	}
-	if err := a.greetOperator(ctx, state); err != nil {
+	if err := a.greetOperator(ctx, state, o.state); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	if _, err := fmt.Fprintln(a.stdout, u); err != nil {
@@ -245,15 +249,40 @@ func (o *relayOptions) openAudit(a *app) (io.Writer, func(), error) {
 	return f, func() { _ = f.Close() }, nil
 }
 
-// greetOperator tells the operator of a relay that nobody can use yet what to do.
-func (a *app) greetOperator(ctx context.Context, state rendezvous.State) error {
-	tokens, err := rendezvous.Tokens{State: state}.List(ctx)
-	if err != nil || len(tokens) > 0 {
+// greetOperator tells the operator of a relay that nobody can use yet what to do. The
+// tokens of a relay that keeps its state in memory can be made by no other command.
+func (a *app) greetOperator(ctx context.Context, state rendezvous.State, value string) error {
+	tokens := rendezvous.Tokens{State: state}
+	there, err := tokens.List(ctx)
+	if err != nil || len(there) > 0 {
 		return err
 	}
-	_, err = fmt.Fprint(a.stderr, `There are no tokens yet, so nobody can use this relay. Make one for each side:
-  wsd relay token create --role executor --environment lab
-  wsd relay token create --role harness --environment lab
-`)
+	if value == memoryState {
+		return a.lendTokens(ctx, tokens)
+	}
+	switch {
+	case strings.Contains(value, "@"): // a password may be in it
+		value = " --state STATE"
+	case value != "":
+		value = " --state '" + value + "'"
+	}
+	_, err = fmt.Fprintf(a.stderr, `There are no tokens yet, so nobody can use this relay. Make one for each side:
+  wsd relay token create --role executor --environment lab%[1]s
+  wsd relay token create --role harness --environment lab%[1]s
+`, value)
 	return err
+}
+
+// lendTokens makes a token for each side and prints them: they end with the relay.
+func (a *app) lendTokens(ctx context.Context, tokens rendezvous.Tokens) error {
+	for _, role := range []rendezvous.Role{rendezvous.RoleExecutor, rendezvous.RoleHarness} {
+		_, secret, err := tokens.Create(ctx, rendezvous.Token{Role: role, Environment: rendezvous.AnyEnvironment})
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(a.stderr, "%s=%s  # role %s, until this relay ends\n", envToken, secret, role); err != nil {
+			return err
+		}
+	}
+	return nil
 }

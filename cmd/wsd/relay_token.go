@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsd-dev/wsd/relay/registry"
 	"github.com/wsd-dev/wsd/relay/rendezvous"
 	"github.com/wsd-dev/wsd/relay/rendezvous/openstate"
 )
@@ -31,6 +32,9 @@ the relay runs, or wherever its NATS is reached. The relay need not be stopped.`
 
 // withState runs f with the relay's state.
 func withState(ctx context.Context, value string, f func(context.Context, rendezvous.State) error) error {
+	if value == memoryState {
+		return usagef("a relay with --state memory: prints its tokens when it starts", "the state of a relay that is in its memory is reached by nobody else")
+	}
 	state, err := openstate.Open(ctx, value, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
@@ -62,10 +66,21 @@ Exit status: 0; 1 on failure; 2 a command line that wsd does not understand.`,
 			switch {
 			case role == "":
 				return usagef(helpHint(cmd), "--role is missing: executor or harness")
+			case token.Role != rendezvous.RoleExecutor && token.Role != rendezvous.RoleHarness:
+				return usagef(helpHint(cmd), "invalid value %q for --role: want executor or harness", role)
 			case token.Environment == "":
 				return usagef("--environment '*' is for all", "--environment is missing")
+			case token.Quota.Streams < 0:
+				return usagef(helpHint(cmd), "invalid value %d for --max-streams: it must not be negative", token.Quota.Streams)
+			case token.Quota.BytesPerSecond < 0 || token.Quota.BytesPerSecond > 0 && token.Quota.BytesPerSecond < rendezvous.MaxFrame:
+				return usagef(helpHint(cmd), "invalid value %d for --max-bytes-per-second: a frame has up to %d", token.Quota.BytesPerSecond, rendezvous.MaxFrame)
 			case expires < 0:
 				return usagef(helpHint(cmd), "invalid value %v for --expires: it must not be negative", expires)
+			}
+			if token.Environment != rendezvous.AnyEnvironment {
+				if err := registry.CheckEnvironmentID(token.Environment); err != nil {
+					return usagef("--environment '*' is for all", "invalid value for --environment: %w", err)
+				}
 			}
 			if expires > 0 {
 				token.Expires = time.Now().Add(expires).UTC().Truncate(time.Second)

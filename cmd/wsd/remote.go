@@ -56,7 +56,10 @@ With --remote it serves over a relay instead: it connects to the relay by itself
 so that nothing need reach it, and clients use --connect relay://HOST/ID. What
 passes is encrypted between the two ends. It says who it is to the relay with a
 token: --token-file, $WSD_TOKEN or $WSD_TOKEN_FILE, or one of the ways that codex
-has. With --listen as well it serves both ways.`
+has. With --listen as well it serves both ways; without, it opens no port.
+
+The machine's keys are made once and kept, for each environment id, in your
+configuration (or in the FILE of --identity), so that clients know it again.`
 
 func (o *remoteOptions) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.urls, "remote", nil, "serve over the relay at `URL`; several nodes of one relay\nwith commas between")
@@ -124,6 +127,16 @@ func firstEnv(names []string) (name, value string) {
 	return "", ""
 }
 
+// setOf returns those of the variables that are set, as a shell writes them.
+func setOf(names ...string) (set []string) {
+	for _, name := range names {
+		if os.Getenv(name) != "" {
+			set = append(set, "$"+name)
+		}
+	}
+	return set
+}
+
 // learn finds out who this is. It comes before anything else that reads standard input.
 func (o *remoteOptions) learn(a *app) (err error) {
 	if o.enabled() {
@@ -132,8 +145,9 @@ func (o *remoteOptions) learn(a *app) (err error) {
 	return err
 }
 
-// credential finds what says to the registry who this is: what a flag names, else the
-// environment's token, else its API key, else the login of codex.
+// credential finds what says to the registry who this is: what a flag names, else a
+// variable of ours, of which there must be only one, else codex's API key, else its login.
+// Those of codex are set for codex, so that beside others they say nothing.
 func (o *remoteOptions) credential(a *app) (registry.Credential, error) {
 	switch {
 	case o.bearerStdin:
@@ -148,6 +162,9 @@ func (o *remoteOptions) credential(a *app) (registry.Credential, error) {
 			return nil, fmt.Errorf("--chatgpt-token-stdin: %w", err)
 		}
 		return registry.ChatGPT(token, o.chatGPTAccount)
+	}
+	if set := setOf(envToken, envTokenFile, envAPIKeys[0]); o.tokenFile == "" && len(set) > 1 {
+		return nil, usagef("unset one of them, or name a file with --token-file", "%s say twice who this is", strings.Join(set, " and "))
 	}
 	token, err := (&connectFlags{tokenFile: o.tokenFile}).token()
 	if err != nil {
@@ -226,7 +243,11 @@ func (o *remoteOptions) open(a *app, log *slog.Logger, serve func(context.Contex
 	}
 	var once sync.Once
 	r.cfg.OnConnect = func() {
-		once.Do(func() { fmt.Fprintln(a.stdout, r.target) }) // who reads it may be gone
+		once.Do(func() {
+			log.Info("serving over the relay", "env", o.environment, "key", identity.Public().Fingerprint().String(),
+				"connect", "wsd exec --connect "+r.target+" -- COMMAND")
+			fmt.Fprintln(a.stdout, r.target) // who reads it may be gone
+		})
 	}
 	return r, nil
 }

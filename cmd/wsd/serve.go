@@ -147,6 +147,9 @@ func (o *serveOptions) check(cmd *cobra.Command) error {
 	if o.forward != "" && !o.remote.enabled() {
 		return usagef("write --remote https://HOST", "--forward is for serving over a relay, and --remote does not say which")
 	}
+	if o.forward != "" && cmd.Flags().Changed("listen") {
+		return usagef("serve it where it is, or put a second wsd in front", "--forward passes on another server, which --listen does not serve")
+	}
 	if err := o.remote.check(cmd); err != nil {
 		return err
 	}
