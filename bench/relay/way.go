@@ -42,6 +42,7 @@ func (w *way) dial(ctx context.Context) (*raw.Client, error) {
 		}
 		c = raw.Over(wire{conn})
 	}
+	context.AfterFunc(ctx, func() { _ = c.Close() }) // so that nothing waits longer than the run may take
 	if _, err := c.Initialize(""); err != nil {
 		c.Close()
 		return nil, err

@@ -2,27 +2,14 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
-// answerTimeout bounds each message of a measurement.
-const answerTimeout = time.Minute
-
-// wire is the raw.Wire of a relay stream.
+// wire is the raw.Wire of a connection of the client library's. Like the library it
+// bounds nothing here; the run as a whole is bounded.
 type wire struct{ conn rpc.Connection }
 
-func (w wire) Send(msg []byte) error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
-	defer cancel()
-	return w.conn.Write(ctx, msg)
-}
-
-func (w wire) ReadBytes() ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
-	defer cancel()
-	return w.conn.Read(ctx)
-}
-
-func (w wire) Close() error { return w.conn.Close() }
+func (w wire) Send(msg []byte) error      { return w.conn.Write(context.Background(), msg) }
+func (w wire) ReadBytes() ([]byte, error) { return w.conn.Read(context.Background()) }
+func (w wire) Close() error               { return w.conn.Close() }
