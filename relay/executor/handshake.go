@@ -54,7 +54,7 @@ func (s *socket) admit(ctx context.Context, e *entry, message []byte) bool {
 	peer, err := s.examine(ctx, e, responder, message)
 	if err != nil {
 		if rejected(err) {
-			return s.tell(ctx, e, peer, responder, err)
+			return s.tell(e, peer, responder, err)
 		}
 		return s.refuse(e, peer, err)
 	}
@@ -112,7 +112,7 @@ func (s *socket) refuse(e *entry, peer *seal.PublicKey, why error) bool {
 
 // tell ends a handshake with the refusal that the harness can believe. The stream does
 // not exist afterwards, and no reset follows.
-func (s *socket) tell(ctx context.Context, e *entry, peer *seal.PublicKey, r *seal.Responder, why error) bool {
+func (s *socket) tell(e *entry, peer *seal.PublicKey, r *seal.Responder, why error) bool {
 	message, err := r.WriteRefusal()
 	if err != nil {
 		return s.refuse(e, peer, err)

@@ -225,15 +225,3 @@ func (t *table) streams() []*relay.Stream {
 	}
 	return list
 }
-
-// counts returns how many streams and how many pending handshakes there are.
-func (t *table) counts() (streams, pending int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, e := range t.entries {
-		if e.stream == nil {
-			pending++
-		}
-	}
-	return len(t.entries) - pending, pending
-}

@@ -126,7 +126,8 @@ func TestNothingPrintsSecrets(t *testing.T) {
 	m := must(t)
 	values := []any{
 		m(registry.Bearer("hunter2")), m(registry.APIKey("hunter2")), m(registry.ChatGPT("hunter2", "a")), m(registry.CodexLogin(dir)),
-		registry.RegisterResponse{URL: "wss://x/hunter2"}, &registry.ConnectResponse{URL: "hunter2", HarnessKeyAuthorization: "hunter2"},
+		registry.RegisterResponse{URL: "wss://x/hunter2"},
+		&registry.ConnectResponse{URL: "hunter2", HarnessKeyAuthorization: "hunter2"},
 		registry.ValidateRequest{HarnessKeyAuthorization: "hunter2"},
 	}
 	for _, v := range values {

@@ -54,7 +54,7 @@ func (e *StatusError) hint() string {
 	return ""
 }
 
-// An UnreachableError: there was no answer, or not all of it, from any base URL.
+// An UnreachableError says that there was no answer, or not all of it, from any base URL.
 type UnreachableError struct {
 	Op, Host string
 	// Sent says that the registry may have had the request.
@@ -78,7 +78,7 @@ func (e *ResponseError) Error() string {
 	return fmt.Sprintf("%s at %s: unusable answer: %s (is this an environment registry?)", e.Op, e.Host, e.Problem)
 }
 
-// A CredentialError: the credential must not be sent there, or there is none to send.
+// A CredentialError says that the credential must not be sent there, or there is none to send.
 type CredentialError struct{ Problem string }
 
 func (e *CredentialError) Error() string { return e.Problem }
