@@ -57,7 +57,7 @@ func (f *relayFlags) options(a *app, o *client.RelayOptions) (func(), error) {
 	}
 	o.KnownExecutors = f.known
 	o.Unknown = func(name string, key seal.Fingerprint) error {
-		_, err := fmt.Fprintf(a.stderr, "wsd: %s is new here; its key is %s and is remembered\n", name, key)
+		_, err := fmt.Fprintf(a.stderr, "wsd: %s is new here; its key %s will be remembered\n", name, key)
 		return err
 	}
 	if f.trace == "" {

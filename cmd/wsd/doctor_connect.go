@@ -115,9 +115,10 @@ func (c *connectionCheck) text() string {
 				micros(c.Connect), micros(c.Median), micros(c.Slowest), micros(c.Process))
 	}
 	text := fmt.Sprintf("missing  %s: %s\n", c.URL, c.Error)
-	if n := len(c.Hops); n > 0 {
-		text = hopsText(c.Hops) + fmt.Sprintf("missing  %s: the way ends at %s\n", c.URL, c.Hops[n-1].Name)
+	if n := len(c.Hops); n > 0 && !c.Hops[n-1].OK {
+		text = fmt.Sprintf("missing  %s: the way ends at %s\n", c.URL, c.Hops[n-1].Name)
 	}
+	text = hopsText(c.Hops) + text
 	if c.Hint != "" {
 		text += "Hint: " + c.Hint + "\n"
 	}

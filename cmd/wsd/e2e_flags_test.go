@@ -120,9 +120,21 @@ func TestServeExitOnStdinClose(t *testing.T) {
 // certificate writes a self-signed certificate for 127.0.0.1 and its key.
 func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	dir := t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	cert, err := makeCertificate(certFile, keyFile)
 	if err != nil {
 		t.Fatal(err)
+	}
+	pool = x509.NewCertPool()
+	pool.AddCert(cert)
+	return certFile, keyFile, pool
+}
+
+func makeCertificate(certFile, keyFile string) (*x509.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "wsd test"}, IsCA: true, BasicConstraintsValid: true,
@@ -130,26 +142,18 @@ func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	dir := t.TempDir()
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for path, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	pool = x509.NewCertPool()
-	parsed, err := x509.ParseCertificate(cert)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool.AddCert(parsed)
-	return certFile, keyFile, pool
+	return x509.ParseCertificate(cert)
 }
 
 func TestServeTLS(t *testing.T) {

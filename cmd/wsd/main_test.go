@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	neturl "net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,8 +39,11 @@ const scriptPatience = 2 * time.Minute
 // TestScripts runs testdata/*.txt. Besides the usual commands they have
 //
 //	server NAME [ARGS]    start 'wsd ARGS' (default: serve --listen ws://127.0.0.1:0),
-//	                      wait for its URL and put that in $NAME
+//	                      wait for its URL and put that in $NAME, host and port in
+//	                      $NAME_host; its standard input is the file NAME.in, if any
 //	stop NAME [SIGNAL]    end it (TERM), want exit status 0 and nothing more on stdout
+//	waitlog NAME TEXT     wait until it has logged TEXT
+//	certificate           make cert.pem, its own authority for 127.0.0.1, and key.pem
 //
 // Each script has a runtime directory of its own, so that it sees its own servers only.
 func TestScripts(t *testing.T) {
@@ -57,7 +61,9 @@ func TestScripts(t *testing.T) {
 			env.Values[serversKey{}] = make(map[string]*scriptServer)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"server": startServer, "stop": stopServer},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"server": startServer, "stop": stopServer, "waitlog": waitLog, "certificate": scriptCertificate,
+		},
 	})
 }
 
@@ -92,8 +98,12 @@ func startServer(ts *testscript.TestScript, neg bool, args []string) {
 	program := filepath.Join(strings.Split(ts.Getenv("PATH"), string(os.PathListSeparator))[0], "wsd")
 	cmd := exec.Command(program, args...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, v := range []string{"PATH", "HOME", "SHELL", "XDG_RUNTIME_DIR", "TMPDIR"} {
+	for _, v := range serverVariables {
 		cmd.Env = append(cmd.Env, v+"="+ts.Getenv(v))
+	}
+	if in, err := os.Open(ts.MkAbs(name + ".in")); err == nil {
+		defer in.Close()
+		cmd.Stdin = in
 	}
 	log, err := os.Create(ts.MkAbs(filepath.Join(ts.Getenv("WORK"), name+".log")))
 	ts.Check(err)
@@ -110,6 +120,37 @@ func startServer(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("no URL from wsd %s: %v\n%s", strings.Join(args, " "), err, ts.ReadFile(log.Name()))
 	}
 	ts.Setenv(name, strings.TrimSpace(url))
+	if u, err := neturl.Parse(strings.TrimSpace(url)); err == nil {
+		ts.Setenv(name+"_host", u.Host)
+	}
+}
+
+// serverVariables are those that a server has of its script.
+var serverVariables = []string{
+	"PATH", "HOME", "SHELL", "XDG_RUNTIME_DIR", "TMPDIR", "SSL_CERT_FILE", "CODEX_CA_CERTIFICATE",
+	"WSD_TOKEN", "WSD_TOKEN_FILE", "WSD_API_KEY", "CODEX_API_KEY", "CODEX_HOME",
+}
+
+// waitLog waits for what is in a server's log, or will be. A file tells nobody that it
+// has grown, so that all there is to do is to look again.
+func waitLog(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: waitlog NAME TEXT")
+	}
+	deadline := time.Now().Add(patience)
+	for tick := time.NewTicker(2 * time.Millisecond); !strings.Contains(ts.ReadFile(args[0]+".log"), args[1]); <-tick.C {
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s has not logged %q:\n%s", args[0], args[1], ts.ReadFile(args[0]+".log"))
+		}
+	}
+}
+
+func scriptCertificate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: certificate")
+	}
+	_, err := makeCertificate(ts.MkAbs("cert.pem"), ts.MkAbs("key.pem"))
+	ts.Check(err)
 }
 
 // kill ends the server if it still runs.
