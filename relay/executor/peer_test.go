@@ -205,10 +205,6 @@ type harness struct {
 // harness prepares a handshake for the executor's current registration.
 func (p *peer) harness(id string, profile frame.Profile, authorization string) *harness {
 	p.w.t.Helper()
-	own, err := seal.NewIdentity()
-	if err != nil {
-		p.w.t.Fatal(err)
-	}
 	p.w.mu.Lock()
 	registration := p.w.answer.ExecutorRegistrationID
 	p.w.mu.Unlock()
@@ -216,7 +212,7 @@ func (p *peer) harness(id string, profile frame.Profile, authorization string) *
 	if profile == frame.Reliable {
 		label = seal.LabelReliable
 	}
-	i, err := seal.NewInitiator(own, p.w.identity.Public(), seal.Prologue{
+	i, err := seal.NewInitiator(p.w.harness, p.w.identity.Public(), seal.Prologue{
 		Label: label, EnvironmentID: env, RegistrationID: registration, StreamID: id,
 	})
 	if err != nil {

@@ -137,7 +137,11 @@ func (x *executor) connection(ctx context.Context, reg *registry.RegisterRespons
 	if x.cfg.OnConnect != nil {
 		x.cfg.OnConnect()
 	}
-	return x.newSocket(carrier, reg.ExecutorRegistrationID).serve(ctx), true
+	err = x.newSocket(carrier, reg.ExecutorRegistrationID).serve(ctx)
+	// What took this connection, as another network, may have taken those to the registry
+	// without a word; the next handshake must not find out.
+	x.cfg.Registry.Close()
+	return err, true
 }
 
 // register registers for the first time.

@@ -49,6 +49,13 @@ func TestSocketLoss(t *testing.T) {
 		if n := len(w.registered()); n != 1 {
 			t.Errorf("registered %d times", n)
 		}
+		// Connections to the registry that were kept are not trusted any more.
+		w.mu.Lock()
+		dropped := w.dropped
+		w.mu.Unlock()
+		if dropped != 3 {
+			t.Errorf("gave up kept connections %d times", dropped)
+		}
 		p.roundTrip(p.open("new", frame.Codex), "hello")
 	})
 }

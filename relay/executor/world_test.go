@@ -28,6 +28,7 @@ const env = "lab"
 type world struct {
 	t        *testing.T
 	identity *seal.Identity
+	harness  *seal.Identity // of all of them
 	begun    time.Time
 
 	mu sync.Mutex
@@ -42,6 +43,7 @@ type world struct {
 	registers, dials []event
 	validates        []validation
 	answer           registry.RegisterResponse
+	dropped          int // how often kept connections to the registry were given up
 	peers            chan *peer
 }
 
@@ -63,8 +65,12 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	harness, err := seal.NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &world{
-		t: t, identity: identity, begun: time.Now(), peers: make(chan *peer, 1024),
+		t: t, identity: identity, harness: harness, begun: time.Now(), peers: make(chan *peer, 1024),
 		register: func(int) (int, any) { return 200, registration(0) },
 		validate: func(context.Context, registry.ValidateRequest) (int, any) {
 			return 200, registry.ValidateResponse{Valid: true}
@@ -128,6 +134,9 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return rec.Result(), nil
 }
+
+// CloseIdleConnections is what http.Client looks for.
+func (w *world) CloseIdleConnections() { w.set(func() { w.dropped++ }) }
 
 // dial is the executor's way to the rendezvous.
 func (w *world) dial(ctx context.Context, url string) (relay.Carrier, error) {

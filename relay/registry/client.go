@@ -89,7 +89,7 @@ func newTransport(conf *tls.Config, nodes int) *http.Transport {
 	}
 }
 
-// Close gives up the connections that are kept.
+// Close gives up the connections that are kept for the next call, which makes a new one.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Rotate makes the next call begin with the next base URL: the one that answers may

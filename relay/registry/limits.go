@@ -29,5 +29,6 @@ const (
 	ConnectTimeout  = 6 * time.Second
 )
 
-// idleTimeout is how long a connection to a registry is kept for the next call.
-const idleTimeout = 60 * time.Second
+// idleTimeout is how long a connection to a registry is kept for the next call: less
+// than servers and proxies keep one, so that no call meets one that is just being closed.
+const idleTimeout = 30 * time.Second
