@@ -63,7 +63,7 @@ fuzz: go ## run every fuzz target for FUZZTIME (60s)
 	@set -e; grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r file; do \
 		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
 			echo "fuzz $$target ($$(dirname "$$file"))"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -parallel 2 "$$(dirname "$$file")" </dev/null; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x -parallel 2 "$$(dirname "$$file")" </dev/null; \
 		done; \
 	done
 
