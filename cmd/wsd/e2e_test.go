@@ -85,10 +85,16 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// serveReal starts the real binary and waits for its URL.
+// serveReal starts the real binary as a server and waits for its URL.
 func serveReal(t *testing.T, args ...string) *realServer {
 	t.Helper()
-	r := &realServer{Cmd: program(t, append([]string{"serve", "--listen", "ws://127.0.0.1:0"}, args...)...), t: t, log: &logBuffer{}}
+	return startReal(t, program(t, append([]string{"serve", "--listen", "ws://127.0.0.1:0"}, args...)...))
+}
+
+// startReal starts a command that serves and waits for its URL.
+func startReal(t *testing.T, cmd *exec.Cmd) *realServer {
+	t.Helper()
+	r := &realServer{Cmd: cmd, t: t, log: &logBuffer{}}
 	r.Stderr = r.log
 	out, err := r.StdoutPipe()
 	if err != nil {
@@ -103,7 +109,7 @@ func serveReal(t *testing.T, args ...string) *realServer {
 			_ = r.Wait()
 		}
 		if t.Failed() {
-			t.Logf("the server's log:\n%s", r.log)
+			t.Logf("the log of %v:\n%s", cmd.Args[1:], r.log)
 		}
 	})
 	r.stdout = bufio.NewReader(out)
@@ -113,6 +119,19 @@ func serveReal(t *testing.T, args ...string) *realServer {
 	}
 	r.url = strings.TrimSpace(line)
 	return r
+}
+
+// end ends the server with sig; it must end well unless that is a kill.
+func (r *realServer) end(sig syscall.Signal) {
+	r.t.Helper()
+	if err := r.Process.Signal(sig); err != nil {
+		r.t.Fatal(err)
+	}
+	stuck := time.AfterFunc(patience, func() { _ = r.Process.Kill() })
+	defer stuck.Stop()
+	if err := r.Wait(); err != nil && sig != syscall.SIGKILL {
+		r.t.Errorf("%v after %v: %v", r.Args[1:], sig, err)
+	}
 }
 
 // dial connects to the server.

@@ -81,7 +81,9 @@ func (a *app) forward(ctx context.Context, o *remoteOptions, target string, log 
 			}
 			return
 		}
-		pipe(ctx, conn, to)
+		behind := watch(to)
+		defer behind.end()
+		pipe(ctx, conn, behind)
 	})
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -285,32 +284,6 @@ func relayTarget(base, environment string, key *seal.PublicKey) string {
 		scheme = "relay+https"
 	}
 	return scheme + "://" + u.Host + u.Path + "/" + environment + "#" + key.Fingerprint().String()
-}
-
-// pipe passes messages between two connections until either ends, and closes both.
-func pipe(ctx context.Context, a, b rpc.Connection) {
-	pass := func(from, to rpc.Connection) error {
-		for {
-			msg, err := from.Read(ctx)
-			if err != nil {
-				return err
-			}
-			if err := to.Write(ctx, msg); err != nil {
-				return err
-			}
-		}
-	}
-	var wg sync.WaitGroup
-	end := func(conn rpc.Connection, err error) {
-		if fault, ok := conn.(rpc.FaultCloser); ok && !errors.Is(err, io.EOF) {
-			_ = fault.CloseFault(rpc.CloseGoingAway, "the other connection has failed")
-			return
-		}
-		_ = conn.Close()
-	}
-	wg.Go(func() { end(b, pass(a, b)) })
-	wg.Go(func() { end(a, pass(b, a)) })
-	wg.Wait()
 }
 
 // remoteArgs lets `wsd --remote URL ...` stand for `wsd serve --remote URL ...`.
