@@ -17,6 +17,9 @@ const lane = "fs"
 var (
 	reads  = rpc.Shared(lane)
 	writes = rpc.Serial(lane)
+	// Of methods whose requests are mostly about one small file.
+	quickReads  = rpc.Quick(reads)
+	quickWrites = rpc.Quick(writes)
 )
 
 // method describes a method with a path: where its parameters have the sandbox, and
@@ -39,12 +42,12 @@ type method[P, R any] struct {
 // Register adds the fs/* methods to t. They are served by a *Service.
 func Register(t *rpc.Table) {
 	add(t, method[protocol.ReadFileParams, protocol.ReadFileResult]{
-		name: protocol.MethodFsReadFile, order: reads,
+		name: protocol.MethodFsReadFile, order: quickReads,
 		sandbox:  func(p *protocol.ReadFileParams) **protocol.Sandbox { return &p.Sandbox },
 		inBlocks: (*Service).readFileInBlocks,
 	}, (*Service).readFile)
 	add(t, method[protocol.WriteFileParams, protocol.WriteFileResult]{
-		name: protocol.MethodFsWriteFile, order: writes, write: true,
+		name: protocol.MethodFsWriteFile, order: quickWrites, write: true,
 		sandbox:     func(p *protocol.WriteFileParams) **protocol.Sandbox { return &p.Sandbox },
 		changes:     func(p *protocol.WriteFileParams) []entry { return []entry{{p.Path, isTrue(p.FollowSymlinks)}} },
 		paramsError: writeFileParamsError,
@@ -54,11 +57,11 @@ func Register(t *rpc.Table) {
 		sandbox: func(p *protocol.CreateDirectoryParams) **protocol.Sandbox { return &p.Sandbox },
 	}, (*Service).createDirectory)
 	add(t, method[protocol.GetMetadataParams, protocol.Metadata]{
-		name: protocol.MethodFsGetMetadata, order: reads,
+		name: protocol.MethodFsGetMetadata, order: quickReads,
 		sandbox: func(p *protocol.GetMetadataParams) **protocol.Sandbox { return &p.Sandbox },
 	}, (*Service).getMetadata)
 	add(t, method[protocol.PathParams, protocol.PathResult]{
-		name: protocol.MethodFsCanonicalize, order: reads, sandbox: pathSandbox,
+		name: protocol.MethodFsCanonicalize, order: quickReads, sandbox: pathSandbox,
 	}, (*Service).canonicalize)
 	add(t, method[protocol.ReadDirectoryParams, protocol.ReadDirectoryResult]{
 		name: protocol.MethodFsReadDirectory, order: reads,
@@ -122,7 +125,7 @@ func registerAdditive(t *rpc.Table) {
 		sandbox: func(p *protocol.SymlinkParams) **protocol.Sandbox { return &p.Sandbox },
 	}, (*Service).symlink)
 	add(t, method[protocol.PathParams, protocol.ReadLinkResult]{
-		name: protocol.MethodFsReadLink, order: reads, sandbox: pathSandbox,
+		name: protocol.MethodFsReadLink, order: quickReads, sandbox: pathSandbox,
 	}, (*Service).readLink)
 	add(t, method[protocol.ChmodParams, protocol.Empty]{
 		name: protocol.MethodFsChmod, order: writes, write: true,

@@ -59,7 +59,7 @@ func (h *handler) webSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	go func() { // Shutdown ends it and waits, by way of reserve
 		defer h.server.release()
-		conn := wsconn.New(ws, wsconn.Config{PingInterval: protocol.PingInterval})
+		conn := wsconn.New(ws, wsconn.Config{PingInterval: protocol.PingInterval, Unmasked: true})
 		_ = h.server.serve(context.Background(), conn, opts) // logged there
 	}()
 }

@@ -24,6 +24,15 @@ type FaultCloser interface {
 	CloseFault(code int, reason string) error
 }
 
+// A TryWriter is a Connection that can tell what may be written at once from what may
+// have to wait.
+type TryWriter interface {
+	// TryWrite sends as much of msg as can be sent without waiting. The rest, which may
+	// be all of it, is sent by finish, which may wait as Write does; finish is nil when
+	// there is none, else it must be called, and msg not be changed until it returns.
+	TryWrite(msg []byte) (finish func() error, err error)
+}
+
 // Close codes of RFC 6455 that faults map to.
 const (
 	CloseGoingAway       = 1001

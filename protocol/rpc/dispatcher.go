@@ -39,6 +39,7 @@ type Dispatcher struct {
 	scope *Scope
 	cfg   DispatcherConfig
 	sched *scheduler
+	watch watchdog
 }
 
 // NewDispatcher makes a Dispatcher for one connection.
@@ -52,7 +53,8 @@ func NewDispatcher(scope *Scope, cfg DispatcherConfig) *Dispatcher {
 	return &Dispatcher{table: scope.table, scope: scope, cfg: cfg, sched: newScheduler(cfg.Concurrency)}
 }
 
-// HandleRequest decodes req and runs it when its order lets it. It never blocks. The
+// HandleRequest decodes req and runs it when its order lets it. It never blocks, or
+// hands off first. The
 // requests it has begun end no later than ctx lets them.
 func (d *Dispatcher) HandleRequest(ctx context.Context, req *Request) {
 	m := d.table.methods[req.Method]
@@ -83,16 +85,22 @@ func (d *Dispatcher) HandleRequest(ctx context.Context, req *Request) {
 		return
 	}
 	if d.cfg.Concurrency == 1 {
-		order = Serial("")
+		order = Order{kind: serial, quick: order.quick}
 	}
-	d.sched.submit(&task{order: order, run: func(t *task) {
+	t := &task{order: order, run: func(t *task) {
 		if req.peer.Err() != nil {
 			req.drop()
 			return
 		}
 		result, err := d.serve(taskContext{ctx, t, req}, m, service, params, req)
 		req.Reply(result, err)
-	}})
+	}}
+	if d.sched.submit(t) {
+		t.here = true // set before anybody else knows of t
+		d.watch.begin(req)
+		d.sched.runHere(t)
+		d.watch.end(req)
+	}
 }
 
 // refuse answers a request that does not get to run.
@@ -148,6 +156,9 @@ func (c taskContext) Value(key any) any {
 func Async(ctx context.Context) {
 	if c, ok := ctx.Value(taskKey{}).(taskContext); ok {
 		c.task.release()
+		if c.task.here {
+			c.req.HandOff()
+		}
 	}
 }
 

@@ -3,8 +3,9 @@ package rpc
 // Order says how the requests of one connection wait for each other. Requests in
 // different lanes never do.
 type Order struct {
-	kind orderKind
-	lane string
+	kind  orderKind
+	lane  string
+	quick bool
 }
 
 type orderKind uint8
@@ -30,6 +31,14 @@ func Serial(lane string) Order { return Order{kind: serial, lane: lane} }
 // Shared requests of a lane run beside each other, but not beside Serial ones of the
 // same lane, and in the order of arrival relative to those.
 func Shared(lane string) Order { return Order{kind: shared, lane: lane} }
+
+// Quick is o for requests that are over soon: when nothing else runs they do so on the
+// reading goroutine, which saves waking another. One that takes longer than it should,
+// or calls Async, holds nothing up: what arrives meanwhile is read by another goroutine.
+func Quick(o Order) Order {
+	o.quick = o.kind != inline
+	return o
+}
 
 // Always is the Order function of a method whose requests all have one order.
 func Always[P any](o Order) func(*P) Order {

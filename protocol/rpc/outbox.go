@@ -24,10 +24,12 @@ func newLane(limit int64) lane { return lane{semaphore.NewWeighted(limit), limit
 
 func (l lane) weigh(msg *buffer) int64 { return min(int64(len(msg.b)), l.limit) }
 
-// outbox queues messages for a Connection and writes them in order. It has a
-// goroutine only while there is something to write.
+// outbox queues messages for a Connection and writes them in order. What can be written
+// at once is, by whoever sends it, where the Connection can tell; it has a goroutine
+// only while there is more to write.
 type outbox struct {
 	conn    Connection
+	try     TryWriter   // conn, if it is one
 	onError func(error) // told why a write failed; it calls fail
 
 	notifications, replies lane
@@ -35,13 +37,14 @@ type outbox struct {
 	mu       sync.Mutex
 	queue    []*buffer
 	draining bool
-	idle     chan struct{} // closed when draining ends; nil when not draining
+	idle     chan struct{} // closed when draining ends; nil unless somebody waits for that
 	err      error         // set once nothing can be written any more
 }
 
 func newOutbox(conn Connection, onError func(error)) *outbox {
+	try, _ := conn.(TryWriter)
 	return &outbox{
-		conn: conn, onError: onError,
+		conn: conn, try: try, onError: onError,
 		notifications: newLane(protocol.MaxQueuedNotificationBytes),
 		replies:       newLane(maxQueuedReplyBytes),
 	}
@@ -74,17 +77,58 @@ func (o *outbox) enqueue(msg *buffer) error {
 		o.done(msg)
 		return err
 	}
-	o.queue = append(o.queue, msg)
-	start := !o.draining
-	if start {
-		o.draining = true
-		o.idle = make(chan struct{})
+	if o.draining {
+		o.queue = append(o.queue, msg)
+		o.mu.Unlock()
+		return nil
+	}
+	o.draining = true
+	o.mu.Unlock()
+
+	finish := func() error { return o.conn.Write(context.Background(), msg.b) } // Close ends a write that waits
+	if o.try != nil {
+		var err error
+		if finish, err = o.try.TryWrite(msg.b); finish == nil {
+			o.done(msg)
+			if err != nil {
+				o.onError(err)
+			}
+			if o.rest() {
+				return nil
+			}
+		}
+	}
+	go func() { // owned by the outbox; ends when the queue is empty or Close unblocks Write
+		if finish != nil {
+			err := finish()
+			o.done(msg)
+			if err != nil {
+				o.onError(err)
+			}
+		}
+		o.drain()
+	}()
+	return nil
+}
+
+// rest ends the draining if nothing is queued, or nothing can be written any more.
+func (o *outbox) rest() bool {
+	o.mu.Lock()
+	if len(o.queue) > 0 && o.err == nil {
+		o.mu.Unlock()
+		return false
+	}
+	left := o.queue
+	o.queue, o.draining = nil, false
+	if o.idle != nil {
+		close(o.idle)
+		o.idle = nil
 	}
 	o.mu.Unlock()
-	if start {
-		go o.drain() // owned by the outbox; ends when the queue is empty or Close unblocks Write
+	for _, msg := range left {
+		o.done(msg)
 	}
-	return nil
+	return true
 }
 
 func (o *outbox) done(msg *buffer) {
@@ -94,17 +138,10 @@ func (o *outbox) done(msg *buffer) {
 
 func (o *outbox) drain() {
 	for {
-		o.mu.Lock()
-		if len(o.queue) == 0 || o.err != nil {
-			left := o.queue
-			o.queue, o.draining = nil, false
-			close(o.idle)
-			o.mu.Unlock()
-			for _, msg := range left {
-				o.done(msg)
-			}
+		if o.rest() {
 			return
 		}
+		o.mu.Lock() // nobody else takes from the queue
 		msg := o.queue[0]
 		o.queue[0] = nil
 		o.queue = o.queue[1:]
@@ -130,14 +167,15 @@ func (o *outbox) fail(err error) {
 // flush waits until all that is queued has been written.
 func (o *outbox) flush(ctx context.Context) error {
 	o.mu.Lock()
-	idle, err := o.idle, o.err
 	if !o.draining {
-		idle = nil
+		defer o.mu.Unlock()
+		return o.err
 	}
+	if o.idle == nil {
+		o.idle = make(chan struct{})
+	}
+	idle := o.idle
 	o.mu.Unlock()
-	if idle == nil {
-		return err
-	}
 	select {
 	case <-idle:
 		o.mu.Lock()

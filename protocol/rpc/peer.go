@@ -13,9 +13,9 @@ import (
 )
 
 // A Handler gets what a Peer reads. Its methods are called one at a time, in the
-// order of arrival, and the Peer reads nothing until they return: they must not
-// wait for other messages. The raw slices they are given are theirs until they
-// return.
+// order of arrival, and the Peer reads nothing until they return, unless they have
+// called the request's HandOff before: they must not wait for other messages. The raw
+// slices they are given are theirs until they return, or hand off.
 type Handler interface {
 	// HandleRequest sees to it that req is answered, at once or later.
 	HandleRequest(ctx context.Context, req *Request)
@@ -58,7 +58,9 @@ type Peer struct {
 	version2 atomic.Bool // write "jsonrpc":"2.0", as a request had it
 	closed   chan struct{}
 	once     sync.Once
-	cause    error // why it closed; set before closed is
+	cause    error      // why it closed; set before closed is
+	readOn   func()     // has a goroutine read; set by Serve
+	ended    chan error // takes why reading has ended, from whoever read last
 }
 
 // NewPeer makes a Peer. Nothing is read until Serve runs.
@@ -72,7 +74,7 @@ func NewPeer(conn Connection, cfg PeerConfig) *Peer {
 	if cfg.MaxValues == 0 {
 		cfg.MaxValues = protocol.MaxJSONValues
 	}
-	p := &Peer{conn: conn, cfg: cfg, closed: make(chan struct{})}
+	p := &Peer{conn: conn, cfg: cfg, closed: make(chan struct{}), ended: make(chan error, 1)}
 	p.out = newOutbox(conn, func(err error) { p.shut(err, 0, "") })
 	p.calls.peer = p
 	return p
@@ -82,7 +84,11 @@ func NewPeer(conn Connection, cfg PeerConfig) *Peer {
 // Requests may still be running then, and their answers are still written if the
 // connection allows; Flush waits for what is queued and Close ends all of it.
 func (p *Peer) Serve(ctx context.Context) error {
-	err := p.read(ctx)
+	// Another goroutine reads, so that a handler which that one is still in after
+	// handing off does not keep the end of the connection from being seen.
+	p.readOn = func() { go p.read(ctx) } // ends with the connection, or with such a handler
+	p.readOn()
+	err := <-p.ended
 	p.calls.end(err)
 	select {
 	case <-p.closed:
@@ -95,44 +101,54 @@ func (p *Peer) Serve(ctx context.Context) error {
 	return err
 }
 
-func (p *Peer) read(ctx context.Context) error {
+// read reads until the connection ends, or a handler of its has handed off.
+func (p *Peer) read(ctx context.Context) {
 	for {
-		if err := p.window.wait(ctx, p.closed); err != nil {
-			return err
-		}
-		msg, err := p.conn.Read(ctx)
+		msg, err := p.next(ctx)
 		if err != nil {
-			if errors.Is(err, ErrTooLarge) {
-				p.CloseFault(CloseTooLarge, err.Error())
-			}
-			return err
+			p.ended <- err
+			return
 		}
-		p.receive(ctx, msg)
+		if !p.receive(ctx, msg) {
+			return
+		}
 	}
+}
+
+func (p *Peer) next(ctx context.Context) ([]byte, error) {
+	if err := p.window.wait(ctx, p.closed); err != nil {
+		return nil, err
+	}
+	msg, err := p.conn.Read(ctx)
+	if errors.Is(err, ErrTooLarge) {
+		p.CloseFault(CloseTooLarge, err.Error())
+	}
+	return msg, err
 }
 
 // maxLoggedError bounds what is logged of an error that the other end sent.
 const maxLoggedError = 1024
 
-func (p *Peer) receive(ctx context.Context, msg []byte) {
+// receive handles a message. It returns false when another goroutine reads now.
+func (p *Peer) receive(ctx context.Context, msg []byte) bool {
 	env, err := wire.ParseEnvelope(msg, wire.Limits{Depth: protocol.MaxJSONDepth, Values: p.cfg.MaxValues})
 	if err != nil {
 		p.refuse(err)
-		return
+		return true
 	}
 	switch env.Kind {
 	case wire.Response:
 		if env.ID == faultID && env.Error != nil {
 			// It tells of a fault of ours. Answering it would never end.
 			p.cfg.Logger.Warn("the other end could not use a message", "error", string(env.Error[:min(len(env.Error), maxLoggedError)]))
-			return
+			return true
 		}
 		if !p.calls.settle(&env) {
 			p.fault(protocol.Errorf(protocol.CodeInvalidRequest, "response to no request: id %v is not waiting for one", env.ID))
 		}
 	case wire.Notification:
 		if p.cfg.Handler == nil {
-			return
+			return true
 		}
 		if err := p.cfg.Handler.HandleNotification(ctx, env.Method, env.Params); err != nil {
 			p.fault(WireError(err))
@@ -148,10 +164,12 @@ func (p *Peer) receive(ctx context.Context, msg []byte) {
 		p.window.add(req.size)
 		if p.cfg.Handler == nil {
 			req.ReplyInline(nil, protocol.Errorf(protocol.CodeMethodNotFound, "this end serves no methods, `%s` included", env.Method))
-			return
+			return true
 		}
 		p.cfg.Handler.HandleRequest(ctx, req)
+		return req.reader.CompareAndSwap(readerHandles, readerReturned)
 	}
+	return true
 }
 
 // faultID is the id of errors that answer no request.
@@ -196,13 +214,13 @@ func (p *Peer) reply(id wire.ID, result any, failure *protocol.Error, version2, 
 			msg.b, _ = wire.AppendError(nil, id, &protocol.Error{Code: failure.Code, Message: failure.Message}, version2)
 		}
 	}
-	if wait {
-		p.sendOwn(p.out.replies, msg)
+	// It fails when the connection has ended, as its reader is told.
+	if sent, _ := p.out.trySend(p.out.replies, msg); sent {
 		queued()
 		return
 	}
-	// It fails when the connection has ended, as its reader is told.
-	if sent, _ := p.out.trySend(p.out.replies, msg); sent {
+	if wait {
+		p.sendOwn(p.out.replies, msg)
 		queued()
 		return
 	}

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/wsd-dev/wsd/protocol/wire"
 )
@@ -17,9 +18,25 @@ type Request struct {
 	peer     *Peer
 	version2 bool
 	size     int
+	reader   atomic.Int32 // reader*
 
 	mu    sync.Mutex
 	after []func() // run once the answer is queued
+}
+
+// What has become of the goroutine that has read a request.
+const (
+	readerHandles   = iota // is in HandleRequest
+	readerReturned         // has returned from it and reads on
+	readerHandedOff        // does not read any more: another does
+)
+
+// HandOff has another goroutine read what arrives from now on, if HandleRequest has not
+// returned yet. It may be called from any goroutine and again.
+func (r *Request) HandOff() {
+	if r.reader.CompareAndSwap(readerHandles, readerHandedOff) {
+		r.peer.readOn()
+	}
 }
 
 // Reply answers with result, or with err if it is not nil. It waits while the

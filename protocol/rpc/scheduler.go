@@ -26,6 +26,7 @@ type task struct {
 	run   func(*task)
 	order Order
 	sched *scheduler
+	here  bool // runs on the reading goroutine
 
 	released bool // guarded by scheduler.mu
 }
@@ -34,12 +35,14 @@ func newScheduler(limit int) *scheduler {
 	return &scheduler{limit: limit, lanes: make(map[string]*taskLane)}
 }
 
-// submit takes a task whose order is not Inline.
-func (s *scheduler) submit(t *task) {
+// submit takes a task whose order is not Inline. When nothing runs or waits it returns
+// true for one that is quick: the caller is to run it at once, by runHere.
+func (s *scheduler) submit(t *task) (here bool) {
 	t.sched = s
 	s.wg.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	idle := s.running == 0 && len(s.ready) == 0
 	if t.order.kind == concurrent {
 		s.ready = append(s.ready, t)
 	} else {
@@ -51,7 +54,20 @@ func (s *scheduler) submit(t *task) {
 		l.waiting = append(l.waiting, t)
 		s.promote(l)
 	}
+	if t.order.quick && idle && len(s.ready) == 1 && s.ready[0] == t {
+		s.ready[0], s.ready = nil, s.ready[:0]
+		s.running++
+		return true
+	}
 	s.start()
+	return false
+}
+
+// runHere runs a task that submit has given back.
+func (s *scheduler) runHere(t *task) {
+	defer s.wg.Done()
+	defer t.release()
+	t.run(t)
 }
 
 // promote makes ready what the lane lets run.

@@ -24,9 +24,25 @@ func (c *counted) Read(ctx context.Context) ([]byte, error) {
 }
 
 func (c *counted) Write(ctx context.Context, msg []byte) error {
-	err := c.Connection.Write(ctx, msg)
+	return c.counted(len(msg), c.Connection.Write(ctx, msg))
+}
+
+// TryWrite implements rpc.TryWriter.
+func (c *counted) TryWrite(msg []byte) (finish func() error, err error) {
+	t, ok := c.Connection.(rpc.TryWriter)
+	if !ok {
+		return func() error { return c.Write(context.Background(), msg) }, nil
+	}
+	rest, err := t.TryWrite(msg)
+	if rest == nil {
+		return nil, c.counted(len(msg), err)
+	}
+	return func() error { return c.counted(len(msg), rest()) }, err
+}
+
+func (c *counted) counted(size int, err error) error {
 	if err == nil {
-		c.out(len(msg))
+		c.out(size)
 	}
 	return err
 }

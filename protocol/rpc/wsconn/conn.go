@@ -16,6 +16,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -55,6 +56,9 @@ type Config struct {
 	Binary bool
 	// Owned is for messages that whoever reads them keeps, and changes.
 	Owned bool
+	// Unmasked is for the server's end, whose frames leave as they are: TryWrite then
+	// writes short ones without another goroutine.
+	Unmasked bool
 }
 
 var (
@@ -65,7 +69,7 @@ var (
 	ErrSilent = errors.New("no answer to a ping")
 )
 
-// Conn is an rpc.Connection, an rpc.FaultCloser and a Prober.
+// Conn is an rpc.Connection, an rpc.TryWriter, an rpc.FaultCloser and a Prober.
 type Conn struct {
 	ws    *websocket.Conn
 	cfg   Config
@@ -79,7 +83,9 @@ type Conn struct {
 	readStopped chan struct{} // closed once the end of reading has taken effect
 	buf         []byte        // of the latest Read
 	faulted     atomic.Bool   // the other end broke the protocol; it has been sent a close frame
+	closing     atomic.Bool   // the other end has said goodbye, and was answered
 
+	raw     syscall.RawConn        // for TryWrite; nil where it cannot write itself
 	writing chan struct{}          // holds a token while somebody writes
 	pong    atomic.Pointer[string] // payload of a pong that waits for the writer
 
@@ -102,7 +108,11 @@ func New(ws *websocket.Conn, cfg Config) *Conn {
 	if cfg.Binary {
 		c.kind = websocket.BinaryMessage
 	}
+	if direct, ok := ws.NetConn().(syscall.Conn); ok && cfg.Unmasked {
+		c.raw, _ = direct.SyscallConn() // without, TryWrite leaves all to Write
+	}
 	ws.SetPingHandler(c.answerPing)
+	ws.SetCloseHandler(c.answerClose)
 	ws.SetPongHandler(func(string) error { c.pings.pong(); c.hear(); return nil })
 	c.pings = startPings(c)
 	return c
@@ -205,8 +215,11 @@ func (c *Conn) Write(ctx context.Context, msg []byte) error {
 	}
 	err := c.ws.WriteMessage(c.kind, msg)
 	stop()
-	<-c.writing
-	c.sendPong()
+	c.written()
+	return c.writeError(ctx, err)
+}
+
+func (c *Conn) writeError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -251,6 +264,37 @@ func (c *Conn) sendPong() {
 	}
 }
 
+// written lets others write.
+func (c *Conn) written() {
+	<-c.writing
+	c.sendPong()
+}
+
+// control sends a control frame within wait. A failure shows at the next write or read.
+func (c *Conn) control(kind int, payload []byte, wait time.Duration) {
+	deadline := time.Now().Add(wait)
+	select {
+	case c.writing <- struct{}{}:
+	default:
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case c.writing <- struct{}{}:
+		case <-timer.C:
+			return
+		}
+	}
+	_ = c.ws.WriteControl(kind, payload, deadline)
+	c.written()
+}
+
+// answerClose answers a close frame with its own code.
+func (c *Conn) answerClose(code int, _ string) error {
+	c.closing.Store(true)
+	c.control(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""), time.Second)
+	return nil
+}
+
 // writeFailed gives up a connection that took too long to write, so that its reader
 // learns of it.
 func (c *Conn) writeFailed(err error) error {
@@ -281,7 +325,7 @@ func (c *Conn) Probe(ctx context.Context) error {
 	c.listeners = append(c.listeners, sign)
 	c.hearing.Unlock()
 	go func() { // ends within controlWait
-		_ = c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(controlWait))
+		c.control(websocket.PingMessage, nil, controlWait)
 	}()
 	select {
 	case <-sign:
@@ -321,7 +365,7 @@ func (c *Conn) close(code int, reason string, linger bool) error {
 		if len(reason) > maxReason {
 			reason = reason[:maxReason]
 		}
-		_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(closeWait))
+		c.control(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), closeWait)
 		if linger {
 			go c.linger() // ends after lingerTime
 			return

@@ -48,8 +48,7 @@ func (p *pinger) due() {
 		p.timer.Reset(p.c.cfg.PingInterval)
 	}
 	p.mu.Unlock()
-	// Whether it fails shows in the answer, or at the next read or write.
-	_ = p.c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(controlWait))
+	p.c.control(websocket.PingMessage, nil, controlWait)
 }
 
 // pong is called for each pong.
