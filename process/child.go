@@ -67,6 +67,8 @@ type Output interface {
 type Input interface {
 	// Write waits until all of p is written; Close ends that wait.
 	io.WriteCloser
+	// TryWrite writes what can be written of p without waiting.
+	TryWrite(p []byte) (int, error)
 	// EOF has the child see the end of its input: on a pipe for good, on a terminal
 	// once, by the character that stands for it. Nothing is written to a pipe after.
 	EOF() error

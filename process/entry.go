@@ -26,6 +26,7 @@ type entry struct {
 	sandboxType string
 
 	replied chan struct{} // closed once the client knows of the process
+	turn    turn          // of telling the client
 	forget  *time.Timer   // guarded by Service.mu; nil until the process is closed
 	holders atomic.Int32  // of the log
 }

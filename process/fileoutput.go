@@ -138,5 +138,8 @@ type pipeInput struct {
 	*os.File
 }
 
+// TryWrite implements Input.
+func (p *pipeInput) TryWrite(data []byte) (int, error) { return tryWrite(p.File, data) }
+
 // EOF closes the pipe.
 func (p *pipeInput) EOF() error { return p.Close() }

@@ -11,6 +11,17 @@ import (
 // publishBytes is how much output is taken from the log at a time.
 const publishBytes = 128 << 10
 
+// maxTellBytes is the most output that is told of by who has logged it. With more, it
+// pays that one goroutine reads while the other encodes.
+const maxTellBytes = 4 << 10
+
+// atOnce is the context of what must not wait.
+var atOnce = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
 // publish tells the client of everything that is logged of a process, in order. While
 // nobody is attached it moves on all the same: who attaches is told what happens from
 // then on, and reads what was before. It moves by single events, because one that is
@@ -29,7 +40,11 @@ func (s *Service) publish(e *entry) {
 			return
 		}
 		if events = page.Events; len(events) == 0 {
-			if !s.awaitEvent(e, after) {
+			if !e.turn.rest(after) {
+				continue // there is more by now
+			}
+			var ok bool
+			if after, ok = s.awaitTurn(e); !ok {
 				return
 			}
 			continue
@@ -48,23 +63,43 @@ func (s *Service) publish(e *entry) {
 	}
 }
 
-// awaitEvent waits for an event with a number above after; false at the end of the
-// service.
-func (s *Service) awaitEvent(e *entry, after uint64) bool {
-	changed := e.changed.next()
-	page, err := e.log.Read(nil, after, 0)
-	page.giveUp()
-	if err != nil || page.Next > after+1 {
-		return true // the caller reads again
+// awaitTurn waits until there is something that is the publisher's to tell, and returns
+// the number of the last event told of; false at the end of the service.
+func (s *Service) awaitTurn(e *entry) (after uint64, ok bool) {
+	for {
+		select {
+		case <-e.turn.due:
+			if after, ok := e.turn.take(); ok {
+				return after, true
+			}
+		case <-e.broken:
+			return 0, false
+		case <-s.lifetime.Done():
+			return 0, false
+		}
 	}
-	select {
-	case <-changed:
-		return true
-	case <-e.broken:
-		return false
-	case <-s.lifetime.Done():
-		return false
+}
+
+// tell is told of each event once it is logged. It tells the client of it at once if
+// that is little work and nobody waits: it spares waking the publisher, who does all else.
+func (s *Service) tell(e *entry, event *Event) {
+	if event.Kind != KindOutput || len(event.Data) > maxTellBytes || !e.turn.begin(event.Seq) {
+		e.turn.leave()
+		return
 	}
+	err := s.output(atOnce, e, event)
+	told := err == nil || errors.Is(err, rpc.ErrClosed)
+	if told {
+		e.window.remove(len(event.Data))
+	}
+	e.turn.end(event.Seq, told)
+}
+
+// output tells the client of output.
+func (s *Service) output(ctx context.Context, e *entry, event *Event) error {
+	return s.notifier.Notify(ctx, protocol.NotifyProcessOutput, &protocol.OutputParams{
+		ProcessID: e.id, Seq: event.Seq, Stream: event.Stream, Chunk: event.Data,
+	})
 }
 
 // notify tells the client of one event, waiting for a slow one. It returns false at
@@ -73,9 +108,7 @@ func (s *Service) notify(e *entry, event *Event) bool {
 	var err error
 	switch event.Kind {
 	case KindOutput:
-		err = s.notifier.Notify(s.lifetime, protocol.NotifyProcessOutput, &protocol.OutputParams{
-			ProcessID: e.id, Seq: event.Seq, Stream: event.Stream, Chunk: event.Data,
-		})
+		err = s.output(s.lifetime, e, event)
 		e.window.remove(len(event.Data))
 	case KindExited:
 		err = s.notifier.Notify(s.lifetime, protocol.NotifyProcessExited, &protocol.ExitedParams{

@@ -16,7 +16,10 @@ const family = "exec"
 func Register(t *rpc.Table) {
 	handle(t, protocol.MethodProcessStart, (*Service).start, func(p *protocol.StartParams) string { return p.ProcessID })
 	handle(t, protocol.MethodProcessRead, (*Service).read, func(p *protocol.ReadParams) string { return p.ProcessID })
-	handle(t, protocol.MethodProcessWrite, (*Service).write, func(p *protocol.WriteParams) string { return p.ProcessID })
+	rpc.Handle(t, rpc.Spec[protocol.WriteParams]{
+		Name: protocol.MethodProcessWrite, Family: family,
+		Order: func(p *protocol.WriteParams) rpc.Order { return rpc.Quick(lane(p.ProcessID)) },
+	}, (*Service).write)
 	handle(t, protocol.MethodProcessCloseStdin, (*Service).closeStdin, func(p *protocol.ProcessParams) string { return p.ProcessID })
 	handle(t, protocol.MethodProcessSignal, (*Service).signal, func(p *protocol.SignalParams) string { return p.ProcessID })
 	handle(t, protocol.MethodProcessTerminate, (*Service).terminate, func(p *protocol.TerminateParams) string { return p.ProcessID })
@@ -29,6 +32,9 @@ func handle[P, R any](t *rpc.Table, name string, fn func(*Service, context.Conte
 	rpc.Handle(t, rpc.Spec[P]{
 		Name:   name,
 		Family: family,
-		Order:  func(p *P) rpc.Order { return rpc.Serial("process:" + id(p)) },
+		Order:  func(p *P) rpc.Order { return lane(id(p)) },
 	}, fn)
 }
+
+// lane is the order of requests about one process.
+func lane(id string) rpc.Order { return rpc.Serial("process:" + id) }

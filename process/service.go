@@ -131,7 +131,7 @@ func (s *Service) reserve(id string, digest [sha256.Size]byte) (e *entry, fresh 
 		return nil, false, protocol.Errorf(protocol.CodeInvalidRequest,
 			"the session has %d processes, as many as are possible; those that have ended count for %v", len(s.entries), s.cfg.Retention)
 	}
-	e = &entry{id: id, digest: digest, ready: make(chan struct{}), replied: make(chan struct{})}
+	e = &entry{id: id, digest: digest, ready: make(chan struct{}), replied: make(chan struct{}), turn: newTurn()}
 	s.entries[id] = e
 	s.starts.Add(1)
 	return e, true, nil

@@ -71,6 +71,7 @@ func (s *Service) begin(e *entry, r *request) error {
 		sandboxed: sandboxType != protocol.SandboxNone,
 		timeout:   r.timeout,
 		logger:    s.cfg.Logger.With("process", e.id),
+		logged:    func(event *Event) { s.tell(e, event) },
 		ended:     func() { s.keep(e) },
 	}
 	e.holders.Store(2) // the entry's and the publisher's

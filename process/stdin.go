@@ -29,7 +29,8 @@ type stdin struct {
 	ended   bool // no more input: EOF was put
 	broken  bool // terminate was called
 	deaf    bool // a write has failed: the child takes no more
-	writing bool
+	writing bool // somebody empties queue, or is about to
+	begin   bool // who has set writing is to start that once mu is free
 	wg      sync.WaitGroup
 }
 
@@ -56,7 +57,7 @@ func newStdin(input Input) *stdin { return &stdin{input: input} }
 // whether the write was accepted; who does not wait for that calls withdraw.
 func (s *stdin) put(id *string, data []byte) (*ticket, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.start()
 	if id != nil {
 		if t := s.ids.find(*id); t != nil {
 			t.holders++
@@ -69,7 +70,7 @@ func (s *stdin) put(id *string, data []byte) (*ticket, error) {
 // putEOF queues the end of the input. With final nothing can be written after it.
 func (s *stdin) putEOF(final bool) (*ticket, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.start()
 	t, err := s.add(&ticket{eof: true, done: make(chan struct{})})
 	if err == nil && final {
 		s.ended = true
@@ -116,17 +117,75 @@ func (s *stdin) accept(t *ticket) {
 	s.queue = append(s.queue, &ticket{data: data, eof: eof})
 	s.bytes += len(data)
 	if !s.writing {
-		s.writing = true
-		s.wg.Go(s.write) // waited for by close
+		s.writing, s.begin = true, true
+		s.wg.Add(1) // for start; waited for by close
 	}
+}
+
+// start lets go of mu and, if a write has come into an empty queue, writes it: at
+// once if the child takes it, as it does a keystroke, else on a goroutine.
+func (s *stdin) start() {
+	begin := s.begin
+	s.begin = false
+	s.mu.Unlock()
+	if !begin {
+		return
+	}
+	if s.writeAtOnce() {
+		s.wg.Done()
+		return
+	}
+	go func() { // counted by accept
+		defer s.wg.Done()
+		s.write()
+	}()
+}
+
+// writeAtOnce writes the first of the queue as far as that can be done without
+// waiting, and reports whether nothing is left to write.
+func (s *stdin) writeAtOnce() bool {
+	s.mu.Lock()
+	if len(s.queue) == 0 || s.queue[0].eof {
+		defer s.mu.Unlock()
+		return s.rest()
+	}
+	t := s.queue[0]
+	s.mu.Unlock()
+
+	n, err := s.input.TryWrite(t.data)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.drop()
+	case len(s.queue) == 0: // terminate or close has emptied it
+	case n == len(t.data):
+		s.queue[0] = nil
+		s.queue = s.queue[1:]
+		s.bytes -= n
+	default:
+		t.data = t.data[n:]
+		s.bytes -= n
+	}
+	s.admit()
+	return s.rest()
+}
+
+// rest ends the writing if the queue is empty.
+func (s *stdin) rest() bool {
+	if len(s.queue) > 0 {
+		return false
+	}
+	s.queue, s.writing = nil, false
+	return true
 }
 
 // write empties the queue into the child.
 func (s *stdin) write() {
 	for {
 		s.mu.Lock()
-		if len(s.queue) == 0 {
-			s.queue, s.writing = nil, false
+		if s.rest() {
 			s.mu.Unlock()
 			return
 		}

@@ -43,8 +43,11 @@ func (s *slowInput) do(what string) error {
 }
 
 func (s *slowInput) Write(p []byte) (int, error) { return len(p), s.do(string(p)) }
-func (s *slowInput) EOF() error                  { return s.do("EOF") }
-func (s *slowInput) Close() error                { s.once.Do(func() { close(s.over) }); return nil }
+
+// TryWrite takes nothing: what is written waits for the test.
+func (s *slowInput) TryWrite([]byte) (int, error) { return 0, nil }
+func (s *slowInput) EOF() error                   { return s.do("EOF") }
+func (s *slowInput) Close() error                 { s.once.Do(func() { close(s.over) }); return nil }
 
 func (s *slowInput) written() string {
 	s.mu.Lock()

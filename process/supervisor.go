@@ -20,7 +20,8 @@ type supervisor struct {
 	sandboxed bool
 	timeout   time.Duration // 0 for none
 	logger    *slog.Logger
-	ended     func() // called last, once everything is logged
+	logged    func(*Event) // called after each event; nil for none
+	ended     func()       // called last, once everything is logged
 
 	stdin   *stdin // nil when nothing can be written
 	window  window
@@ -111,11 +112,15 @@ func (s *supervisor) append(e Event) error {
 		// Counted first: the publisher may be done with the event before Append returns.
 		s.window.add(len(e.Data))
 	}
-	_, err := s.log.Append(e)
+	seq, err := s.log.Append(e)
 	if err != nil {
 		s.fail(err)
 	}
 	s.changed.announce()
+	if err == nil && s.logged != nil {
+		e.Seq = seq
+		s.logged(&e)
+	}
 	return err
 }
 

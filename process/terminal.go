@@ -91,6 +91,9 @@ type terminalInput struct {
 
 func (t *terminalInput) Write(p []byte) (int, error) { return t.master.Write(p) }
 
+// TryWrite implements Input.
+func (t *terminalInput) TryWrite(p []byte) (int, error) { return tryWrite(t.master, p) }
+
 // EOF types the terminal's own end of file character, control-D unless the child has
 // chosen another.
 func (t *terminalInput) EOF() error {
