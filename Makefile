@@ -68,7 +68,7 @@ fuzz: go ## run every fuzz target for FUZZTIME (60s)
 	done
 
 e2e: build ## run bin/wsd long and hard, from outside
-	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./bench/peer/
+	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./cmd/wsd/netem/ ./bench/peer/
 
 interop: build $(CODEX_BIN) ## drive bin/wsd with the real codex client (needs npm)
 	WSD_BIN=$(CURDIR)/bin/wsd CODEX_BIN=$(CODEX_BIN) $(GO) test -tags interop -count=1 -timeout 20m ./cmd/wsd/interop/
