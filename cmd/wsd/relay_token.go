@@ -26,7 +26,7 @@ the relay runs, or wherever its NATS is reached. The relay need not be stopped.`
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTokenCreateCmd(a), newTokenListCmd(a), newTokenRevokeCmd(a))
+	cmd.AddCommand(newTokenCreateCmd(a), newTokenListCmd(a), newTokenRevokeCmd())
 	return cmd
 }
 
@@ -158,7 +158,7 @@ func printTokens(w io.Writer, tokens []rendezvous.Token, now time.Time) error {
 	return t.Flush()
 }
 
-func newTokenRevokeCmd(a *app) *cobra.Command {
+func newTokenRevokeCmd() *cobra.Command {
 	var state string
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
