@@ -2,6 +2,8 @@ package fs_test
 
 import (
 	"bytes"
+	"encoding/base64"
+	"os"
 	"strings"
 	"testing"
 
@@ -36,5 +38,32 @@ func TestC027KernelFilesReadAsEmpty(t *testing.T) {
 	c.want(`{}`, "fs/copy", object{"sourcePath": status, "destinationPath": "$U/c", "recursive": false})
 	if got := c.content("c"); !strings.HasPrefix(got, "Name:") || !strings.HasSuffix(got, "\n") {
 		t.Errorf("copy has %.100q", got)
+	}
+}
+
+// The old content is let go after the answer, whether that is an error or not, but let
+// go it is.
+func TestWritesLetGoOfOldContent(t *testing.T) {
+	c := newClient(t, fs.Config{})
+	open := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	data := base64.StdEncoding.EncodeToString([]byte("new"))
+	write := func() {
+		c.want(`{}`, "fs/writeFile", object{"path": "$U/f", "dataBase64": data})
+		c.call("fs/writeFile", object{"path": "$U/f", "dataBase64": data, "ifMatch": "sha256:" + strings.Repeat("0", 64)})
+	}
+	write()
+	before := open()
+	for range 50 {
+		write()
+	}
+	// Answered, but for the last of them perhaps not let go of yet.
+	if now := open(); now > before+2 {
+		t.Errorf("%d files open, %d before", now, before)
 	}
 }

@@ -47,7 +47,7 @@ func Register(t *rpc.Table) {
 		inBlocks: (*Service).readFileInBlocks,
 	}, (*Service).readFile)
 	add(t, method[protocol.WriteFileParams, protocol.WriteFileResult]{
-		name: protocol.MethodFsWriteFile, order: quickWrites, write: true,
+		name: protocol.MethodFsWriteFile, order: quickWrites, write: true, locksItself: true,
 		sandbox:     func(p *protocol.WriteFileParams) **protocol.Sandbox { return &p.Sandbox },
 		changes:     func(p *protocol.WriteFileParams) []entry { return []entry{{p.Path, isTrue(p.FollowSymlinks)}} },
 		paramsError: writeFileParamsError,

@@ -7,6 +7,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/atomicfile"
 	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/wire"
 )
 
@@ -31,11 +32,18 @@ func (s *Service) writeFile(ctx context.Context, p *protocol.WriteFileParams) (*
 		return nil, err
 	}
 	defer target.Close()
+	unlock, err := s.host.locks.lock(ctx, target.Key())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	current, err := target.Inspect()
 	if err != nil {
 		return nil, err
 	}
-	defer current.Close()
+	// It may be the last use of the old content, whose space is then freed: that is
+	// not for the client to wait for.
+	defer func() { rpc.AfterReply(ctx, current.Close) }()
 	if current != nil && !current.Regular() && !current.Device() {
 		return nil, notAFile(path)
 	}

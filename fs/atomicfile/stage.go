@@ -53,7 +53,7 @@ func (o *Options) check() error {
 // NewStage begins new content. current is what Inspect returned; a new file will
 // have the permission bits of mode, less the umask.
 func (t *Target) NewStage(current *Info, mode uint32) (*Stage, error) {
-	s, mode := t.newStage(current, mode)
+	s := t.newStage(current)
 	err := s.here(mode)
 	if err == nil {
 		return s, nil
@@ -70,18 +70,23 @@ func (t *Target) NewStage(current *Info, mode uint32) (*Stage, error) {
 	return s, nil
 }
 
-func (t *Target) newStage(current *Info, mode uint32) (*Stage, uint32) {
+func (t *Target) newStage(current *Info) *Stage {
 	if current == nil {
-		return &Stage{target: t, mode: -1}, mode
+		return &Stage{target: t, mode: -1}
 	}
-	// Until it has the old file's mode, nobody else is to read it.
-	return &Stage{target: t, mode: int64(current.stat.Mode & 0o7777)}, 0o600
+	return &Stage{target: t, mode: int64(current.stat.Mode & 0o7777)}
 }
 
-// here makes the stage's file beside the target.
+// here makes the stage's file beside the target. mode is for a new file.
 func (s *Stage) here(mode uint32) error {
+	if s.mode >= 0 {
+		mode = uint32(s.mode) &^ (unix.S_ISUID | unix.S_ISGID) // which come with the owner
+	}
 	fd, err := openUnnamed(s.target.dir, mode)
 	if err != nil {
+		if s.mode >= 0 {
+			mode = 0o600 // until it has the old file's owner, nobody else is to read it
+		}
 		if s.name, fd, err = createNamed(s.target.dir, mode); err != nil {
 			return err
 		}

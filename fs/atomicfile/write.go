@@ -12,7 +12,7 @@ func (t *Target) Write(current *Info, data []byte, mode uint32, o Options) error
 	if current != nil && current.Device() {
 		return current.writeInPlace(data, o)
 	}
-	s, mode := t.newStage(current, mode)
+	s := t.newStage(current)
 	if err := s.here(mode); err != nil {
 		if current != nil && current.fd >= 0 && current.Regular() && cannotReplace(err) {
 			return current.writeInPlace(data, o)

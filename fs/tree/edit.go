@@ -1,0 +1,194 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// An Edit changes a tree, within one transaction. It is used by the function it was
+// given to, and not after. When one of its methods fails otherwise than because of what
+// it was asked (io/fs.ErrNotExist and the like), the function should return the error.
+//
+// Each method that changes something takes one new revision for all that it changes.
+type Edit struct {
+	tx   Tx
+	tree *Tree
+	ns   Namespace
+	was  Namespace
+	res  *resolver
+	now  time.Time
+
+	moves  []Move
+	synced bool
+	rev    int64 // what the running call has been given, 0 before it needs one
+}
+
+// Update runs fn and keeps all that it changed if it returns nil, else nothing. It
+// returns the tree's revision afterwards. Others read the old state meanwhile; those who
+// write wait: fn must not wait for anything.
+func (t *Tree) Update(ctx context.Context, fn func(*Edit) error) (int64, error) {
+	var rev int64
+	err := t.forest.store.Update(ctx, func(tx Tx) error {
+		e, err := t.edit(tx)
+		if err != nil {
+			return err
+		}
+		if err := fn(e); err != nil {
+			return err
+		}
+		rev = e.ns.Rev
+		return e.finish()
+	})
+	if err != nil {
+		return 0, err
+	}
+	return rev, nil
+}
+
+func (t *Tree) edit(tx Tx) (*Edit, error) {
+	ns, err := tx.Namespace(t.name)
+	if err != nil {
+		return nil, wrap("read tree", err)
+	}
+	set, err := ns.settings()
+	if err != nil {
+		return nil, err
+	}
+	e := &Edit{tx: tx, tree: t, ns: ns, was: ns, now: t.forest.cfg.Now(), synced: set.Synced}
+	e.res = newResolver(tx, &e.ns)
+	e.moves, err = tx.Moves(ns.ID)
+	return e, err
+}
+
+func (e *Edit) finish() error {
+	if e.ns == e.was {
+		return nil
+	}
+	return e.tx.PutNamespace(&e.ns)
+}
+
+// Tx is the transaction, for those who keep rows of their own in it beside the tree's.
+func (e *Edit) Tx() Tx { return e.tx }
+
+// Rev is the tree's revision so far.
+func (e *Edit) Rev() int64 { return e.ns.Rev }
+
+// Now is the time of the edit, which is what it stores where it is given none.
+func (e *Edit) Now() time.Time { return e.now }
+
+// begin starts a call that changes something.
+func (e *Edit) begin() { e.rev = 0 }
+
+// mint returns the revision of the running call, a new one the first time.
+func (e *Edit) mint() (int64, error) {
+	if e.rev == 0 {
+		if e.ns.Rev >= MaxRev {
+			return 0, fmt.Errorf("%w: the revisions are used up", ErrTooLarge)
+		}
+		e.ns.Rev++
+		e.rev = e.ns.Rev
+	}
+	return e.rev, nil
+}
+
+// count adjusts the tree's totals by n nodes like node.
+func (e *Edit) count(node *Node, n int64) {
+	switch node.Kind {
+	case KindFile:
+		e.ns.Files += n
+		e.ns.Bytes += n * node.Size
+	case KindDir:
+		e.ns.Dirs += n
+	}
+}
+
+// attach makes a node and gives it a name that is free.
+func (e *Edit) attach(d *dir, name string, node *Node) (Child, error) {
+	if err := checkLengths(join(d.path, name)); err != nil {
+		return Child{}, err
+	}
+	if err := e.disturb(d, nil); err != nil {
+		return Child{}, err
+	}
+	rev, err := e.mint()
+	if err != nil {
+		return Child{}, err
+	}
+	node.Namespace, node.Rev, node.Links = e.ns.ID, rev, 1
+	if err := e.tx.PutNode(node); err != nil {
+		return Child{}, err
+	}
+	e.count(node, 1)
+	n := Name{Parent: d.ino, Name: name, Child: node.Ino, Namespace: e.ns.ID, Rev: rev}
+	return Child{Name: n, Node: *node}, e.tx.PutName(n)
+}
+
+// stamp stores a node that was changed.
+func (e *Edit) stamp(s *spot) error {
+	if err := e.disturb(s.dir, &s.node); err != nil {
+		return err
+	}
+	rev, err := e.mint()
+	if err != nil {
+		return err
+	}
+	s.node.Rev = rev
+	return e.tx.PutNode(&s.node)
+}
+
+// ns of a time.
+func stored(t time.Time) int64 { return nanos(t.Unix(), t.Nanosecond()) }
+
+// SetPeer stores how far synchronisation with a peer has come, together with what else
+// the edit does. Cursors only move forward: a smaller one than is stored is not taken.
+// The stored row is returned.
+func (e *Edit) SetPeer(p Peer) (Peer, error) {
+	if p.ID == "" {
+		return p, fmt.Errorf("%w: a peer without a name", ErrInvalid)
+	}
+	old, err := e.tx.Peer(e.ns.ID, p.ID)
+	if err != nil && !errors.Is(err, ErrNoRow) {
+		return p, err
+	}
+	if old.Push.Compare(p.Push) > 0 {
+		p.Push = old.Push
+	}
+	if old.Fetch.Compare(p.Fetch) > 0 {
+		p.Fetch = old.Fetch
+	}
+	p.Seen = e.now.UnixMilli()
+	if err := e.share(); err != nil {
+		return p, err
+	}
+	return p, e.tx.PutPeer(e.ns.ID, p)
+}
+
+// ResetPeer stores a peer's cursors whatever they were: what a peer that lost its store
+// needs.
+func (e *Edit) ResetPeer(p Peer) error {
+	if p.ID == "" {
+		return fmt.Errorf("%w: a peer without a name", ErrInvalid)
+	}
+	p.Seen = e.now.UnixMilli()
+	if err := e.share(); err != nil {
+		return err
+	}
+	return e.tx.PutPeer(e.ns.ID, p)
+}
+
+// share notes that somebody may hold a cursor of this tree from now on.
+func (e *Edit) share() error {
+	if e.synced {
+		return nil
+	}
+	// Moves up to here need no tombs: nobody has seen what they moved.
+	for _, m := range e.moves {
+		if err := e.tx.DeleteMove(e.ns.ID, m); err != nil {
+			return err
+		}
+	}
+	e.moves, e.synced = nil, true
+	return e.ns.setSynced()
+}

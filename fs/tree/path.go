@@ -1,0 +1,108 @@
+package tree
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of names, in bytes.
+const (
+	MaxPath    = 4096
+	MaxSegment = 255
+	MaxTarget  = 4096
+)
+
+// Clean makes a path of the tree from what a caller gives: absolute, without empty, "."
+// and ".." segments, which are taken as text, before links are. ".." of the root is the
+// root. Nothing else is special in a path.
+func Clean(path string) (string, error) {
+	if strings.IndexByte(path, 0) >= 0 || !utf8.ValidString(path) {
+		return "", fmt.Errorf("%w: a path is UTF-8 without NUL", ErrInvalid)
+	}
+	if clean(path) {
+		return path, checkLengths(path)
+	}
+	var kept []string
+	for segment := range strings.SplitSeq(path, "/") {
+		switch segment {
+		case "", ".":
+		case "..":
+			if len(kept) > 0 {
+				kept = kept[:len(kept)-1]
+			}
+		default:
+			kept = append(kept, segment)
+		}
+	}
+	path = "/" + strings.Join(kept, "/")
+	return path, checkLengths(path)
+}
+
+// CheckPath refuses a path that Clean would change: the rule for what comes from peers.
+func CheckPath(path string) error {
+	if strings.IndexByte(path, 0) >= 0 || !utf8.ValidString(path) || !clean(path) {
+		return fmt.Errorf("%w: not an absolute, canonical path", ErrInvalid)
+	}
+	return checkLengths(path)
+}
+
+// clean reports whether Clean leaves the path as it is, apart from its lengths.
+func clean(path string) bool {
+	if path == "/" {
+		return true
+	}
+	if path == "" || path[0] != '/' {
+		return false
+	}
+	for segment := range strings.SplitSeq(path[1:], "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+func checkLengths(path string) error {
+	if len(path) > MaxPath {
+		return fmt.Errorf("%w: a path has at most %d bytes", ErrNameTooLong, MaxPath)
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if len(segment) > MaxSegment {
+			return fmt.Errorf("%w: a name has at most %d bytes", ErrNameTooLong, MaxSegment)
+		}
+	}
+	return nil
+}
+
+// checkTarget says whether a link may have the text. It may dangle, and is kept as it is.
+func checkTarget(target string) error {
+	switch {
+	case strings.TrimSpace(target) == "", strings.IndexByte(target, 0) >= 0, !utf8.ValidString(target):
+		return fmt.Errorf("%w: a link's target is UTF-8 that is not blank, without NUL", ErrInvalid)
+	case len(target) > MaxTarget:
+		return fmt.Errorf("%w: a link's target has at most %d bytes", ErrNameTooLong, MaxTarget)
+	}
+	return nil
+}
+
+// join is the path of name in dir.
+func join(dir, name string) string {
+	if dir == "/" {
+		return "/" + name
+	}
+	return dir + "/" + name
+}
+
+// hides reports whether a segment of the path is one of ignore.
+func hides(ignore map[string]bool, path string) bool {
+	if len(ignore) == 0 {
+		return false
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if ignore[segment] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,191 @@
+package tree
+
+import (
+	iofs "io/fs"
+	"strings"
+)
+
+// Remove removes what has a name, not what a link leads to. A directory that is not
+// empty goes with all that is below it if recursive is true.
+func (e *Edit) Remove(path string, recursive bool) error {
+	e.begin()
+	path, err := Clean(path)
+	if err != nil {
+		return at("remove", path, err)
+	}
+	if path == "/" {
+		return at("remove", path, iofs.ErrPermission)
+	}
+	s, err := e.res.existing(path, false)
+	if err != nil {
+		return at("remove", path, err)
+	}
+	if s.node.Kind == KindDir && !recursive {
+		list, err := e.tx.Children(s.node.Ino, "", 1)
+		if err == nil && len(list) > 0 {
+			err = ErrNotEmpty
+		}
+		if err != nil {
+			return at("remove", path, err)
+		}
+	}
+	return at("remove", path, e.remove(&s, true))
+}
+
+// remove takes away what is at a spot, and with tombs true notes that it is gone.
+func (e *Edit) remove(s *spot, tombs bool) error {
+	if err := e.disturb(s.dir, &s.node); err != nil {
+		return err
+	}
+	gone := []Child{{Name: s.name, Node: s.node}}
+	paths := []string{s.path}
+	if s.node.Kind == KindDir {
+		e.res.forget()
+		// What a move is about must not go before its tombs are written.
+		if err := e.settleBelow(s.node.Ino); err != nil {
+			return err
+		}
+		err := below(e.tx, s.node.Ino, s.path, func(path string, c *Child) error {
+			gone, paths = append(gone, *c), append(paths, path)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	rev, err := e.mint()
+	if err != nil {
+		return err
+	}
+	for i := range gone {
+		if tombs {
+			t := Tomb{Path: paths[i], Rev: rev, Prior: fingerprint(&gone[i].Node)}
+			if err := e.tx.PutTomb(e.ns.ID, t); err != nil {
+				return err
+			}
+		}
+		if err := e.unname(&gone[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleBelow writes the tombs of moves whose subtrees are at or below a directory, or
+// share a node with it.
+func (e *Edit) settleBelow(ino int64) error {
+	if len(e.moves) == 0 {
+		return nil
+	}
+	return e.settle(func(Move) bool { return true })
+}
+
+// unname removes a name, and its node if that was the last one. Directories are empty by
+// then, or all below them goes as well.
+func (e *Edit) unname(c *Child) error {
+	if err := e.tx.DeleteName(c.Parent, c.Name.Name); err != nil {
+		return err
+	}
+	n := c.Node
+	if n.Links > 1 {
+		// Another name of it may have gone in the same call.
+		var err error
+		if n, err = e.tx.Node(n.Ino); err != nil {
+			return err
+		}
+	}
+	if n.Links > 1 {
+		n.Links--
+		return e.tx.PutNode(&n)
+	}
+	e.count(&n, -1)
+	return e.tx.DeleteNode(n.Ino)
+}
+
+// Rename gives what has one name another: it moves links themselves. It replaces a file
+// or link by a file or link, and an empty directory by a directory. Nothing below a
+// directory is touched.
+func (e *Edit) Rename(from, to string) error {
+	e.begin()
+	from, err := Clean(from)
+	if err != nil {
+		return at("rename", from, err)
+	}
+	if to, err = Clean(to); err != nil {
+		return at("rename", to, err)
+	}
+	if from == "/" || to == "/" {
+		return at("rename", "/", iofs.ErrPermission)
+	}
+	src, err := e.res.existing(from, false)
+	if err != nil {
+		return at("rename", from, err)
+	}
+	dst, err := e.res.walk(to, false)
+	if err != nil {
+		return at("rename", to, err)
+	}
+	return at("rename", to, e.rename(&src, &dst))
+}
+
+func (e *Edit) rename(src, dst *spot) error {
+	if dst.ok && dst.node.Ino == src.node.Ino {
+		return nil // the same path, or two names of one file
+	}
+	if err := checkLengths(dst.path); err != nil {
+		return err
+	}
+	isDir := src.node.Kind == KindDir
+	if isDir && (dst.dir.in(src.node.Ino) || strings.HasPrefix(dst.path, src.path+"/")) {
+		return ErrInvalid
+	}
+	if err := e.makeWay(isDir, dst); err != nil {
+		return err
+	}
+	// Both directories change; what is moved does not.
+	if err := e.disturb(src.dir, nil); err != nil {
+		return err
+	}
+	if err := e.disturb(dst.dir, nil); err != nil {
+		return err
+	}
+	rev, err := e.mint()
+	if err != nil {
+		return err
+	}
+	if err := e.tx.DeleteName(src.name.Parent, src.name.Name); err != nil {
+		return err
+	}
+	err = e.tx.PutName(Name{Parent: dst.dir.ino, Name: dst.name.Name, Child: src.node.Ino, Namespace: e.ns.ID, Rev: rev})
+	if err != nil {
+		return err
+	}
+	if !isDir {
+		return e.tx.PutTomb(e.ns.ID, Tomb{Path: src.path, Rev: rev, Prior: fingerprint(&src.node)})
+	}
+	e.res.forget()
+	m := Move{Rev: rev, OldPath: src.path, Ino: src.node.Ino}
+	e.moves = append(e.moves, m)
+	return e.tx.PutMove(e.ns.ID, m)
+}
+
+// makeWay removes what is where something is moved to.
+func (e *Edit) makeWay(isDir bool, dst *spot) error {
+	switch {
+	case !dst.ok:
+		return nil
+	case isDir && dst.node.Kind != KindDir:
+		return ErrNotDirectory
+	case !isDir && dst.node.Kind == KindDir:
+		return ErrIsDirectory
+	case isDir:
+		list, err := e.tx.Children(dst.node.Ino, "", 1)
+		if err != nil {
+			return err
+		}
+		if len(list) > 0 {
+			return ErrNotEmpty
+		}
+	}
+	return e.remove(dst, false)
+}

@@ -1,0 +1,122 @@
+package tree
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrNoRow is returned by the methods of Tx for what is not there.
+var ErrNoRow = errors.New("no such row")
+
+// A Store keeps the rows of trees: tables with hardly a rule of their own. Package
+// treetest has the tests that every implementation must pass. It is safe for concurrent
+// use; a Tx is not, and is not used after the function it was given to has returned.
+type Store interface {
+	// View gives fn a state of the store that does not change while fn runs. Writing
+	// methods of the Tx fail. Many views run at once, and beside an update.
+	View(ctx context.Context, fn func(Tx) error) error
+	// Update gives fn the store to change. All changes are kept together once fn has
+	// returned nil, else none. One update runs at a time, in the order of the calls.
+	// It returns fn's error as it is.
+	Update(ctx context.Context, fn func(Tx) error) error
+}
+
+// A Tx reads and writes rows. What it returns belongs to the caller. The functions given
+// to its methods must not use the Tx; an error of theirs ends the call and is returned.
+type Tx interface {
+	NamespaceRows
+	NodeRows
+	NameRows
+	TombRows
+	PartRows
+	ChunkRows
+	PeerRows
+	Audit
+}
+
+// NamespaceRows are the trees.
+type NamespaceRows interface {
+	Namespace(name string) (Namespace, error)
+	Namespaces() ([]Namespace, error)
+	// PutNamespace inserts one whose ID is 0, and sets it; else it replaces the row.
+	PutNamespace(*Namespace) error
+}
+
+// NodeRows are the nodes.
+type NodeRows interface {
+	Node(ino int64) (Node, error)
+	// PutNode inserts one whose Ino is 0, and sets it; else it replaces the row.
+	PutNode(*Node) error
+	// DeleteNode removes a node with its parts.
+	DeleteNode(ino int64) error
+	// NodesAfter calls fn for every name of every node with a revision above rev.
+	NodesAfter(ns, rev int64, fn func(Child) error) error
+}
+
+// NameRows are the entries of directories.
+type NameRows interface {
+	Lookup(parent int64, name string) (Child, error)
+	// Children returns up to limit entries of a directory in the order of their bytes,
+	// those behind after.
+	Children(parent int64, after string, limit int) ([]Child, error)
+	NamesOf(ino int64) ([]Name, error)
+	// PutName inserts or replaces a row.
+	PutName(Name) error
+	DeleteName(parent int64, name string) error
+	// NamesAfter calls fn for every name with a revision above rev, with its node.
+	NamesAfter(ns, rev int64, fn func(Child) error) error
+}
+
+// TombRows are what was removed.
+type TombRows interface {
+	Tomb(ns int64, path string) (Tomb, error)
+	// PutTomb inserts a row, or replaces one with a smaller revision.
+	PutTomb(ns int64, t Tomb) error
+	TombsAfter(ns, rev int64, fn func(Tomb) error) error
+	Moves(ns int64) ([]Move, error)
+	PutMove(ns int64, m Move) error
+	DeleteMove(ns int64, m Move) error
+}
+
+// PartRows are the content of files.
+type PartRows interface {
+	Parts(ino int64) ([]Part, error)
+	// PutParts inserts or replaces the parts from index first on.
+	PutParts(ino int64, first int, parts []Part) error
+	// CutParts removes the parts from index n on.
+	CutParts(ino int64, n int) error
+}
+
+// ChunkRows are the bytes.
+type ChunkRows interface {
+	Chunk(h Hash) (Chunk, error)
+	// ChunkBytes appends the bytes of a chunk that is inline to dst.
+	ChunkBytes(h Hash, dst []byte) ([]byte, error)
+	// PutChunk keeps the bytes, seen at now, unless they are there: then it only says
+	// that they were seen, and are not dead. It reports whether they were new.
+	PutChunk(h Hash, data []byte, now int64) (bool, error)
+	// MarkChunk sets when a chunk was seen and when it was found dead (0: it was not).
+	MarkChunk(h Hash, seen, dead int64) error
+	DeleteChunk(h Hash) error
+	// Unreferenced returns up to limit chunks that no part names, in the order of their
+	// hashes, those behind after, that were last seen before a time.
+	Unreferenced(after Hash, seenBefore int64, limit int) ([]Chunk, error)
+}
+
+// PeerRows are the peers of synchronisation.
+type PeerRows interface {
+	Peer(ns int64, id string) (Peer, error)
+	PutPeer(ns int64, p Peer) error
+}
+
+// Audit lists whole tables, for checks.
+type Audit interface {
+	EachNode(fn func(Node) error) error
+	EachName(fn func(Name) error) error
+	EachPart(fn func(ino int64, index int, p Part) error) error
+	// EachChunk gives each chunk with the number of bytes that the store has of it, -1
+	// when it has none.
+	EachChunk(fn func(c Chunk, stored int64) error) error
+	// EachPeer gives the peers of all namespaces.
+	EachPeer(fn func(ns int64, p Peer) error) error
+}
