@@ -9,5 +9,6 @@
 //   - seeds_test.go: runs with faults by chance. A failure prints its seed and the trace
 //     of frames; `go test ./relay/relaytest -run TestSeeds -relay.seed N` runs it again,
 //     -relay.seeds N runs more of them.
-//   - plaintext_test.go: the real program, whose memory is searched for what it routed.
+//   - plaintext_test.go: all that the relay routes is searched for what it must not show.
+//     The memory of the real program is searched by a test of cmd/wsd.
 package relaytest

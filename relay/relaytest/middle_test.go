@@ -160,7 +160,7 @@ func (m *middle) runExecutor() (stop func()) {
 			Logger: traceLogger(m.trace, "executor"), Rand: rand.New(rand.NewPCG(m.seed, 1)),
 		})
 	}()
-	time.Sleep(time.Second) // it is there then, in every run
+	settle() // it is there then, in every run
 	return func() {
 		cancel()
 		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {

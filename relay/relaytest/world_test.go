@@ -36,6 +36,8 @@ type world struct {
 	trace   *simnet.Trace
 	frames  atomic.Int64 // that the ends read and wrote
 	dials   sync.Map     // *atomic.Int64 by host: sockets that were made
+	// record, if set, is given all frames: what the relay routes, and nothing else.
+	record func(msg []byte)
 
 	relayHost *simnet.Host
 	state     rendezvous.State
@@ -82,7 +84,7 @@ func (w *world) close() {
 	}
 	// What the end sets off is still under way, and time stands still in a bubble that
 	// is over.
-	time.Sleep(2 * time.Minute)
+	pause(2 * time.Minute)
 	if w.t.Failed() {
 		w.t.Logf("seed %d, trace of frames:\n%s", w.seed, w.trace)
 	}
@@ -166,7 +168,7 @@ func (w *world) dialer(host *simnet.Host) relay.Dialer {
 		}
 		w.trace.Note("%s connected", name)
 		w.dialled(host.Name()).Add(1)
-		return &counted{Connection: simnet.Watched(carrier, w.trace, name), frames: &w.frames}, nil
+		return &counted{Connection: simnet.Watched(carrier, w.trace, name), world: w}, nil
 	}
 }
 
@@ -178,23 +180,30 @@ func (w *world) dialled(name string) *atomic.Int64 {
 // connects is how many sockets the host with that name has made.
 func (w *world) connects(name string) int64 { return w.dialled(name).Load() }
 
-// counted counts frames.
+// counted counts frames, and has them recorded.
 type counted struct {
 	rpc.Connection
-	frames *atomic.Int64
+	world *world
 }
 
 func (c *counted) Read(ctx context.Context) ([]byte, error) {
 	msg, err := c.Connection.Read(ctx)
 	if err == nil {
-		c.frames.Add(1)
+		c.count(msg)
 	}
 	return msg, err
 }
 
 func (c *counted) Write(ctx context.Context, msg []byte) error {
-	c.frames.Add(1)
+	c.count(msg)
 	return c.Connection.Write(ctx, msg)
+}
+
+func (c *counted) count(msg []byte) {
+	c.world.frames.Add(1)
+	if c.world.record != nil {
+		c.world.record(msg)
+	}
 }
 
 // A runner is an executor that runs.
@@ -275,6 +284,3 @@ func (w *world) connect(h *harness.Harness) *conversation {
 	w.closing = append(w.closing, func() { conn.Close() })
 	return &conversation{conn: conn, rand: rand.New(rand.NewPCG(w.seed, 7)), most: 100_000}
 }
-
-// settle waits until everything that began has come to rest.
-func settle() { time.Sleep(5 * time.Second) }
