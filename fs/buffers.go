@@ -20,10 +20,28 @@ var contents = sync.Pool{New: func() any { return new([maxPooled]byte) }}
 // newContent returns an empty slice with room for at least n bytes, good until the
 // request that ctx belongs to has been answered.
 func newContent(ctx context.Context, n int) []byte {
-	if n < minPooled || n > maxPooled {
+	switch {
+	case n < minPooled:
 		return make([]byte, 0, n)
+	case n > maxPooled:
+		return newLargeContent(ctx, n)
 	}
 	buf := contents.Get().(*[maxPooled]byte)
 	rpc.AfterReply(ctx, func() { contents.Put(buf) })
 	return buf[:0]
+}
+
+// largeContents holds *[]byte of more than a block, as many as are read at a time:
+// clearing fresh memory costs as much as reading it into. What is not used again soon
+// is freed by the garbage collector.
+var largeContents sync.Pool
+
+func newLargeContent(ctx context.Context, n int) []byte {
+	buf, ok := largeContents.Get().(*[]byte)
+	if !ok || cap(*buf) < n || cap(*buf) > 4*n { // too large a one would be held for too little
+		fresh := make([]byte, 0, n)
+		buf = &fresh
+	}
+	rpc.AfterReply(ctx, func() { largeContents.Put(buf) })
+	return (*buf)[:0]
 }

@@ -72,10 +72,6 @@ func (e *Edit) create(s *spot, n *Node, size int64, parts []Part) error {
 
 // replace gives a file other content; s.node has what else is to change.
 func (e *Edit) replace(s *spot, size int64, parts []Part) error {
-	// Before anything of it changes, a tomb may be due that describes it as it was.
-	if err := e.disturb(s.dir, &s.node); err != nil {
-		return err
-	}
 	old, err := e.tx.Parts(s.node.Ino)
 	if err != nil {
 		return err
@@ -264,9 +260,6 @@ func (e *Edit) change(op, path string, set func(*Node)) error {
 	}
 	s, err := e.res.existing(path, true)
 	if err != nil {
-		return at(op, path, err)
-	}
-	if err := e.disturb(s.dir, &s.node); err != nil {
 		return at(op, path, err)
 	}
 	set(&s.node)

@@ -23,6 +23,7 @@ type Edit struct {
 	moves  []Move
 	synced bool
 	rev    int64 // what the running call has been given, 0 before it needs one
+	tombs  bool  // the running Apply writes tombs of what makes room
 }
 
 // Update runs fn and keeps all that it changed if it returns nil, else nothing. It
@@ -183,12 +184,23 @@ func (e *Edit) share() error {
 	if e.synced {
 		return nil
 	}
-	// Moves up to here need no tombs: nobody has seen what they moved.
-	for _, m := range e.moves {
-		if err := e.tx.DeleteMove(e.ns.ID, m); err != nil {
-			return err
-		}
-	}
-	e.moves, e.synced = nil, true
+	e.synced = true
 	return e.ns.setSynced()
+}
+
+// Share notes that a peer may hold a cursor of the tree from now on: what answers the
+// first call of a peer calls it. Until then the old paths of directories that are moved
+// are not kept, since nobody has seen them. SetPeer and Changes do so by themselves.
+func (t *Tree) Share(ctx context.Context) error {
+	var shared bool
+	err := t.view(ctx, func(_ Tx, ns *Namespace) error {
+		set, err := ns.settings()
+		shared = set.Synced
+		return err
+	})
+	if err != nil || shared {
+		return err
+	}
+	_, err = t.Update(ctx, (*Edit).share)
+	return err
 }

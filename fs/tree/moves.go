@@ -6,7 +6,8 @@ import "slices"
 // tombs of its old paths are written from the Move, as the subtree is then, before
 // anything within the subtree changes and before a change stream is opened; so the
 // subtree is still what was moved. Moving it on, or a directory above it, changes
-// nothing within: an old path is OldPath and what the subtree has below it.
+// nothing within: an old path is OldPath and what the subtree has below it. As long as
+// nobody can hold a cursor (see Tree.Share) there are no Moves at all.
 
 // disturb writes the tombs that a change in the directory d, or of a node in it, makes
 // due. A nil d is for the root as the node.
@@ -33,22 +34,22 @@ func (e *Edit) settle(due func(Move) bool) error {
 	return err
 }
 
+func (e *Edit) settleAll() error { return e.settle(func(Move) bool { return true }) }
+
 // bury writes the tombs of one move.
 func (e *Edit) bury(m Move) error {
-	if e.synced {
-		n, err := e.tx.Node(m.Ino)
-		if err != nil {
-			return err
-		}
-		if err := e.tx.PutTomb(e.ns.ID, Tomb{Path: m.OldPath, Rev: m.Rev, Prior: fingerprint(&n)}); err != nil {
-			return err
-		}
-		err = below(e.tx, m.Ino, m.OldPath, func(path string, c *Child) error {
-			return e.tx.PutTomb(e.ns.ID, Tomb{Path: path, Rev: m.Rev, Prior: fingerprint(&c.Node)})
-		})
-		if err != nil {
-			return err
-		}
+	n, err := e.tx.Node(m.Ino)
+	if err != nil {
+		return err
+	}
+	if err := e.tx.PutTomb(e.ns.ID, Tomb{Path: m.OldPath, Rev: m.Rev, Prior: fingerprint(&n)}); err != nil {
+		return err
+	}
+	err = below(e.tx, m.Ino, m.OldPath, func(path string, c *Child) error {
+		return e.tx.PutTomb(e.ns.ID, Tomb{Path: path, Rev: m.Rev, Prior: fingerprint(&c.Node)})
+	})
+	if err != nil {
+		return err
 	}
 	return e.tx.DeleteMove(e.ns.ID, m)
 }

@@ -106,3 +106,14 @@ func hides(ignore map[string]bool, path string) bool {
 	}
 	return false
 }
+
+// cutName splits off the first segment of a relative path.
+func cutName(path string) (name, rest string, more bool) { return strings.Cut(path, "/") }
+
+// cutDir is what is behind a directory in a path below it.
+func cutDir(path, dir string) (string, bool) {
+	if dir == "/" {
+		return path[1:], len(path) > 1
+	}
+	return strings.CutPrefix(path, dir+"/")
+}

@@ -1,9 +1,6 @@
 package tree
 
-import (
-	iofs "io/fs"
-	"strings"
-)
+import iofs "io/fs"
 
 // Remove removes what has a name, not what a link leads to. A directory that is not
 // empty goes with all that is below it if recursive is true.
@@ -42,7 +39,7 @@ func (e *Edit) remove(s *spot, tombs bool) error {
 	if s.node.Kind == KindDir {
 		e.res.forget()
 		// What a move is about must not go before its tombs are written.
-		if err := e.settleBelow(s.node.Ino); err != nil {
+		if err := e.settleAll(); err != nil {
 			return err
 		}
 		err := below(e.tx, s.node.Ino, s.path, func(path string, c *Child) error {
@@ -69,15 +66,6 @@ func (e *Edit) remove(s *spot, tombs bool) error {
 		}
 	}
 	return nil
-}
-
-// settleBelow writes the tombs of moves whose subtrees are at or below a directory, or
-// share a node with it.
-func (e *Edit) settleBelow(ino int64) error {
-	if len(e.moves) == 0 {
-		return nil
-	}
-	return e.settle(func(Move) bool { return true })
 }
 
 // unname removes a name, and its node if that was the last one. Directories are empty by
@@ -136,7 +124,7 @@ func (e *Edit) rename(src, dst *spot) error {
 		return err
 	}
 	isDir := src.node.Kind == KindDir
-	if isDir && (dst.dir.in(src.node.Ino) || strings.HasPrefix(dst.path, src.path+"/")) {
+	if isDir && dst.dir.in(src.node.Ino) {
 		return ErrInvalid
 	}
 	if err := e.makeWay(isDir, dst); err != nil {
@@ -164,6 +152,9 @@ func (e *Edit) rename(src, dst *spot) error {
 		return e.tx.PutTomb(e.ns.ID, Tomb{Path: src.path, Rev: rev, Prior: fingerprint(&src.node)})
 	}
 	e.res.forget()
+	if !e.synced {
+		return nil // nobody knows the old paths
+	}
 	m := Move{Rev: rev, OldPath: src.path, Ino: src.node.Ino}
 	e.moves = append(e.moves, m)
 	return e.tx.PutMove(e.ns.ID, m)

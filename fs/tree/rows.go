@@ -52,20 +52,20 @@ type Namespace struct {
 
 // A Node is a file, directory or link, whatever its names.
 type Node struct {
-	Ino        int64 // never used again; 0 before it is stored
-	Namespace  int64
-	Kind       Kind
-	Mode       uint32
-	Size       int64
-	Links      int64 // how many names it has; the root counts one
-	MTime      int64 // nanoseconds since 1970
-	BTime      int64
-	Rev        int64 // of the last change of content or metadata
-	MIME       string
-	Target     string // links
-	Manifest   Hash   // files that are no stubs; zero otherwise
-	Mount      int64  // 0 for none
-	Stub       bool   // a file whose bytes are not here
+	Ino       int64 // never used again; 0 before it is stored
+	Namespace int64
+	Kind      Kind
+	Mode      uint32
+	Size      int64
+	Links     int64 // how many names it has; the root counts one
+	MTime     int64 // nanoseconds since 1970
+	BTime     int64
+	Rev       int64 // of the last change of content or metadata
+	MIME      string
+	Target    string // links
+	Manifest  Hash   // files that are no stubs; zero otherwise
+	Mount     int64  // 0 for none
+	Stub      bool   // a file whose bytes are not here
 }
 
 // A Name is an entry of a directory.

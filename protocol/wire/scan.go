@@ -223,20 +223,34 @@ func special(x uint64) uint64 {
 	return ((quote-ones)&^quote | (slash-ones)&^slash | (x - ones*0x20) | x) & highs
 }
 
-// longString is the length from which it pays to look for a plain string first.
-const longString = 64
+// longString is the length from which it pays to look for a plain string first, and
+// scanBytes is how much of one is looked at at a time: it stays in the fastest cache.
+const (
+	longString = 64
+	scanBytes  = 8 << 10
+)
 
 // plainString moves past the string at pos if it is long printable ASCII without
 // escapes, as base64 is: three passes by vector instructions are faster than one
 // without.
 func (s *scanner) plainString() bool {
 	body := s.src[s.pos+1:]
-	n := bytes.IndexByte(body, '"')
-	if n < longString || bytes.IndexByte(body[:n], '\\') >= 0 || !ascii.ValidPrint(body[:n]) {
-		return false
+	for at := 0; at < len(body); at += scanBytes {
+		part := body[at:min(at+scanBytes, len(body))]
+		n := bytes.IndexByte(part, '"')
+		ends := n >= 0
+		if ends {
+			part = part[:n]
+		}
+		if ends && at+n < longString || bytes.IndexByte(part, '\\') >= 0 || !ascii.ValidPrint(part) {
+			return false
+		}
+		if ends {
+			s.pos += at + n + 2
+			return true
+		}
 	}
-	s.pos += n + 2
-	return true
+	return false
 }
 
 // string checks the string at pos and moves past it.

@@ -11,6 +11,8 @@ import (
 const (
 	smallBuffer = 4 << 10
 	largeBuffer = 1 << 20
+	// hugeBuffer grows by less, because its memory has to be cleared, too.
+	hugeBuffer = 16 << 20
 )
 
 // Buffers are kept in two sizes, so that small messages do not hold large memory
@@ -50,7 +52,11 @@ func enlarge(buf []byte, limit int64) []byte {
 		next = takeLarge()
 	}
 	if cap(next) <= cap(buf) {
-		next = make([]byte, 0, min(cap(buf)*4, int(limit)+1))
+		factor := 4
+		if cap(buf) >= hugeBuffer {
+			factor = 2
+		}
+		next = make([]byte, 0, min(cap(buf)*factor, int(limit)+1))
 	}
 	next = append(next, buf...)
 	release(buf)

@@ -1,0 +1,365 @@
+package tree
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+)
+
+// A ChangesQuery says which changes are wanted.
+type ChangesQuery struct {
+	After   Cursor
+	Through *Cursor  // nil for the present
+	Ignore  []string // names that hide a path of which they are a whole segment
+}
+
+// Changes is a change stream: for each path that changed within a window of the tree's
+// history one entry, which tells its state when it is read. What changed after the
+// stream was opened is left to the next one. It holds nothing but its list of paths: the
+// tree goes on beneath it, and it need not be closed. It is for one goroutine.
+type Changes struct {
+	// Current is the end of the window: a peer that has read all of the stream is there.
+	Current Cursor
+
+	tree  *Tree
+	after Cursor
+	rev   int64 // the tree's when the stream was opened
+	list  []candidate
+}
+
+// A candidate is a path that changed. The list of them is fixed.
+type candidate struct {
+	rev  int64
+	path string
+	ino  int64 // 0 for a tomb
+}
+
+// Changes opens the change stream. Its entries are in the order of their cursors, and
+// none has one beyond that of a later entry.
+func (t *Tree) Changes(ctx context.Context, q ChangesQuery) (*Changes, error) {
+	c := &Changes{tree: t, after: q.After}
+	for range 3 {
+		ready := false
+		err := t.view(ctx, func(tx Tx, ns *Namespace) error {
+			moves, err := tx.Moves(ns.ID)
+			if err != nil {
+				return err
+			}
+			set, err := ns.settings()
+			if err != nil || len(moves) > 0 || !set.Synced {
+				return err
+			}
+			ready = true
+			return c.open(tx, ns, &q)
+		})
+		if err != nil {
+			return nil, wrap("list changes", err)
+		}
+		if ready {
+			return c, nil
+		}
+		// Tombs are due. Somebody may move a directory again before we look.
+		if _, err = t.Update(ctx, (*Edit).offer); err != nil {
+			return nil, wrap("list changes", err)
+		}
+	}
+	_, err := t.Update(ctx, func(e *Edit) error {
+		if err := e.offer(); err != nil {
+			return err
+		}
+		return c.open(e.tx, &e.ns, &q)
+	})
+	if err != nil {
+		return nil, wrap("list changes", err)
+	}
+	return c, nil
+}
+
+// offer prepares the tree for a change stream.
+func (e *Edit) offer() error {
+	if err := e.share(); err != nil {
+		return err
+	}
+	return e.settleAll()
+}
+
+// open collects the candidates.
+func (c *Changes) open(tx Tx, ns *Namespace, q *ChangesQuery) error {
+	c.rev = ns.Rev
+	c.Current = At(ns.Rev)
+	if q.Through != nil && q.Through.Compare(c.Current) < 0 {
+		c.Current = *q.Through
+	}
+	low := q.After.Rev
+	if q.After.Within {
+		low--
+	}
+	g := gatherer{
+		tx: tx, ns: ns, low: low, after: q.After, through: c.Current,
+		ignore: make(map[string]bool, len(q.Ignore)),
+		tombs:  map[string]int64{}, dirs: map[int64]*dir{}, whole: map[int64]bool{},
+	}
+	for _, name := range q.Ignore {
+		g.ignore[name] = true
+	}
+	if err := g.gather(); err != nil {
+		return err
+	}
+	slices.SortFunc(g.list, func(a, b candidate) int {
+		if r := cmp.Compare(a.rev, b.rev); r != 0 {
+			return r
+		}
+		return ComparePaths(a.path, b.path)
+	})
+	// A name may have been found by itself and with the directory above it.
+	c.list = slices.CompactFunc(g.list, func(a, b candidate) bool { return a.rev == b.rev && a.path == b.path })
+	return nil
+}
+
+// A gatherer finds what changed after revision low.
+//
+// The revision of a path is the greatest among its node's and those of all names on it.
+// So the paths above low are: every name of a node above it, and for a name above it, all
+// that is below.
+type gatherer struct {
+	tx             Tx
+	ns             *Namespace
+	low            int64
+	after, through Cursor
+	ignore         map[string]bool
+	tombs          map[string]int64
+	dirs           map[int64]*dir // by number
+	whole          map[int64]bool // directories all below which is in the list
+	list           []candidate
+}
+
+func (g *gatherer) gather() error {
+	if g.low >= g.ns.Rev {
+		return nil
+	}
+	err := g.tx.TombsAfter(g.ns.ID, g.low, func(t Tomb) error {
+		g.tombs[t.Path] = t.Rev
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var named []Child
+	err = g.tx.NamesAfter(g.ns.ID, g.low, func(c Child) error {
+		named = append(named, slim(c))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range named {
+		c := &named[i]
+		if g.whole[c.Parent] {
+			continue
+		}
+		d, err := g.dir(c.Parent)
+		if err != nil {
+			return err
+		}
+		if err := g.all(d, c); err != nil {
+			return err
+		}
+	}
+	var touched []Child
+	err = g.tx.NodesAfter(g.ns.ID, g.low, func(c Child) error {
+		if c.Name.Rev <= g.low {
+			touched = append(touched, slim(c))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range touched {
+		c := &touched[i]
+		if g.whole[c.Parent] {
+			continue
+		}
+		d, err := g.dir(c.Parent)
+		if err != nil {
+			return err
+		}
+		g.add(d, c)
+	}
+	root, err := g.tx.Node(g.ns.Root)
+	if err != nil {
+		return err
+	}
+	if root.Rev > g.low {
+		g.offer("/", root.Rev, root.Ino)
+	}
+	// What is left of the tombs is of paths that nothing has now, or that are beyond the
+	// window: those are dropped when they are read.
+	for path, rev := range g.tombs {
+		g.offer(path, rev, 0)
+	}
+	return nil
+}
+
+// slim drops what the list has no use for, since there may be many.
+func slim(c Child) Child {
+	c.Node = Node{Ino: c.Node.Ino, Kind: c.Node.Kind, Rev: c.Node.Rev, Stub: c.Node.Stub}
+	return c
+}
+
+// all adds a name and what is below it.
+func (g *gatherer) all(d *dir, c *Child) error {
+	g.add(d, c)
+	if c.Node.Kind != KindDir || g.whole[c.Child] {
+		return nil
+	}
+	g.whole[c.Child] = true
+	in := &dir{ino: c.Child, parent: d, path: join(d.path, c.Name.Name), nameRev: max(d.nameRev, c.Name.Rev)}
+	g.dirs[c.Child] = in
+	for after := ""; ; {
+		list, err := g.tx.Children(c.Child, after, page)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if list[i].Node.Kind == KindDir && g.whole[list[i].Child] {
+				// Its content is in the list by its own name, which is newer.
+				g.add(in, &list[i])
+				continue
+			}
+			if err := g.all(in, &list[i]); err != nil {
+				return err
+			}
+		}
+		if len(list) < page {
+			return nil
+		}
+		after = list[len(list)-1].Name.Name
+	}
+}
+
+// dir finds the path of a directory.
+func (g *gatherer) dir(ino int64) (*dir, error) {
+	if ino == g.ns.Root {
+		return &dir{ino: ino, path: "/"}, nil
+	}
+	if d := g.dirs[ino]; d != nil {
+		return d, nil
+	}
+	list, err := g.tx.NamesOf(ino)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != 1 {
+		return nil, wrap("find a directory", ErrDamaged)
+	}
+	up, err := g.dir(list[0].Parent)
+	if err != nil {
+		return nil, err
+	}
+	d := &dir{ino: ino, parent: up, path: join(up.path, list[0].Name), nameRev: max(up.nameRev, list[0].Rev)}
+	g.dirs[ino] = d
+	return d, nil
+}
+
+func (g *gatherer) add(d *dir, c *Child) {
+	if c.Node.Stub {
+		return // peers are not told of it
+	}
+	path := join(d.path, c.Name.Name)
+	delete(g.tombs, path)
+	g.offer(path, max(c.Node.Rev, c.Name.Rev, d.nameRev), c.Child)
+}
+
+// offer adds a candidate that is within the window.
+func (g *gatherer) offer(path string, rev int64, ino int64) {
+	if rev <= g.low || hides(g.ignore, path) {
+		return
+	}
+	if at := AtPath(rev, path); at.Compare(g.after) <= 0 || at.Compare(g.through) > 0 {
+		return
+	}
+	g.list = append(g.list, candidate{rev, path, ino})
+}
+
+// Len is the greatest number of entries that can still come.
+func (c *Changes) Len() int { return len(c.list) }
+
+// Next returns up to limit entries, and io.EOF instead of none when there are no more.
+func (c *Changes) Next(ctx context.Context, limit int) ([]Entry, error) {
+	for len(c.list) > 0 {
+		n := min(limit, len(c.list))
+		var out []Entry
+		err := c.tree.view(ctx, func(tx Tx, ns *Namespace) error {
+			var err error
+			out, err = c.read(tx, ns, c.list[:n])
+			return err
+		})
+		if err != nil {
+			return nil, wrap("list changes", err)
+		}
+		if c.list = c.list[n:]; len(out) > 0 {
+			return out, nil
+		}
+	}
+	return nil, io.EOF
+}
+
+// All is the rest of the stream.
+func (c *Changes) All(ctx context.Context) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for {
+			list, err := c.Next(ctx, 256)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			for _, e := range list {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// read is the present state of candidates, as far as it is still within the window.
+func (c *Changes) read(tx Tx, ns *Namespace, list []candidate) ([]Entry, error) {
+	out := make([]Entry, 0, len(list))
+	r := newResolver(tx, ns)
+	for i := range list {
+		e, ok, err := c.entry(tx, ns, r, &list[i])
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+func (c *Changes) entry(tx Tx, ns *Namespace, r *resolver, cand *candidate) (Entry, bool, error) {
+	if ns.Rev == c.rev && cand.ino != 0 { // nothing has changed: it is as it was found
+		n, err := tx.Node(cand.ino)
+		if err != nil {
+			return Entry{}, false, err
+		}
+		e, err := entryOf(tx, &n, cand.path, cand.rev)
+		return e, err == nil, err
+	}
+	e, ok, err := entryAt(tx, ns, r, cand.path)
+	if err != nil || !ok {
+		return e, false, err
+	}
+	// A greater revision comes with a later stream; a smaller one would be a tomb that
+	// was offered before what lay upon it went away without one.
+	at := AtPath(e.Rev, e.Path)
+	return e, at.Compare(c.after) > 0 && at.Compare(c.Current) <= 0, nil
+}

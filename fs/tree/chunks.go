@@ -1,0 +1,202 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// freshFor is how long, in milliseconds, a chunk that was seen needs no new note of it.
+// It is well below MinUnseen.
+const freshFor = 5 * 60 * 1000
+
+// Data is a chunk with its bytes.
+type Data struct {
+	Hash  Hash
+	Bytes []byte // 1 to ChunkSize of them
+}
+
+// PutChunks keeps chunks, all or none of them. A chunk whose bytes do not have its hash
+// is ErrInvalid. Chunks that nothing refers to are safe from collection for a while, see
+// Collect; giving them again begins that anew. It returns how many were new.
+func (f *Forest) PutChunks(ctx context.Context, chunks ...Data) (int, error) {
+	for _, c := range chunks {
+		if len(c.Bytes) == 0 || len(c.Bytes) > ChunkSize {
+			return 0, fmt.Errorf("%w: a chunk of %d bytes", ErrInvalid, len(c.Bytes))
+		}
+		if Sum(c.Bytes) != c.Hash {
+			return 0, fmt.Errorf("%w: the bytes given as chunk %s have another hash", ErrInvalid, c.Hash)
+		}
+	}
+	return f.putChunks(ctx, chunks)
+}
+
+// putChunks is PutChunks with hashes that are known to be right.
+func (f *Forest) putChunks(ctx context.Context, chunks []Data) (int, error) {
+	var added int
+	err := f.store.Update(ctx, func(tx Tx) error {
+		added = 0
+		for _, c := range chunks {
+			is, err := tx.PutChunk(c.Hash, c.Bytes, f.now())
+			if err != nil {
+				return err
+			}
+			if is {
+				added++
+			}
+		}
+		return nil
+	})
+	return added, wrap("keep chunks", err)
+}
+
+// stageAtOnce is how many bytes Stage keeps in memory, and writes in one transaction.
+const stageAtOnce = 8 * ChunkSize
+
+// Stage reads r to its end, keeps what it gives as chunks and returns the parts, for
+// PutFile. If r fails, what was kept is garbage.
+func (f *Forest) Stage(ctx context.Context, r io.Reader) ([]Part, error) {
+	var parts []Part
+	buf := make([]byte, 0, ChunkSize) // most files fit, and need no more
+	for done := false; !done; {
+		var chunks []Data
+		buf = buf[:0]
+		for !done && len(buf) < stageAtOnce {
+			if cap(buf)-len(buf) < ChunkSize {
+				buf = append(make([]byte, 0, stageAtOnce), buf...)
+			}
+			n, err := io.ReadFull(r, buf[len(buf):len(buf)+ChunkSize])
+			done = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+			if err != nil && !done {
+				return nil, err
+			}
+			buf = buf[:len(buf)+n]
+		}
+		for at := 0; at < len(buf); at += ChunkSize {
+			b := buf[at:min(at+ChunkSize, len(buf))]
+			d := Data{Hash: Sum(b), Bytes: b}
+			chunks, parts = append(chunks, d), append(parts, Part{d.Hash, int64(len(b))})
+		}
+		if len(chunks) == 0 {
+			break
+		}
+		if _, err := f.putChunks(ctx, chunks); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
+
+// Held reports for each hash whether its chunk is held. Those that are count as seen, so
+// that they are not collected before whoever asks has referred to them.
+func (f *Forest) Held(ctx context.Context, hashes []Hash) ([]bool, error) {
+	held := make([]bool, len(hashes))
+	var stale []int
+	now := f.now()
+	err := f.store.View(ctx, func(tx Tx) error {
+		for i, h := range hashes {
+			c, err := tx.Chunk(h)
+			if errors.Is(err, ErrNoRow) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			held[i] = c.Where != 0
+			if held[i] && (c.Seen < now-freshFor || c.Dead != 0) {
+				stale = append(stale, i)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, wrap("look for chunks", err)
+	}
+	for len(stale) > 0 {
+		n := min(page, len(stale))
+		err := f.store.Update(ctx, func(tx Tx) error {
+			for _, i := range stale[:n] {
+				c, err := tx.Chunk(hashes[i])
+				if held[i] = err == nil && c.Where != 0; held[i] {
+					err = tx.MarkChunk(c.Hash, max(now, c.Seen), 0)
+				}
+				if err != nil && !errors.Is(err, ErrNoRow) { // it may have been collected just now
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, wrap("note that chunks were seen", err)
+		}
+		stale = stale[n:]
+	}
+	return held, nil
+}
+
+// Chunk appends the bytes of a chunk to dst. An unknown one is a *MissingError; bytes that
+// do not have the hash are ErrDamaged.
+func (f *Forest) Chunk(ctx context.Context, h Hash, dst []byte) ([]byte, error) {
+	start := len(dst)
+	var size int64
+	err := f.store.View(ctx, func(tx Tx) error {
+		c, err := tx.Chunk(h)
+		if err := missing(h, err); err != nil {
+			return err
+		}
+		if c.Where&ChunkInline == 0 {
+			return fmt.Errorf("%w: the bytes of chunk %s are not in the store", ErrDamaged, h)
+		}
+		size = c.Size
+		dst, err = tx.ChunkBytes(h, dst[:start])
+		if errors.Is(err, ErrNoRow) {
+			err = fmt.Errorf("%w: the bytes of chunk %s are lost", ErrDamaged, h)
+		}
+		return err
+	})
+	if err != nil {
+		return dst[:start], wrap("read chunk", err)
+	}
+	if int64(len(dst)-start) != size || Sum(dst[start:]) != h {
+		return dst[:start], fmt.Errorf("read chunk: %w: the bytes of chunk %s are others", ErrDamaged, h)
+	}
+	return dst, nil
+}
+
+// missing turns ErrNoRow into what says which chunk it is.
+func missing(h Hash, err error) error {
+	if errors.Is(err, ErrNoRow) {
+		return &MissingError{h}
+	}
+	return err
+}
+
+func wrongSize(p Part, size int64) error {
+	return fmt.Errorf("%w: chunk %s has %d bytes, not %d", ErrInvalid, p.Hash, size, p.Size)
+}
+
+// pin keeps chunks from being collected until unpin.
+func (f *Forest) pin(parts []Part) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range parts {
+		f.pins[p.Hash]++
+	}
+}
+
+func (f *Forest) unpin(parts []Part) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range parts {
+		if f.pins[p.Hash]--; f.pins[p.Hash] == 0 {
+			delete(f.pins, p.Hash)
+		}
+	}
+}
+
+func (f *Forest) pinned(h Hash) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pins[h] > 0
+}
