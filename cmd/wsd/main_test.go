@@ -41,7 +41,7 @@ const scriptPatience = 2 * time.Minute
 //	server NAME [ARGS]    start 'wsd ARGS' (default: serve --listen ws://127.0.0.1:0),
 //	                      wait for its URL and put that in $NAME, host and port in
 //	                      $NAME_host; its standard input is the file NAME.in, if any
-//	stop NAME [SIGNAL]    end it (TERM), want exit status 0 and nothing more on stdout
+//	end NAME [SIGNAL]     end it (TERM), want exit status 0 and nothing more on stdout
 //	waitlog NAME TEXT     wait until it has logged TEXT
 //	certificate           make cert.pem, its own authority for 127.0.0.1, and key.pem
 //
@@ -62,7 +62,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"server": startServer, "stop": stopServer, "waitlog": waitLog, "certificate": scriptCertificate,
+			"server": startServer, "end": endServer, "waitlog": waitLog, "certificate": scriptCertificate,
 		},
 	})
 }
@@ -161,9 +161,9 @@ func (s *scriptServer) kill() {
 	}
 }
 
-func stopServer(ts *testscript.TestScript, neg bool, args []string) {
+func endServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
-		ts.Fatalf("usage: stop NAME [SIGNAL]")
+		ts.Fatalf("usage: end NAME [SIGNAL]")
 	}
 	s := ts.Value(serversKey{}).(map[string]*scriptServer)[args[0]]
 	if s == nil {
