@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/wsd-dev/wsd/fs"
+	"github.com/wsd-dev/wsd/protocol"
 )
 
 // Contents are read into memory that is used again, but never before it was answered:
@@ -26,7 +27,7 @@ func TestLargeReadsBesideEachOther(t *testing.T) {
 	for i, want := range contents {
 		wg.Go(func() {
 			for range 8 {
-				var got struct{ DataBase64 []byte }
+				var got protocol.ReadFileResult
 				if err := c.peer.Call(t.Context(), "fs/readFile", object{"path": c.uri + "/" + fmt.Sprint(i)}, &got); err != nil {
 					t.Error(err)
 				} else if !bytes.Equal(got.DataBase64, want) {
