@@ -104,13 +104,42 @@ func (h *harness) send(message []byte, shared bool) {
 			return
 		}
 	}
-	defer h.queueing.Unlock()
-	h.queue = append(h.queue, message)
-	h.bytes += len(message)
-	if !h.writing {
-		h.writing = true
-		h.writer.Go(h.write)
+	if h.writing {
+		h.queue = append(h.queue, message)
+		h.bytes += len(message)
+		h.queueing.Unlock()
+		return
 	}
+	h.writing = true
+	h.queueing.Unlock()
+	// Nobody else writes. What the socket takes at once needs no goroutine, which would
+	// wake an idle processor.
+	finish, err := h.conn.TryWrite(message)
+	if err != nil {
+		h.shut(closeGoingAway, "nothing can be written")
+	} else if finish == nil && h.rest() {
+		return
+	}
+	h.queueing.Lock()
+	over := h.over
+	if !over {
+		h.writer.Go(func() { h.write(finish) })
+	}
+	h.queueing.Unlock()
+	if over && finish != nil {
+		_ = finish() // which must be called, and fails on a closed socket
+	}
+}
+
+// rest ends the writing if nothing is queued.
+func (h *harness) rest() bool {
+	h.queueing.Lock()
+	defer h.queueing.Unlock()
+	if len(h.queue) > 0 {
+		return false
+	}
+	h.writing = false
+	return true
 }
 
 // stop ends the queue.
@@ -142,14 +171,19 @@ func (p *patience) left(now time.Time) time.Duration {
 
 func (p *patience) spend(from, to time.Time) { p.spent, p.at = p.spent+to.Sub(from), to }
 
-// write writes what is queued, and ends with the queue.
-func (h *harness) write() {
-	for {
-		h.queueing.Lock()
+// write finishes a message, if there is one to finish, writes what is queued, and ends
+// with the queue.
+func (h *harness) write(finish func() error) {
+	if finish != nil {
+		if err := finish(); err != nil {
+			h.shut(closeGoingAway, "nothing can be written")
+		}
+	}
+	for !h.rest() {
+		h.queueing.Lock() // nobody else takes from the queue but stop, which empties it
 		if len(h.queue) == 0 {
-			h.writing = false
 			h.queueing.Unlock()
-			return
+			continue
 		}
 		message := h.queue[0]
 		h.queue[0] = nil

@@ -176,7 +176,7 @@ func accept(w http.ResponseWriter, r *http.Request, owned bool) (*wsconn.Conn, e
 	}
 	return wsconn.New(ws, wsconn.Config{
 		MaxMessageBytes: MaxFrame, PingInterval: PingInterval, PongTimeout: PongTimeout,
-		WriteTimeout: WriteTimeout, Binary: true, Owned: owned,
+		WriteTimeout: WriteTimeout, Binary: true, Owned: owned, Unmasked: true,
 	}), nil
 }
 

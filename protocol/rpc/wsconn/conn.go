@@ -59,6 +59,8 @@ type Config struct {
 	// Unmasked is for the server's end, whose frames leave as they are: TryWrite then
 	// writes short ones without another goroutine.
 	Unmasked bool
+	// Masked says the same of the client's end, whose frames are masked.
+	Masked bool
 }
 
 var (
@@ -108,7 +110,7 @@ func New(ws *websocket.Conn, cfg Config) *Conn {
 	if cfg.Binary {
 		c.kind = websocket.BinaryMessage
 	}
-	if direct, ok := ws.NetConn().(syscall.Conn); ok && cfg.Unmasked {
+	if direct, ok := ws.NetConn().(syscall.Conn); ok && (cfg.Unmasked || cfg.Masked) {
 		c.raw, _ = direct.SyscallConn() // without, TryWrite leaves all to Write
 	}
 	ws.SetPingHandler(c.answerPing)

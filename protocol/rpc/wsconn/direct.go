@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"syscall"
 	"time"
@@ -16,12 +17,15 @@ import (
 const maxDirect = 16 << 10
 
 // maxHead is the length of the longest head that such a frame has.
-const maxHead = 4
+const maxHead = 4 + maskSize
+
+// maskSize is the length of the key that a client's frame is masked with.
+const maskSize = 4
 
 var frames = sync.Pool{New: func() any { return new([maxDirect]byte) }}
 
-// TryWrite implements rpc.TryWriter. It writes frames of the server's end that are not
-// long, to connections that are the system's: those of TLS are not.
+// TryWrite implements rpc.TryWriter. It writes frames that are not long, to connections
+// that are the system's: those of TLS are not.
 func (c *Conn) TryWrite(msg []byte) (finish func() error, err error) {
 	whole := func() error { return c.Write(context.Background(), msg) }
 	if c.raw == nil || len(msg) > maxDirect-maxHead {
@@ -37,7 +41,7 @@ func (c *Conn) TryWrite(msg []byte) (finish func() error, err error) {
 		return whole, nil
 	}
 	buf := frames.Get().(*[maxDirect]byte)
-	frame := append(appendHead(buf[:0], c.kind, len(msg)), msg...)
+	frame := appendFrame(buf[:0], c.kind, msg, c.cfg.Masked)
 	n, err := tryWrite(c.raw, frame)
 	if err != nil || n == len(frame) {
 		frames.Put(buf)
@@ -57,13 +61,38 @@ func (c *Conn) TryWrite(msg []byte) (finish func() error, err error) {
 	}, nil
 }
 
-// appendHead appends the head of an unmasked frame that is a whole message.
-func appendHead(dst []byte, kind, size int) []byte {
-	dst = append(dst, 0x80|byte(kind))
-	if size < 126 {
-		return append(dst, byte(size))
+// appendFrame appends a frame that is a whole message.
+func appendFrame(dst []byte, kind int, msg []byte, masked bool) []byte {
+	var mask byte
+	if masked {
+		mask = 0x80
 	}
-	return binary.BigEndian.AppendUint16(append(dst, 126), uint16(size))
+	dst = append(dst, 0x80|byte(kind))
+	if size := len(msg); size < 126 {
+		dst = append(dst, mask|byte(size))
+	} else {
+		dst = binary.BigEndian.AppendUint16(append(dst, mask|126), uint16(size))
+	}
+	if !masked {
+		return append(dst, msg...)
+	}
+	key := rand.Uint32() // of the runtime, which no peer predicts
+	dst = binary.LittleEndian.AppendUint32(dst, key)
+	at := len(dst)
+	dst = append(dst, msg...)
+	applyMask(dst[at:], key)
+	return dst
+}
+
+// applyMask masks p, or takes the mask away.
+func applyMask(p []byte, key uint32) {
+	wide := uint64(key)<<32 | uint64(key)
+	for ; len(p) >= 8; p = p[8:] {
+		binary.LittleEndian.PutUint64(p, binary.LittleEndian.Uint64(p)^wide)
+	}
+	for i := range p {
+		p[i] ^= byte(key >> (8 * (i % maskSize)))
+	}
 }
 
 // tryWrite writes what a connection, which does not block, takes of p at once.

@@ -105,9 +105,29 @@ func stalledMessage(i int) []byte {
 	return fmt.Appendf(nil, "%d%s", i, bytes.Repeat([]byte("."), 5000))
 }
 
-// A client's frames are masked, and TLS has no system call that writes: both are left to
-// Write.
+// A client's frames are masked, of whatever length.
 func TestTryWriteMasked(t *testing.T) {
+	server, ws := dial(t, Config{Binary: true})
+	client := New(ws, Config{Binary: true, Masked: true})
+	for _, size := range []int{1, 3, 4, 7, 8, 9, 125, 126, 127, 1000, maxDirect - maxHead} {
+		msg := make([]byte, size)
+		for i := range msg {
+			msg[i] = byte(i * 7)
+		}
+		kept := bytes.Clone(msg)
+		if finish, err := client.TryWrite(msg); finish != nil || err != nil {
+			t.Fatalf("%d bytes are not written at once: %v", size, err)
+		}
+		got, err := server.Read(t.Context())
+		if err != nil || !bytes.Equal(got, kept) || !bytes.Equal(msg, kept) {
+			t.Fatalf("%d bytes came as %d others, %v", size, len(got), err)
+		}
+	}
+}
+
+// Where it was not said whose end it is, and over TLS, which has no system call that
+// writes, all is left to Write.
+func TestTryWriteLeavesIt(t *testing.T) {
 	server, client := dial(t, Config{})
 	for _, c := range []*Conn{server, New(client, Config{})} {
 		if finish, err := c.TryWrite([]byte("x")); finish == nil || err != nil {
