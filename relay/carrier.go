@@ -104,7 +104,7 @@ func Dial(ctx context.Context, target string, cfg DialConfig) (Carrier, error) {
 		if cfg.Logger != nil {
 			cfg.Logger.Debug("relay socket opened", "remote", ws.RemoteAddr().String(), "dur", time.Since(began))
 		}
-		return NewWebSocketCarrier(ws), nil
+		return newCarrier(ws, true), nil
 	case resp != nil && resp.StatusCode != http.StatusSwitchingProtocols:
 		return nil, &RefusedError{Status: resp.StatusCode, Reason: clip(resp.Header.Get(RejectionHeader))}
 	case ctx.Err() != nil:
@@ -117,9 +117,12 @@ func Dial(ctx context.Context, target string, cfg DialConfig) (Carrier, error) {
 }
 
 // NewWebSocketCarrier makes a Carrier of an established WebSocket, which it owns.
-func NewWebSocketCarrier(ws *websocket.Conn) Carrier {
+func NewWebSocketCarrier(ws *websocket.Conn) Carrier { return newCarrier(ws, false) }
+
+// newCarrier is told whether this is known to be the client's end.
+func newCarrier(ws *websocket.Conn, client bool) Carrier {
 	return wsconn.New(ws, wsconn.Config{
 		MaxMessageBytes: MaxFrame, PingInterval: PingInterval, PongTimeout: PongTimeout,
-		WriteTimeout: WriteTimeout, Binary: true, Owned: true,
+		WriteTimeout: WriteTimeout, Binary: true, Owned: true, Masked: client,
 	})
 }

@@ -3,6 +3,7 @@ package relay
 import (
 	"time"
 
+	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/relay/arq"
 	"github.com/wsd-dev/wsd/relay/frame"
 )
@@ -54,10 +55,7 @@ func (s *Stream) send(d departure) {
 		s.mu.Unlock()
 		err := s.write(d)
 		s.mu.Lock()
-		if err != nil && s.carrier == d.carrier && !s.ended {
-			s.log.Debug("relay socket failed", "stream", s.cfg.ID, "err", err)
-			s.failed()
-		}
+		s.check(d, err)
 	}
 	s.sending = false
 }
@@ -73,39 +71,111 @@ func (s *Stream) failed() {
 	s.broken = true
 }
 
+// sendNow is send as far as that goes without waiting. The rest, nil if there is none, is
+// what waits; whoever calls it still has sending, and calls resume then.
+func (s *Stream) sendNow(d departure) (rest func() error) {
+	for ok := true; ok; d, ok = s.next(time.Now()) {
+		s.mu.Unlock()
+		rest, err := s.tryWrite(d)
+		s.mu.Lock()
+		if rest != nil {
+			return func() error { return s.resume(d, rest) }
+		}
+		s.check(d, err)
+	}
+	s.sending = false
+	return nil
+}
+
+// resume ends a write that sendNow had to leave, and sends what has become due. Called
+// without the mutex. It returns why the stream ended, if it did.
+func (s *Stream) resume(d departure, rest func() error) error {
+	err := rest()
+	s.mu.Lock()
+	s.check(d, err)
+	if next, ok := s.next(time.Now()); ok {
+		s.send(next)
+	} else {
+		s.sending = false
+	}
+	failure := s.failure()
+	s.leave(time.Now())
+	return failure
+}
+
+// check takes note of how the write of d went. Called with the mutex.
+func (s *Stream) check(d departure, err error) {
+	if err != nil && s.carrier == d.carrier && !s.ended {
+		s.log.Debug("relay socket failed", "stream", s.cfg.ID, "err", err)
+		s.failed()
+	}
+}
+
 // write belongs to who has set sending, as what it uses of s.
 func (s *Stream) write(d departure) error {
+	msg, err := s.encode(d)
+	if err != nil {
+		return err
+	}
+	defer s.sent(d)
+	return d.carrier.Write(s.life, msg)
+}
+
+// tryWrite is write as far as that goes without waiting.
+func (s *Stream) tryWrite(d departure) (rest func() error, err error) {
+	try, ok := d.carrier.(rpc.TryWriter)
+	if !ok {
+		return func() error { return s.write(d) }, nil
+	}
+	msg, err := s.encode(d)
+	if err != nil {
+		return nil, err
+	}
+	finish, err := try.TryWrite(msg)
+	if finish == nil {
+		s.sent(d)
+		return nil, err
+	}
+	return func() error {
+		defer s.sent(d)
+		return finish()
+	}, nil
+}
+
+// encode makes the message that d is. It shares the memory of d's record, or is s.head.
+func (s *Stream) encode(d departure) (msg []byte, err error) {
 	m := s.out.fill(d.frame, &s.cfg)
-	var msg []byte
-	var err error
 	if buf := d.frame.Data.Payload; d.frame.Kind == arq.KindData {
 		if s.head, err = frame.AppendHead(s.head[:0], m, len(buf)-s.seal.room); err == nil {
 			msg = s.seal.framed(buf, s.head)
-			defer s.seal.sent(buf)
 		}
 	} else {
 		s.head, err = frame.Append(s.head[:0], m)
 		msg = s.head
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		s.trace(Out, m, max(0, len(d.frame.Data.Payload)-s.seal.room))
 	}
-	s.trace(Out, m, max(0, len(d.frame.Data.Payload)-s.seal.room))
-	return d.carrier.Write(s.life, msg)
+	return msg, err
 }
 
-// leave ends what began with the mutex: it lets what is due be sent, by a goroutine that
-// ends when nothing is, sets the timer, wakes those who wait, and unlocks.
+// sent gives back what encode took of d.
+func (s *Stream) sent(d departure) {
+	if d.frame.Kind == arq.KindData {
+		s.seal.sent(d.frame.Data.Payload)
+	}
+}
+
+// leave ends what began with the mutex: it sends what is due, what has to wait in a
+// goroutine that ends when nothing is, sets the timer, wakes those who wait, and unlocks.
 func (s *Stream) leave(now time.Time) {
 	if s.sending {
 		s.arq.Advance(now) // whoever sends may hang in its socket
 	} else if d, ok := s.next(now); ok {
 		s.sending = true
-		go func() { // ends with what is due; see finish for a write that hangs
-			s.mu.Lock()
-			s.send(d)
-			s.leave(time.Now())
-		}()
+		if rest := s.sendNow(d); rest != nil {
+			go func() { _ = rest() }() // ends with what is due; see finish for a write that hangs
+		}
 	}
 	s.arm(now)
 	err := s.failure()

@@ -77,6 +77,7 @@ type Stream struct {
 var (
 	_ rpc.Connection  = (*Stream)(nil)
 	_ rpc.FaultCloser = (*Stream)(nil)
+	_ rpc.TryWriter   = (*Stream)(nil)
 )
 
 // NewStream makes a stream of a handshake that is over. Frames that come for it go to
@@ -185,6 +186,42 @@ func (s *Stream) Write(ctx context.Context, msg []byte) error {
 		return nil
 	}
 	return err
+}
+
+// TryWrite implements rpc.TryWriter.
+func (s *Stream) TryWrite(msg []byte) (finish func() error, err error) {
+	whole := func() error { return s.Write(context.Background(), msg) }
+	select {
+	case s.turn <- struct{}{}:
+	default:
+		return whole, nil
+	}
+	s.mu.Lock()
+	if s.sending || !s.arq.Writable() || s.arq.Write(msg) != nil {
+		s.mu.Unlock()
+		<-s.turn
+		return whole, nil // which knows what to say
+	}
+	var rest func() error
+	if d, ok := s.next(time.Now()); ok {
+		s.sending = true
+		rest = s.sendNow(d)
+	}
+	written, err := s.arq.Writable(), s.failure()
+	s.leave(time.Now())
+	if rest == nil && (written || err != nil) {
+		<-s.turn
+		return nil, err
+	}
+	return func() error {
+		defer func() { <-s.turn }()
+		if rest != nil {
+			if err := rest(); err != nil {
+				return err
+			}
+		}
+		return s.awaitWritable(context.Background())
+	}, nil
 }
 
 // awaitWritable waits until the message before is cut. Called by who has the turn.

@@ -221,6 +221,15 @@ func (c *conn) Write(ctx context.Context, msg []byte) error {
 	return c.explain(c.Stream.Write(ctx, msg))
 }
 
+// TryWrite implements rpc.TryWriter.
+func (c *conn) TryWrite(msg []byte) (finish func() error, err error) {
+	rest, err := c.Stream.TryWrite(msg)
+	if rest != nil {
+		finish = func() error { return c.explain(rest()) }
+	}
+	return finish, c.explain(err)
+}
+
 // Err is why the stream ended, nil while it has not.
 func (c *conn) Err() error { return c.explain(c.Stream.Err()) }
 
