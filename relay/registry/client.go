@@ -178,7 +178,11 @@ func (c *Client) ask(ctx context.Context, base *url.URL, k call, body []byte) er
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode/100 != 2 {
-		return statusError(k.op, base.Host, resp)
+		e, err := statusError(k.op, base.Host, resp)
+		if err != nil && codeDecides(resp.StatusCode) {
+			return unreachable(err)
+		}
+		return e
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxResponse+1))
 	switch {
@@ -193,15 +197,22 @@ func (c *Client) ask(ctx context.Context, base *url.URL, k call, body []byte) er
 	return nil
 }
 
-// statusError reads what an error says of itself.
-func statusError(op, host string, resp *http.Response) error {
+// statusError reads what an error says of itself. Its own error is that the answer was
+// cut off.
+func statusError(op, host string, resp *http.Response) (*StatusError, error) {
 	e := &StatusError{Op: op, Host: host, Status: resp.StatusCode}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody))
-	if err != nil {
-		return e // the status is what counts
+	if err == nil {
+		e.Code, e.Message = parseError(data)
 	}
-	e.Code, e.Message = parseError(data)
-	return e
+	return e, err
+}
+
+// codeDecides reports whether a status means one thing with one code, and another with
+// another: such an answer is none if it was cut off before the code. Otherwise an
+// executor that is away for a moment would be one that the registry refuses.
+func codeDecides(status int) bool {
+	return status == http.StatusConflict || status == http.StatusBadGateway || status == http.StatusServiceUnavailable
 }
 
 // parseError returns code and message of an error's body. Either shape of it may be

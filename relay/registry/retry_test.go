@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"testing"
 	"time"
 
@@ -54,6 +55,27 @@ func TestRetry(t *testing.T) {
 				t.Errorf("connect: %v", got)
 			}
 		})
+	}
+}
+
+// An error that is cut off before its code is no answer, where the code makes a
+// difference. (A seed of relay/relaytest lost a stream to it.)
+func TestErrorCutOff(t *testing.T) {
+	for status, retried := range map[int]bool{409: true, 502: true, 503: true, 401: false, 403: false, 404: false} {
+		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			conn, buffered, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			fmt.Fprintf(buffered, "HTTP/1.1 %d %s\r\nContent-Length: 100\r\n\r\n{\"error\":", status, http.StatusText(status))
+			_ = buffered.Flush()
+			_ = conn.Close()
+		})
+		_, err := client(t, f.URL).Connect(t.Context(), "lab", newKey(t))
+		if err == nil || registry.RetryConnect(err) != retried {
+			t.Errorf("%d: %v", status, err)
+		}
 	}
 }
 
