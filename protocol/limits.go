@@ -30,8 +30,8 @@ const (
 	// MaxConnections bounds the connections of a server; the next is refused, over HTTP
 	// with status 503.
 	MaxConnections = 4096
-	// MaxHTTPConnections bounds the TCP connections that are no WebSocket, or not yet; the
-	// next is closed at once.
+	// MaxHTTPConnections bounds the TCP connections that are no WebSocket, or not yet; for
+	// the next the one is closed of which nothing was heard for longest.
 	MaxHTTPConnections = 1024
 	// MaxHTTPHeaderBytes bounds the head of an HTTP request, answered 431 above, and
 	// HTTPHeaderTimeout the time it may take, TLS handshake included; the connection is

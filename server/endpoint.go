@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync/atomic"
 
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc/lineconn"
@@ -53,6 +52,7 @@ func (s *Server) Listen(cfg EndpointConfig) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.TLS.Logger = s.cfg.Logger
 	secure, err := cfg.TLS.Config()
 	if err != nil {
 		return nil, err
@@ -132,24 +132,8 @@ func (s *Server) httpServer(cfg HTTPConfig) *http.Server {
 		IdleTimeout:                  protocol.HTTPIdleTimeout,
 		MaxHeaderBytes:               protocol.MaxHTTPHeaderBytes,
 		DisableGeneralOptionsHandler: true,
-		ConnState:                    new(openConnections).change,
+		ConnState:                    new(newcomers).change,
 		ErrorLog:                     slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
-	}
-}
-
-// openConnections keeps the TCP connections that are no WebSockets few.
-type openConnections struct{ n atomic.Int64 }
-
-func (o *openConnections) change(c net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		tuneTCP(c)
-		if o.n.Add(1) > protocol.MaxHTTPConnections {
-			c.Close()
-		}
-	case http.StateHijacked, http.StateClosed:
-		o.n.Add(-1)
-	default:
 	}
 }
 

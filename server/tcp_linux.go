@@ -17,6 +17,10 @@ const maxUnsentBytes = 128 << 10
 // connection, since a listener does not pass the option on. Measured on Linux 6.18:
 // 3.9 MB queued for a reader that stalls without it, 0.29 MB with it, at the same
 // throughput.
+//
+// TCP_USER_TIMEOUT, which would end connections to hosts that are gone sooner, is not
+// set: tried there, it ends those as well whose reader has paused, as one behind a
+// pager does, however well its host answers.
 func tuneTCP(c net.Conn) {
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = secure.NetConn()
