@@ -133,8 +133,8 @@ With --json each line is an object: {"type":"started","processId"}, then
 
 Exit status: the command's own; 128 plus the number of the signal that ended it;
 124 when --timeout ended it; 126 when it cannot be executed; 127 when it is not
-found; 255 when wsd or the connection failed; 2 for a command line that wsd does
-not understand.`,
+found; 255 when wsd, the connection or --cwd failed; 2 for a command line that
+wsd does not understand.`,
 		Example: `  wsd exec -- make -j2
   wsd exec --cwd src --env CGO_ENABLED=0 -- go test ./...
   tar c . | wsd exec -- tar x -C /tmp/copy

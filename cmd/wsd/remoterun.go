@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -53,12 +54,20 @@ func (r *remoteRun) run(ctx context.Context) error {
 	}
 	code := exitTransport
 	switch {
+	case r.isDirError(err): // not the command's fault
 	case errors.Is(err, exec.ErrNotFound):
 		code = exitNotFound
 	case isStartError(err) && errors.Is(err, iofs.ErrPermission):
 		code = exitNotExecutable
 	}
 	return &exitError{code, err}
+}
+
+// isDirError reports whether the directory to run in is to blame, which servers say
+// by its name.
+func (r *remoteRun) isDirError(err error) bool {
+	failure, ok := errors.AsType[*client.Error](err)
+	return ok && isStartError(err) && strings.HasPrefix(failure.Message, "cwd "+r.command.Dir+": ")
 }
 
 func isStartError(err error) bool {
