@@ -100,25 +100,14 @@ func (s *sweep) take(ctx context.Context, list []Chunk) error {
 		s.forest.sweeps.Add(1) // see Tree.Open
 		defer s.forest.sweeps.Add(1)
 		for _, c := range list {
-			if s.forest.pinned(c.Hash) {
-				continue
-			}
-			// The list is of an earlier moment: ask again for this one.
-			var before Hash = c.Hash
-			for i := len(before) - 1; i >= 0; i-- {
-				before[i]--
-				if before[i] != 0xff {
-					break
-				}
-			}
-			still, err := tx.Unreferenced(before, s.seenBefore, 1)
+			// The list is of an earlier moment: ask again.
+			c, garbage, err := s.garbage(tx, c.Hash)
 			if err != nil {
 				return err
 			}
-			if len(still) == 0 || still[0].Hash != c.Hash {
+			if !garbage {
 				continue
 			}
-			c = still[0]
 			switch {
 			case c.Dead == 0 && s.deadUntil < s.now:
 				done.Marked++
@@ -141,6 +130,18 @@ func (s *sweep) take(ctx context.Context, list []Chunk) error {
 	s.done.Bytes += done.Bytes
 	s.done.Marked += done.Marked
 	return nil
+}
+
+func (s *sweep) garbage(tx Tx, h Hash) (Chunk, bool, error) {
+	c, err := tx.Chunk(h)
+	if errors.Is(err, ErrNoRow) {
+		return c, false, nil
+	}
+	if err != nil || c.Seen >= s.seenBefore || s.forest.pinned(h) {
+		return c, false, err
+	}
+	used, err := tx.Referenced(h)
+	return c, !used, err
 }
 
 // Verify reads all chunks and compares them with their hashes. It returns the number it

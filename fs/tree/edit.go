@@ -102,6 +102,7 @@ func (e *Edit) count(node *Node, n int64) {
 		e.ns.Bytes += n * node.Size
 	case KindDir:
 		e.ns.Dirs += n
+	default:
 	}
 }
 

@@ -124,6 +124,7 @@ func entryOf(tx Tx, n *Node, path string, rev int64) (Entry, error) {
 		e.Parts, err = tx.Parts(n.Ino)
 	case KindSymlink:
 		e.Target = n.Target
+	default:
 	}
 	return e, err
 }
@@ -290,12 +291,13 @@ func (e *Edit) clear(s *spot) error {
 		return nil
 	}
 	s.ok = false
-	if err := e.remove(s, e.tombs && s.node.Kind == KindDir); err != nil {
+	if !e.tombs || s.node.Kind != KindDir {
+		return e.remove(s, false)
+	}
+	if err := e.remove(s, true); err != nil {
 		return err
 	}
-	if e.tombs {
-		e.begin() // what comes instead must come after the tombs
-	}
+	e.begin() // what comes instead must come after the tombs
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"slices"
 	"strings"
 
 	"github.com/wsd-dev/wsd/fs/pattern"
@@ -47,6 +48,7 @@ func (t *Tree) Glob(ctx context.Context, text string) ([]FileInfo, error) {
 			return nil
 		})
 	})
+	slices.SortFunc(out, func(a, b FileInfo) int { return strings.Compare(a.Path, b.Path) })
 	return out, at("glob", text, err)
 }
 
@@ -66,7 +68,7 @@ func compileGlob(text string) (*pattern.Pattern, error) {
 		switch segment {
 		case "", ".":
 		case "..":
-			return nil, fmt.Errorf("%w: a pattern has no ..", ErrInvalid)
+			return nil, fmt.Errorf("%w: .. in a pattern", ErrInvalid)
 		default:
 			segments = append(segments, segment)
 		}

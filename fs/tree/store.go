@@ -98,6 +98,8 @@ type ChunkRows interface {
 	// MarkChunk sets when a chunk was seen and when it was found dead (0: it was not).
 	MarkChunk(h Hash, seen, dead int64) error
 	DeleteChunk(h Hash) error
+	// Referenced reports whether a part names the chunk.
+	Referenced(h Hash) (bool, error)
 	// Unreferenced returns up to limit chunks that no part names, in the order of their
 	// hashes, those behind after, that were last seen before a time.
 	Unreferenced(after Hash, seenBefore int64, limit int) ([]Chunk, error)

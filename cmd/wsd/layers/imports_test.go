@@ -31,6 +31,9 @@ var table = []struct {
 	// declare; the helper process serves fs/* itself.
 	{"process/sandbox", []string{"protocol/...", "process", "fs/..."}},
 	{"process/...", []string{"protocol/...", "process/...", "fs/fileuri"}},
+	// The tree is pure: rows over a store that it declares.
+	{"fs/tree", []string{"fs/pattern"}},
+	{"fs/tree/...", []string{"fs/tree"}},
 	{"fs/...", []string{"protocol/...", "fs/..."}},
 
 	// The server knows no service; execserver is where they meet.

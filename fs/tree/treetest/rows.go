@@ -1,0 +1,349 @@
+package treetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// rows holds a store against what the methods of Tx say.
+func rows(t *testing.T, open func(testing.TB) tree.Store) {
+	update := func(t *testing.T, s tree.Store, fn func(tree.Tx) error) {
+		t.Helper()
+		if err := s.Update(t.Context(), fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	space := func(t *testing.T, s tree.Store) *tree.Namespace {
+		t.Helper()
+		ns := &tree.Namespace{Name: "n", Rev: 3, Config: "{}"}
+		update(t, s, func(tx tree.Tx) error { return tx.PutNamespace(ns) })
+		return ns
+	}
+
+	t.Run("all or nothing", func(t *testing.T) {
+		s := open(t)
+		space(t, s)
+		bad := errors.New("bad")
+		change := func(tx tree.Tx) error {
+			ns, err := tx.Namespace("n")
+			if err != nil {
+				return err
+			}
+			ns.Rev = 99
+			n := tree.Node{Namespace: ns.ID, Kind: tree.KindFile}
+			_, err = tx.PutChunk(tree.Hash{1}, []byte("x"), 1)
+			return errors.Join(err, tx.PutNamespace(&ns), tx.PutNode(&n), tx.PutName(tree.Name{Parent: 1, Name: "x", Child: n.Ino, Namespace: ns.ID}),
+				tx.PutTomb(ns.ID, tree.Tomb{Path: "/x", Rev: 1}), tx.PutMove(ns.ID, tree.Move{Rev: 1, OldPath: "/y", Ino: 1}),
+				tx.PutPeer(ns.ID, tree.Peer{ID: "p"}), tx.PutParts(n.Ino, 0, []tree.Part{{Hash: tree.Hash{1}, Size: 1}}))
+		}
+		if err := s.Update(t.Context(), func(tx tree.Tx) error { return errors.Join(change(tx), bad) }); !errors.Is(err, bad) {
+			t.Fatal(err)
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic is gone")
+				}
+			}()
+			_ = s.Update(t.Context(), func(tx tree.Tx) error {
+				if err := change(tx); err != nil {
+					return err
+				}
+				panic("it happens")
+			})
+		}()
+		err := s.View(t.Context(), func(tx tree.Tx) error {
+			found := errors.New("a row was kept")
+			ns, err := tx.Namespace("n")
+			moves, err2 := tx.Moves(ns.ID)
+			_, err3 := tx.Peer(ns.ID, "p")
+			_, err4 := tx.Chunk(tree.Hash{1})
+			_, err5 := tx.Tomb(ns.ID, "/x")
+			_, err6 := tx.Lookup(1, "x")
+			if ns.Rev != 3 || len(moves) != 0 || !noRow(err3, err4, err5, err6) {
+				t.Error(ns, moves, err3, err4, err5, err6)
+			}
+			err = errors.Join(err, err2,
+				tx.EachNode(func(tree.Node) error { return found }), tx.EachName(func(tree.Name) error { return found }),
+				tx.EachPart(func(int64, int, tree.Part) error { return found }), tx.EachChunk(func(tree.Chunk, int64) error { return found }),
+				tx.EachPeer(func(int64, tree.Peer) error { return found }))
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		update(t, s, func(tree.Tx) error { return nil }) // it still works
+	})
+
+	t.Run("views do not write", func(t *testing.T) {
+		s := open(t)
+		ns := space(t, s)
+		for name, fn := range map[string]func(tree.Tx) error{
+			"namespace": func(tx tree.Tx) error { n := *ns; return tx.PutNamespace(&n) },
+			"node":      func(tx tree.Tx) error { return tx.PutNode(&tree.Node{Namespace: ns.ID, Kind: tree.KindDir}) },
+			"name":      func(tx tree.Tx) error { return tx.PutName(tree.Name{Parent: 1, Name: "x", Child: 1, Namespace: ns.ID}) },
+			"unname":    func(tx tree.Tx) error { return tx.DeleteName(1, "x") },
+			"tomb":      func(tx tree.Tx) error { return tx.PutTomb(ns.ID, tree.Tomb{Path: "/x", Rev: 1}) },
+			"chunk":     func(tx tree.Tx) error { _, err := tx.PutChunk(tree.Hash{1}, []byte("x"), 1); return err },
+			"peer":      func(tx tree.Tx) error { return tx.PutPeer(ns.ID, tree.Peer{ID: "p"}) },
+		} {
+			if err := s.View(t.Context(), fn); err == nil {
+				t.Errorf("%s: written", name)
+			}
+		}
+	})
+
+	t.Run("contexts", func(t *testing.T) {
+		s := open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		fn := func(tree.Tx) error { t.Error("called"); return nil }
+		if err := s.View(ctx, fn); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if err := s.Update(ctx, fn); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+
+	t.Run("nodes and names", func(t *testing.T) {
+		s := open(t)
+		ns := space(t, s)
+		full := tree.Node{
+			Namespace: ns.ID, Kind: tree.KindFile, Mode: 0o4755, Size: 1 << 40, Links: 2, MTime: -5, BTime: 1 << 60, Rev: 1 << 52,
+			MIME: "a/b", Manifest: tree.Hash{9}, Mount: 4,
+		}
+		stub := tree.Node{Namespace: ns.ID, Kind: tree.KindFile, Size: 7, Links: 1, Stub: true, Rev: 2}
+		link := tree.Node{Namespace: ns.ID, Kind: tree.KindSymlink, Mode: 0o777, Links: 1, Target: "t\n", Rev: 1}
+		update(t, s, func(tx tree.Tx) error {
+			for _, n := range []*tree.Node{&full, &stub, &link} {
+				if err := tx.PutNode(n); err != nil {
+					return err
+				}
+			}
+			for _, n := range []tree.Name{
+				{Parent: 77, Name: "b", Child: full.Ino, Rev: 5},
+				{Parent: 77, Name: "a", Child: stub.Ino, Rev: 6},
+				{Parent: 77, Name: "\U0001F600", Child: link.Ino, Rev: 7},
+				{Parent: 77, Name: "\uFF5E", Child: full.Ino, Rev: 8},
+				{Parent: 78, Name: "a", Child: 1234, Rev: 9},
+			} {
+				n.Namespace = ns.ID
+				if err := tx.PutName(n); err != nil {
+					return err
+				}
+			}
+			return tx.DeleteName(78, "a")
+		})
+		if full.Ino == 0 || stub.Ino == full.Ino || link.Ino == stub.Ino {
+			t.Error(full.Ino, stub.Ino, link.Ino)
+		}
+		err := s.View(t.Context(), func(tx tree.Tx) error {
+			for _, want := range []tree.Node{full, stub, link} {
+				if got, err := tx.Node(want.Ino); err != nil || got != want {
+					t.Errorf("%v, %v; want %v", got, err, want)
+				}
+			}
+			_, err := tx.Node(999)
+			_, err2 := tx.Lookup(77, "c")
+			_, err3 := tx.Lookup(78, "a")
+			if !noRow(err, err2, err3) {
+				t.Error(err, err2, err3)
+			}
+			list, err := tx.Children(77, "", 10)
+			if err != nil {
+				return err
+			}
+			var got []string
+			for _, c := range list {
+				got = append(got, c.Name.Name)
+			}
+			// Bytes, not UTF-16.
+			if diff := cmp.Diff([]string{"a", "b", "\uFF5E", "\U0001F600"}, got); diff != "" {
+				t.Error(diff)
+			}
+			if list, err = tx.Children(77, "a", 2); err != nil || len(list) != 2 || list[0].Name.Name != "b" || list[0].Node != full {
+				t.Error(list, err)
+			}
+			if list, err = tx.Children(999, "", 2); err != nil || len(list) != 0 {
+				t.Error(list, err)
+			}
+			names, err := tx.NamesOf(full.Ino)
+			if err != nil || len(names) != 2 || names[0].Name != "b" || names[1].Name != "\uFF5E" || names[0].Rev != 5 {
+				t.Error(names, err)
+			}
+			got = nil
+			collect := func(c tree.Child) error { got = append(got, c.Name.Name); return nil }
+			if err := tx.NodesAfter(ns.ID, 1, collect); err != nil {
+				return err
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff([]string{"a", "b", "\uFF5E"}, got); diff != "" {
+				t.Error(diff)
+			}
+			got = nil
+			if err := tx.NamesAfter(ns.ID, 6, collect); err != nil {
+				return err
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff([]string{"\uFF5E", "\U0001F600"}, got); diff != "" {
+				t.Error(diff)
+			}
+			stop := errors.New("stop")
+			if err := tx.NamesAfter(ns.ID, 0, func(tree.Child) error { return stop }); !errors.Is(err, stop) {
+				t.Error(err)
+			}
+			return tx.NamesAfter(ns.ID+1, 0, func(tree.Child) error { return errors.New("of another namespace") })
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		// A number is never used again.
+		update(t, s, func(tx tree.Tx) error { return tx.DeleteNode(link.Ino) })
+		update(t, s, func(tx tree.Tx) error {
+			n := tree.Node{Namespace: ns.ID, Kind: tree.KindDir}
+			err := tx.PutNode(&n)
+			if n.Ino <= link.Ino {
+				t.Errorf("number %d after %d", n.Ino, link.Ino)
+			}
+			return err
+		})
+	})
+
+	t.Run("tombs and moves", func(t *testing.T) {
+		s := open(t)
+		ns := space(t, s)
+		prior := bytes.Repeat([]byte{7}, 32)
+		update(t, s, func(tx tree.Tx) error {
+			return errors.Join(tx.PutTomb(ns.ID, tree.Tomb{Path: "/a", Rev: 5, Prior: prior}), tx.PutTomb(ns.ID, tree.Tomb{Path: "/a", Rev: 4}),
+				tx.PutTomb(ns.ID, tree.Tomb{Path: "/b", Rev: 6}), tx.PutTomb(ns.ID, tree.Tomb{Path: "/b", Rev: 7}),
+				tx.PutMove(ns.ID, tree.Move{Rev: 1, OldPath: "/m", Ino: 3}), tx.PutMove(ns.ID, tree.Move{Rev: 2, OldPath: "/m", Ino: 3}),
+				tx.DeleteMove(ns.ID, tree.Move{Rev: 1, OldPath: "/m", Ino: 3}))
+		})
+		err := s.View(t.Context(), func(tx tree.Tx) error {
+			a, err := tx.Tomb(ns.ID, "/a")
+			if diff := cmp.Diff(tree.Tomb{Path: "/a", Rev: 5, Prior: prior}, a); diff != "" || err != nil {
+				t.Error(diff, err)
+			}
+			var after []tree.Tomb
+			if err := tx.TombsAfter(ns.ID, 5, func(t tree.Tomb) error { after = append(after, t); return nil }); err != nil {
+				return err
+			}
+			if diff := cmp.Diff([]tree.Tomb{{Path: "/b", Rev: 7}}, after); diff != "" {
+				t.Error(diff)
+			}
+			moves, err := tx.Moves(ns.ID)
+			if diff := cmp.Diff([]tree.Move{{Rev: 2, OldPath: "/m", Ino: 3}}, moves); diff != "" {
+				t.Error(diff)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+
+	t.Run("parts and chunks", func(t *testing.T) {
+		s := open(t)
+		ns := space(t, s)
+		n := tree.Node{Namespace: ns.ID, Kind: tree.KindFile}
+		part := func(i byte) tree.Part { return tree.Part{Hash: tree.Hash{i}, Size: int64(i)} }
+		update(t, s, func(tx tree.Tx) error {
+			if err := tx.PutNode(&n); err != nil {
+				return err
+			}
+			for i := range byte(9) {
+				if is, err := tx.PutChunk(tree.Hash{i}, bytes.Repeat([]byte{i}, int(i)), 100); !is || err != nil {
+					t.Error(i, is, err)
+				}
+			}
+			return errors.Join(tx.PutParts(n.Ino, 0, []tree.Part{part(1), part(2), part(3), part(4)}),
+				tx.PutParts(n.Ino, 1, []tree.Part{part(6), part(6)}), tx.CutParts(n.Ino, 3))
+		})
+		update(t, s, func(tx tree.Tx) error {
+			parts, err := tx.Parts(n.Ino)
+			if diff := cmp.Diff([]tree.Part{part(1), part(6), part(6)}, parts); diff != "" || err != nil {
+				t.Error(diff, err)
+			}
+			// The bytes that were there first stay.
+			if is, err := tx.PutChunk(tree.Hash{2}, []byte("other"), 50); is || err != nil {
+				t.Error(is, err)
+			}
+			if err := tx.MarkChunk(tree.Hash{3}, 200, 300); err != nil {
+				return err
+			}
+			if err := tx.MarkChunk(tree.Hash{99}, 200, 300); !noRow(err) {
+				t.Error(err)
+			}
+			c, err := tx.Chunk(tree.Hash{3})
+			if err != nil || c != (tree.Chunk{Hash: tree.Hash{3}, Size: 3, Where: tree.ChunkInline, Seen: 200, Dead: 300}) {
+				t.Error(c, err)
+			}
+			if _, err := tx.PutChunk(tree.Hash{3}, nil, 150); err != nil {
+				return err
+			}
+			if c, err = tx.Chunk(tree.Hash{3}); err != nil || c.Seen != 200 || c.Dead != 0 {
+				t.Error(c, err)
+			}
+			data, err := tx.ChunkBytes(tree.Hash{2}, []byte("<"))
+			if err != nil || string(data) != "<\x02\x02" {
+				t.Errorf("%q, %v", data, err)
+			}
+			for i, want := range map[byte]bool{1: true, 2: false, 6: true, 99: false} {
+				if is, err := tx.Referenced(tree.Hash{i}); is != want || err != nil {
+					t.Error(i, is, err)
+				}
+			}
+			list, err := tx.Unreferenced(tree.Hash{1, 5}, 200, 3)
+			var got []byte
+			for _, c := range list {
+				got = append(got, c.Hash[0])
+			}
+			if !bytes.Equal(got, []byte{2, 4, 5}) || err != nil {
+				t.Error(got, err)
+			}
+			if err := errors.Join(tx.DeleteChunk(tree.Hash{4}), tx.DeleteNode(n.Ino)); err != nil {
+				return err
+			}
+			_, err = tx.Chunk(tree.Hash{4})
+			_, err2 := tx.ChunkBytes(tree.Hash{4}, nil)
+			if parts, err3 := tx.Parts(n.Ino); !noRow(err, err2) || len(parts) != 0 || err3 != nil {
+				t.Error(err, err2, parts, err3)
+			}
+			return nil
+		})
+	})
+
+	t.Run("peers", func(t *testing.T) {
+		s := open(t)
+		ns := space(t, s)
+		want := tree.Peer{ID: "p", Push: tree.AtPath(2, ""), Fetch: tree.At(9), Seen: 4}
+		update(t, s, func(tx tree.Tx) error {
+			return errors.Join(tx.PutPeer(ns.ID, tree.Peer{ID: "p"}), tx.PutPeer(ns.ID, want))
+		})
+		err := s.View(t.Context(), func(tx tree.Tx) error {
+			got, err := tx.Peer(ns.ID, "p")
+			if got != want || err != nil {
+				t.Error(got, err)
+			}
+			if _, err := tx.Peer(ns.ID, "q"); !noRow(err) {
+				t.Error(err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func noRow(errs ...error) bool {
+	return !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, tree.ErrNoRow) })
+}
