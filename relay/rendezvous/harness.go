@@ -85,7 +85,7 @@ func (h *harness) send(message []byte, shared bool) {
 			h.queueing.Unlock()
 			return
 		}
-		if len(h.queue) < MaxQueuedFrames && h.bytes+len(message) <= MaxQueuedBytes {
+		if !h.full(len(message)) {
 			break
 		}
 		h.queueing.Unlock()
@@ -106,7 +106,7 @@ func (h *harness) send(message []byte, shared bool) {
 	}
 	if h.writing {
 		h.queue = append(h.queue, message)
-		h.bytes += len(message)
+		h.weigh(len(message))
 		h.queueing.Unlock()
 		return
 	}
@@ -131,6 +131,18 @@ func (h *harness) send(message []byte, shared bool) {
 	}
 }
 
+// full says that n more bytes must wait. Called with queueing.
+func (h *harness) full(n int) bool {
+	return len(h.queue) >= MaxQueuedFrames || h.bytes+n > MaxQueuedBytes ||
+		h.bytes > fairShare && h.node.queued.Load() > MaxQueued
+}
+
+// weigh adds n bytes to what is queued. Called with queueing.
+func (h *harness) weigh(n int) {
+	h.bytes += n
+	h.node.queued.Add(int64(n))
+}
+
 // rest ends the writing if nothing is queued.
 func (h *harness) rest() bool {
 	h.queueing.Lock()
@@ -145,7 +157,8 @@ func (h *harness) rest() bool {
 // stop ends the queue.
 func (h *harness) stop() {
 	h.queueing.Lock()
-	h.over, h.queue, h.bytes = true, nil, 0
+	h.over, h.queue = true, nil
+	h.weigh(-h.bytes)
 	h.queueing.Unlock()
 	select {
 	case h.room <- struct{}{}: // whoever waits for it looks again
@@ -188,7 +201,7 @@ func (h *harness) write(finish func() error) {
 		message := h.queue[0]
 		h.queue[0] = nil
 		h.queue = h.queue[1:]
-		h.bytes -= len(message)
+		h.weigh(-len(message))
 		h.queueing.Unlock()
 		select {
 		case h.room <- struct{}{}:

@@ -26,6 +26,10 @@ const (
 	// room, at most StallTime.
 	MaxQueuedBytes  = 16 << 20
 	MaxQueuedFrames = 8192
+	// MaxQueued bounds what waits for all harnesses of a node, in bytes. Beyond it a
+	// queue of more than fairShare counts as full.
+	MaxQueued = 512 << 20
+	fairShare = 1 << 20
 	// MaxUsedURLs bounds the one-time URLs of harnesses that are remembered as used.
 	MaxUsedURLs = 65_536
 	// MaxTokens bounds the tokens there are.

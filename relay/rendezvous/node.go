@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wsd-dev/wsd/relay/registry"
@@ -55,6 +56,7 @@ type Node struct {
 	drained   bool
 	wait      sync.WaitGroup // sockets
 	total     counters
+	queued    atomic.Int64 // bytes that wait for harnesses
 }
 
 // A closer is a socket, for whoever only closes them.

@@ -175,3 +175,9 @@ func TestFramesPass(t *testing.T) {
 		}
 	}
 }
+
+func validation(registration string, resp *registry.ConnectResponse, id *seal.Identity) registry.ValidateRequest {
+	return registry.ValidateRequest{
+		ExecutorRegistrationID: registration, HarnessPublicKey: id.Public(), HarnessKeyAuthorization: resp.HarnessKeyAuthorization,
+	}
+}
