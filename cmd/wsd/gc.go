@@ -15,7 +15,8 @@ const (
 	mostGrowth  = 800
 )
 
-// tuneGC has the collector run less often while the heap is small. GOGC wins over it.
+// tuneGC has the collector run less often while the heap is small. GOGC wins over it. It
+// is for what passes output on, a relay and the clients of one; a server stays small.
 func tuneGC(getenv func(string) string) {
 	if getenv("GOGC") != "" {
 		return

@@ -11,7 +11,6 @@ import (
 
 func main() {
 	sandbox.Main(execserver.Roles()) // does not return in a helper
-	tuneGC(os.Getenv)
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

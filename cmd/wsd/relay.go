@@ -104,7 +104,7 @@ func newRelayCmd(a *app) *cobra.Command {
 }
 
 func addStateFlag(f *pflag.FlagSet, state *string) {
-	f.StringVar(state, "state", "", "the relay's `STATE`: sqlite:PATH or nats://HOST:PORT, for trials\nmemory: (default sqlite in your state directory)")
+	f.StringVar(state, "state", "", "the relay's `STATE`: sqlite:PATH, nats://HOST:PORT or, for\na trial, memory: (default sqlite in your state directory)")
 }
 
 // check finds what the flags got wrong, and returns the URL to listen at.
@@ -150,6 +150,7 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 	if err != nil {
 		return err
 	}
+	tuneGC(os.Getenv)
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends wsd the hard way

@@ -42,6 +42,8 @@ Start a server in one terminal and use it from another:
   wsd serve
   wsd exec -- make -j2
 
+A machine that cannot be reached serves over a relay: see 'wsd relay --help'.
+
 Exit status: 0 success, 1 failure, 2 a command line that wsd does not
 understand. 'wsd exec' and 'wsd shell' return the status of what they ran.`
 
