@@ -134,8 +134,12 @@ func (o *relayOptions) check(cmd *cobra.Command) (*url.URL, error) {
 		if value == "" {
 			continue
 		}
-		if _, err := registry.ParseBaseURL(value); err != nil {
+		u, err := registry.ParseBaseURL(value)
+		if err != nil {
 			return nil, usagef(hint, "invalid value for %s: %w", flag, err)
+		}
+		if u.Scheme == "http" && !registry.Loopback(u) {
+			return nil, usagef("write "+flag+" https://"+u.Host, "invalid value for %s: nobody sends a token to %s without TLS", flag, u.Host)
 		}
 	}
 	if addr.IsUnspecified() && o.publicURL == "" {

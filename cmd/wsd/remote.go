@@ -95,7 +95,7 @@ func (o *remoteOptions) check(cmd *cobra.Command) error {
 	}
 	for _, u := range o.urls {
 		if _, err := registry.ParseBaseURL(u); err != nil {
-			return usagef("write --remote https://HOST", "invalid value %q for --remote: %w", u, err)
+			return usagef("write --remote https://HOST", "invalid value for --remote: %w", err)
 		}
 	}
 	if o.life <= 0 {
