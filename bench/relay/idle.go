@@ -37,7 +37,7 @@ func (l *lab) idle(ctx context.Context, n int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var carriers = make([]relay.Carrier, n+warm)
+	carriers := make([]relay.Carrier, n+warm)
 	defer func() {
 		for _, c := range carriers {
 			if c != nil {

@@ -90,7 +90,7 @@ var errReplaced = errors.New("another registration has replaced this one")
 
 // claim tells the other nodes that the executor is here.
 func (n *Node) claim(ctx context.Context, e *executor) error {
-	_, err := n.update(ctx, e.env, func(r *registration) error {
+	err := n.update(ctx, e.env, func(r *registration) error {
 		if r.ID != e.registration {
 			return errReplaced
 		}
@@ -108,7 +108,7 @@ var errNotOurs = errors.New("not this node's")
 
 // disclaim takes that back, unless the executor is attached elsewhere by now.
 func (n *Node) disclaim(ctx context.Context, e *executor) error {
-	_, err := n.update(ctx, e.env, func(r *registration) error {
+	err := n.update(ctx, e.env, func(r *registration) error {
 		if r.ID != e.registration || r.Node != n.id || n.holds(r.ID) {
 			return errNotOurs
 		}

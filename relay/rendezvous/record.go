@@ -99,21 +99,21 @@ func (n *Node) registration(ctx context.Context, env string) (*registration, err
 
 // update changes the registration of env by change, which may be called more than once,
 // and returns an error to leave it as it is.
-func (n *Node) update(ctx context.Context, env string, change func(*registration) error) (*registration, error) {
+func (n *Node) update(ctx context.Context, env string, change func(*registration) error) error {
 	for {
 		r, err := n.registration(ctx, env)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := change(r); err != nil {
-			return nil, err
+			return err
 		}
-		r.revision, err = write(ctx, n.state, BucketRegistrations, env, r, r.revision)
+		_, err = write(ctx, n.state, BucketRegistrations, env, r, r.revision)
 		if !errors.Is(err, ErrConflict) {
-			return r, err
+			return err
 		}
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -31,11 +31,14 @@ func status(t *testing.T, err error) (int, string) {
 	return s.Status, s.Code
 }
 
+// lab is the environment of most tests.
+const lab = "lab"
+
 // attach registers an executor by hand and attaches it.
-func (w *world) attach(env string, id *seal.Identity) (*registry.RegisterResponse, relay.Carrier) {
+func (w *world) attach(id *seal.Identity) (*registry.RegisterResponse, relay.Carrier) {
 	w.t.Helper()
-	c := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleExecutor, Environment: env}))
-	reg, err := c.Register(w.t.Context(), env, id.Public())
+	c := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleExecutor, Environment: lab}))
+	reg, err := c.Register(w.t.Context(), lab, id.Public())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -154,14 +157,14 @@ func TestBadRequests(t *testing.T) {
 func TestSecondExecutor(t *testing.T) {
 	w := newWorld(t, nil)
 	mine, other := identity(t), identity(t)
-	first, carrier := w.attach("lab", mine)
+	first, carrier := w.attach(mine)
 	w.connect("lab", identity(t))
 	c := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleExecutor, Environment: "lab"}))
 	_, err := c.Register(t.Context(), "lab", other.Public())
 	if got, code := status(t, err); got != http.StatusConflict || code == registry.CodeRegistrationConflict {
 		t.Errorf("another executor: %d %s", got, code)
 	}
-	second, _ := w.attach("lab", mine)
+	second, _ := w.attach(mine)
 	if second.ExecutorRegistrationID == first.ExecutorRegistrationID {
 		t.Error("the registration id was given twice")
 	}
@@ -178,7 +181,7 @@ func TestSecondExecutor(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	w := newWorld(t, nil)
-	reg, _ := w.attach("lab", identity(t))
+	reg, _ := w.attach(identity(t))
 	id := identity(t)
 	c := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleExecutor, Environment: "lab"}))
 	validate := func(req registry.ValidateRequest) bool {
@@ -229,7 +232,7 @@ func TestValidate(t *testing.T) {
 // A harness's URL is good for one socket.
 func TestHarnessURLOnce(t *testing.T) {
 	w := newWorld(t, nil)
-	w.attach("lab", identity(t))
+	w.attach(identity(t))
 	url := w.connect("lab", identity(t)).URL
 	carrier, err := relay.Dial(t.Context(), url, relay.DialConfig{})
 	if err != nil {
@@ -244,7 +247,7 @@ func TestHarnessURLOnce(t *testing.T) {
 
 func TestStreamQuota(t *testing.T) {
 	w := newWorld(t, nil)
-	w.attach("lab", identity(t))
+	w.attach(identity(t))
 	w.connect("lab", identity(t)) // the executor is there
 	c := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleHarness, Environment: "lab", Quota: rendezvous.Quota{Streams: 1}}))
 	resp, err := c.Connect(t.Context(), "lab", identity(t).Public())
@@ -299,7 +302,7 @@ func TestStateDown(t *testing.T) {
 	w := newWorld(t, state)
 	executor := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleExecutor, Environment: "*"}))
 	harness := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleHarness, Environment: "*"}))
-	_, carrier := w.attach("lab", identity(t))
+	_, carrier := w.attach(identity(t))
 	w.connect("lab", identity(t))
 	state.fails.Store(true)
 	defer state.fails.Store(false)
@@ -329,7 +332,7 @@ func TestStateDown(t *testing.T) {
 // A revoked token's sockets end with a heartbeat.
 func TestRevoked(t *testing.T) {
 	w := newWorld(t, nil)
-	_, carrier := w.attach("lab", identity(t))
+	_, carrier := w.attach(identity(t))
 	w.connect("lab", identity(t))
 	tokens := rendezvous.Tokens{State: w.state}
 	all, err := tokens.List(t.Context())
@@ -352,7 +355,7 @@ func TestRevoked(t *testing.T) {
 
 func TestDrain(t *testing.T) {
 	w := newWorld(t, nil)
-	reg, carrier := w.attach("lab", identity(t))
+	reg, carrier := w.attach(identity(t))
 	w.connect("lab", identity(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

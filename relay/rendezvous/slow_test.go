@@ -17,9 +17,9 @@ import (
 )
 
 // open opens a harness's socket and a stream on it.
-func (w *world) open(env, stream string, profile frame.Profile) relay.Carrier {
+func (w *world) open(stream string, profile frame.Profile) relay.Carrier {
 	w.t.Helper()
-	c, err := relay.Dial(w.t.Context(), w.connect(env, identity(w.t)).URL, relay.DialConfig{})
+	c, err := relay.Dial(w.t.Context(), w.connect(lab, identity(w.t)).URL, relay.DialConfig{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -64,10 +64,10 @@ func receive(t *testing.T, c relay.Carrier) *relayv1.RelayMessageFrame {
 // Frames reach whose they are, and nobody else, byte for byte and in order.
 func TestFramesReachTheirStream(t *testing.T) {
 	w := newWorld(t, nil)
-	_, executor := w.attach("lab", identity(t))
+	_, executor := w.attach(identity(t))
 	harnesses := map[string]relay.Carrier{}
 	for _, name := range []string{"a", "b"} {
-		harnesses[name] = w.open("lab", name, frame.Codex)
+		harnesses[name] = w.open(name, frame.Codex)
 		if f := receive(t, executor); f.GetStreamId() != name || f.GetResume() == nil {
 			t.Fatalf("the executor got %v", f)
 		}
@@ -97,17 +97,17 @@ func TestFramesReachTheirStream(t *testing.T) {
 // The executor is told of a codex stream whose harness is gone, and not of a reliable one.
 func TestHarnessGone(t *testing.T) {
 	w := newWorld(t, nil)
-	_, executor := w.attach("lab", identity(t))
-	reliable := w.open("lab", "reliable", frame.Reliable)
+	_, executor := w.attach(identity(t))
+	reliable := w.open("reliable", frame.Reliable)
 	receive(t, executor)
-	codex := w.open("lab", "codex", frame.Codex)
+	codex := w.open("codex", frame.Codex)
 	receive(t, executor)
 	_ = reliable.Close()
 	_ = codex.Close()
 	if f := receive(t, executor); f.GetStreamId() != "codex" || f.GetReset_() == nil {
 		t.Errorf("the executor got %v", f)
 	}
-	last := w.open("lab", "last", frame.Codex)
+	last := w.open("last", frame.Codex)
 	defer last.Close()
 	if f := receive(t, executor); f.GetStreamId() != "last" {
 		t.Errorf("the executor got %v", f)
@@ -118,10 +118,10 @@ func TestHarnessGone(t *testing.T) {
 // the executor, go on; what waits for it is bounded.
 func TestHarnessReadsNothing(t *testing.T) {
 	w := newWorld(t, nil)
-	_, executor := w.attach("lab", identity(t))
-	slow := w.open("lab", "slow", frame.Codex)
+	_, executor := w.attach(identity(t))
+	slow := w.open("slow", frame.Codex)
 	receive(t, executor)
-	quick := w.open("lab", "quick", frame.Codex)
+	quick := w.open("quick", frame.Codex)
 	receive(t, executor)
 
 	const size = 200 << 10
@@ -153,7 +153,7 @@ func TestNodes(t *testing.T) {
 	state := rendezvous.NewMemory()
 	nodes := []*world{newWorld(t, state), newWorld(t, state), newWorld(t, state)}
 	id := identity(t)
-	reg, _ := nodes[0].attach("lab", identity(t))
+	reg, _ := nodes[0].attach(identity(t))
 	resp := nodes[1].connect("lab", id)
 	carrier, err := relay.Dial(t.Context(), resp.URL, relay.DialConfig{}) // which leads to the first
 	if err != nil {

@@ -26,9 +26,9 @@ const (
 const AnyRevision = ^uint64(0)
 
 var (
-	// ErrNotFound: there is no such entry.
+	// ErrNotFound says that there is no such entry.
 	ErrNotFound = errors.New("no such entry")
-	// ErrConflict: the entry does not have that revision.
+	// ErrConflict says that the entry does not have that revision.
 	ErrConflict = errors.New("the entry has another revision")
 )
 

@@ -135,7 +135,7 @@ func TestRelayRecovery(t *testing.T) {
 					call("exec_command", map[string]any{"cmd": numbered, "yield_time_ms": 1000, "max_output_tokens": 100000}),
 					func(outputs []toolOutput) item {
 						lose(t, l)
-						s.touch(t, "go")
+						s.goOn(t)
 						return typing("")(outputs)
 					},
 					say(),
@@ -178,7 +178,7 @@ func TestRelayRecoveryOurs(t *testing.T) {
 			}
 			l.restart()
 			l.attached()
-			s.touch(t, "go")
+			s.goOn(t)
 			select {
 			case o := <-done:
 				if o.err != nil {

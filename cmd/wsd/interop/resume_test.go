@@ -66,9 +66,10 @@ func (s *setup) await(t *testing.T, name string) {
 	}
 }
 
-func (s *setup) touch(t *testing.T, name string) {
+// goOn lets the command go on that waits for the file go.
+func (s *setup) goOn(t *testing.T) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(s.workspace, name), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(s.workspace, "go"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -133,7 +134,7 @@ func TestCutWhileRunning(t *testing.T) {
 	within(t, output, "line 100")
 	s.tap.Cut()
 	within(t, read, "process/read after the cut")
-	s.touch(t, "go")
+	s.goOn(t)
 	a.finish(turn)
 	wantLines(t, m.results(t)[0].Text)
 	want(t, m.results(t)[0].Text, "code 0")
@@ -151,7 +152,7 @@ func TestCutUntilEnded(t *testing.T) {
 	release := s.tap.Hold()
 	defer release()
 	s.tap.Cut()
-	s.touch(t, "go")
+	s.goOn(t)
 	s.await(t, "printed")
 	release()
 	a.finish(turn)
@@ -175,7 +176,7 @@ func TestCutOften(t *testing.T) {
 		s.tap.Cut()
 		within(t, read, "process/read after the cut")
 	}
-	s.touch(t, "go")
+	s.goOn(t)
 	a.finish(turn)
 	wantLines(t, m.results(t)[0].Text)
 	want(t, m.results(t)[0].Text, "code 0")
