@@ -148,6 +148,12 @@ func (n *Node) beat(ctx context.Context) error {
 func (n *Node) dropRevoked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, StateTimeout)
 	defer cancel()
+	n.mu.Lock()
+	sockets := make([]closer, 0, len(n.sockets)) // before the list: it has all of their tokens
+	for s := range n.sockets {
+		sockets = append(sockets, s)
+	}
+	n.mu.Unlock()
 	all, err := n.tokens.List(ctx)
 	if err != nil {
 		return err
@@ -158,15 +164,10 @@ func (n *Node) dropRevoked(ctx context.Context) error {
 		good[all[i].ID] = !all[i].expired(now)
 		n.meters.set(&all[i])
 	}
-	var drop []closer
-	n.mu.Lock()
-	for s := range n.sockets {
-		if !good[s.token()] {
-			drop = append(drop, s)
+	for _, s := range sockets {
+		if good[s.token()] {
+			continue
 		}
-	}
-	n.mu.Unlock()
-	for _, s := range drop {
 		n.audit.write("revoked", slog.String("token", s.token()))
 		s.shut(closePolicy, "token revoked or expired")
 	}

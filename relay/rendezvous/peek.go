@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"bytes"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -58,10 +59,13 @@ func peek(message []byte) (glance, bool) {
 			g.stream = value
 		case number >= fieldBodies && number <= protowire.Number(kindHandshake):
 			g.kind = kind(number) // of several the last counts, as everywhere
-		case number == fieldProfile && string(value) == string(frame.Reliable):
-			g.profile = frame.Reliable
+		case number == fieldProfile:
+			g.profile = frame.Codex
+			if string(value) == string(frame.Reliable) {
+				g.profile = frame.Reliable
+			}
 		}
 	}
-	ok := g.kind != 0 && len(g.stream) > 0 && len(g.stream) <= MaxStreamID && utf8.Valid(g.stream)
+	ok := g.kind != 0 && len(g.stream) <= MaxStreamID && utf8.Valid(g.stream) && len(bytes.TrimSpace(g.stream)) > 0
 	return g, ok
 }

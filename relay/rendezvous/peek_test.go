@@ -67,6 +67,7 @@ func TestPeekRefuses(t *testing.T) {
 		"garbage":          []byte("\xff\xff\xff\xff"),
 		"no body":          stream("s")[:3],
 		"no stream":        stream(""),
+		"a blank stream":   stream(" \t"),
 		"not UTF-8":        stream("\xff"),
 		"an endless name":  stream(strings.Repeat("x", MaxStreamID+1)),
 		"a broken varint":  {0x08, 0x80},
