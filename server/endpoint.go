@@ -181,9 +181,10 @@ func (s *Server) Run(ctx context.Context, endpoints ...*Endpoint) error {
 		left--
 	}
 	s.cfg.Logger.Info("shutting down")
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), protocol.ShutdownTimeout)
+	// Not ctx anew: endpoints that have just begun may still read that.
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), protocol.ShutdownTimeout)
 	defer cancel()
-	errs = append(errs, s.Shutdown(ctx))
+	errs = append(errs, s.Shutdown(closing))
 	for _, e := range endpoints {
 		errs = append(errs, e.Close())
 	}
@@ -191,7 +192,7 @@ func (s *Server) Run(ctx context.Context, endpoints ...*Endpoint) error {
 		select {
 		case err := <-ended:
 			errs = append(errs, err)
-		case <-ctx.Done():
+		case <-closing.Done():
 			return errors.Join(append(errs, errors.New("an endpoint would not end"))...)
 		}
 	}
