@@ -159,6 +159,7 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends wsd the hard way
 	log := o.log.logger(a.stderr)
+	o.tls.Logger = log
 	secure, err := o.tls.Config()
 	if err != nil {
 		return err
