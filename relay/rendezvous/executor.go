@@ -27,16 +27,30 @@ type executor struct {
 	harnesses map[*harness]struct{}
 	parted    []*route // those without a socket, the one that parted first at first
 	gone      bool
+	ending    int // of aside
+
+	aside sync.WaitGroup // those that tell the executor of an end
 }
 
 // A route says whose a stream is.
 type route struct {
 	stream  string
 	subject string
-	profile frame.Profile
+	// profile is what the harness has asked for last. shaken: it has sent a handshake over
+	// its socket; granted: the executor has answered that the stream is reliable; answered:
+	// it knows the stream.
+	profile                   frame.Profile
+	shaken, granted, answered bool
 	// socket is nil for a reliable stream that has lost its own, and may come back.
 	socket *harness
 	parted time.Time
+}
+
+// reliable says whether the stream outlives its harness's socket. After a handshake the
+// executor's answer counts, not what the harness says: the executor must be told of the
+// end of every other stream, or it would keep them for ever.
+func (r *route) reliable() bool {
+	return r.granted || r.profile == frame.Reliable && !r.shaken
 }
 
 func (e *executor) token() string { return e.tokenID }
@@ -70,6 +84,7 @@ func (e *executor) serve() {
 	}
 	e.shut(closeGoingAway, "closed")
 	e.end()
+	e.aside.Wait()
 	n.mu.Lock()
 	if n.executors[e.env] == e {
 		delete(n.executors, e.env)
@@ -148,8 +163,16 @@ func (e *executor) pass(message []byte) error {
 	var h *harness
 	if r != nil {
 		h = r.socket
-		if g.kind == kindReset {
+		switch g.kind {
+		case kindResume, kindHandshake:
+			r.answered = true
+			r.granted = r.granted || g.profile == frame.Reliable
+		case kindReset:
 			e.unbind(r)
+			if r.answered && e.ending < MaxHarnesses {
+				e.ending++
+				e.aside.Go(func() { e.confirm(r.stream) })
+			}
 		}
 	}
 	shared := len(e.harnesses) > 1
@@ -163,6 +186,28 @@ func (e *executor) pass(message []byte) error {
 	h.count.add(&h.count.in, size)
 	h.send(message, shared)
 	return nil
+}
+
+// confirm tells the executor that a stream is over that it has reset itself: one that
+// does so because of a second handshake keeps the stream (noise-relay.md, section 6),
+// and when its harness has gone nobody could end it any more.
+func (e *executor) confirm(stream string) {
+	e.writeReset(stream, "stream_ended")
+	e.routing.Lock()
+	e.ending--
+	e.routing.Unlock()
+}
+
+// writeReset tells the executor that a stream has ended. It waits, bounded by
+// WriteTimeout.
+func (e *executor) writeReset(stream, reason string) {
+	message, err := frame.Append(nil, &relayv1.RelayMessageFrame{
+		Version: frame.Version, StreamId: stream,
+		Body: &relayv1.RelayMessageFrame_Reset_{Reset_: &relayv1.RelayReset{Reason: reason}},
+	})
+	if err == nil {
+		_ = e.conn.Write(context.Background(), message)
+	}
 }
 
 // take passes a frame of the harness's on, if it is of a stream of its own, and waits
@@ -199,10 +244,10 @@ func (e *executor) route(h *harness, g glance) bool {
 		if !opens || len(h.streams) >= MaxStreams {
 			return false
 		}
-		r = &route{stream: string(g.stream), subject: h.subject, profile: g.profile, socket: h}
+		r = &route{stream: string(g.stream), subject: h.subject, socket: h}
 		e.routes[r.stream], h.streams[r.stream] = r, r
 	case r.socket != h:
-		back := g.kind == kindResume && g.profile == frame.Reliable && r.profile == frame.Reliable
+		back := g.kind == kindResume && g.profile == frame.Reliable && r.reliable()
 		if !back || r.subject != h.subject || len(h.streams) >= MaxStreams {
 			return false
 		}
@@ -210,11 +255,14 @@ func (e *executor) route(h *harness, g glance) bool {
 			delete(r.socket.streams, r.stream)
 		}
 		e.forget(r)
-		r.socket, h.streams[r.stream] = h, r
-	case opens && g.kind == kindHandshake:
-		r.profile = g.profile
+		r.socket, h.streams[r.stream], r.shaken = h, r, false
 	}
-	if g.kind == kindReset {
+	switch g.kind {
+	case kindHandshake:
+		r.profile, r.shaken = g.profile, true
+	case kindResume:
+		r.profile = g.profile
+	case kindReset:
 		e.unbind(r)
 	}
 	return true
@@ -260,7 +308,7 @@ func (e *executor) remove(h *harness) {
 	delete(e.harnesses, h)
 	var lost []string
 	for id, r := range h.streams {
-		if r.profile != frame.Reliable {
+		if !r.reliable() {
 			lost = append(lost, id)
 			e.unbind(r)
 			continue
@@ -279,13 +327,7 @@ func (e *executor) remove(h *harness) {
 		return
 	}
 	for _, id := range lost {
-		message, err := frame.Append(nil, &relayv1.RelayMessageFrame{
-			Version: frame.Version, StreamId: id,
-			Body: &relayv1.RelayMessageFrame_Reset_{Reset_: &relayv1.RelayReset{Reason: "harness_disconnected"}},
-		})
-		if err == nil {
-			_ = e.conn.Write(context.Background(), message) // bounded by WriteTimeout
-		}
+		e.writeReset(id, "harness_disconnected")
 	}
 }
 
