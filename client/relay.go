@@ -123,7 +123,7 @@ func (t *relayTransport) Connect(ctx context.Context) (rpc.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.trust.proved(); err != nil {
+	if err := t.trust.proved(t.harness.Key()); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
@@ -139,8 +139,8 @@ type relayTrust struct {
 	known *trust.Known
 
 	mu sync.Mutex
-	// unknown is the key to remember, once the executor has proved to have it.
-	unknown *seal.PublicKey
+	// unknown says that the executor was not known, and is to be once it has proved its key.
+	unknown bool
 }
 
 func newRelayTrust(u RelayURL, o RelayOptions) (*relayTrust, error) {
@@ -193,22 +193,26 @@ func (r *relayTrust) verify(key *seal.PublicKey) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unknown = key
+	r.unknown = true
 	return nil
 }
 
-// proved makes the executor known, whose key was the one in the handshake.
-func (r *relayTrust) proved() error {
+// proved makes the executor known by the key of its handshake, which need not be the one
+// that was looked at last: the registry may name several at once. What could not be
+// remembered is tried again with the next connection, and refused again.
+func (r *relayTrust) proved(key *seal.PublicKey) error {
 	r.mu.Lock()
-	key := r.unknown
-	r.unknown = nil
+	unknown := r.unknown
 	r.mu.Unlock()
-	if key == nil {
+	if !unknown {
 		return nil
 	}
 	print := key.Fingerprint()
 	if _, err := r.known.Pin(r.name, print); err != nil {
 		return &harness.UntrustedError{Key: print, Err: err}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unknown = false
 	return nil
 }

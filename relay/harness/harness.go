@@ -58,7 +58,7 @@ func New(cfg Config) (*Harness, error) {
 // once. Once there was a stream, everything that is not Permanent is tried again for
 // RecoveryTime.
 func (h *Harness) Connect(ctx context.Context) (rpc.Connection, error) {
-	recovering := h.known() != nil
+	recovering := h.Key() != nil
 	began := time.Now()
 	for attempt := 0; ; attempt++ {
 		c, err := h.open(ctx)
@@ -173,7 +173,7 @@ func (h *Harness) dial(ctx context.Context, url string) (relay.Carrier, error) {
 
 // verify says whether key may be spoken to.
 func (h *Harness) verify(key *seal.PublicKey) error {
-	if known := h.known(); known != nil {
+	if known := h.Key(); known != nil {
 		if !known.Equal(key) {
 			return &KeyChangedError{Before: known.Fingerprint(), Now: key.Fingerprint()}
 		}
@@ -188,8 +188,8 @@ func (h *Harness) verify(key *seal.PublicKey) error {
 	return nil
 }
 
-// known is the executor's key, nil before there was a stream.
-func (h *Harness) known() *seal.PublicKey {
+// Key is the executor's key, which a handshake has proved; nil before there was a stream.
+func (h *Harness) Key() *seal.PublicKey {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.key
