@@ -104,7 +104,10 @@ func (x *executor) run(ctx context.Context) error {
 		pause := x.backoff.next()
 		x.log.Warn("not connected to the relay", "wait", pause, "connected", connected, "err", err)
 		if !connected && (failed >= RenewAfter || useless(err)) {
-			next, err := x.renew(ctx, failed >= RenewAfter)
+			if failed >= RenewAfter {
+				x.cfg.Registry.Rotate()
+			}
+			next, err := x.register(ctx)
 			switch {
 			case ctx.Err() != nil:
 				return nil
@@ -144,31 +147,18 @@ func (x *executor) connection(ctx context.Context, reg *registry.RegisterRespons
 	return err, true
 }
 
-// register registers for the first time.
+// register registers, and asks again as long as the registry says that it cannot decide.
 func (x *executor) register(ctx context.Context) (*registry.RegisterResponse, error) {
-	return x.ask(ctx, registry.RetryRegister)
-}
-
-// renew registers again, because the URL that there is does not lead anywhere.
-func (x *executor) renew(ctx context.Context, rotate bool) (*registry.RegisterResponse, error) {
-	if rotate {
-		x.cfg.Registry.Rotate()
-	}
-	return x.ask(ctx, registry.RetryRegister)
-}
-
-// ask registers, again and again as long as the registry says that it cannot decide.
-func (x *executor) ask(ctx context.Context, again func(error) bool) (*registry.RegisterResponse, error) {
 	for attempt := 0; ; attempt++ {
 		reg, err := x.cfg.Registry.Register(ctx, x.cfg.EnvironmentID, x.cfg.Identity.Public())
 		if err == nil {
 			x.log.Info("registered", "registration", reg.ExecutorRegistrationID)
 			return reg, nil
 		}
-		pause := registry.Delay(attempt, x.backoff.rand)
-		if !again(err) {
+		if !registry.RetryRegister(err) {
 			return nil, err
 		}
+		pause := registry.Delay(attempt, x.backoff.rand)
 		x.log.Warn("the registry cannot register now", "wait", pause, "err", err)
 		if !wait(ctx, pause) {
 			return nil, context.Cause(ctx)
