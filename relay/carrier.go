@@ -106,7 +106,7 @@ func Dial(ctx context.Context, target string, cfg DialConfig) (Carrier, error) {
 		}
 		return newCarrier(ws, true), nil
 	case resp != nil && resp.StatusCode != http.StatusSwitchingProtocols:
-		return nil, &RefusedError{Status: resp.StatusCode, Reason: clip(resp.Header.Get(RejectionHeader))}
+		return nil, &RefusedError{Status: resp.StatusCode, Reason: Clip(resp.Header.Get(RejectionHeader))}
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}

@@ -66,7 +66,7 @@ func incoming(in *relayv1.RelayMessageFrame, profile frame.Profile) (arq.Frame, 
 	case *relayv1.RelayMessageFrame_Resume:
 		f.Kind, f.NextSeq = arq.KindResume, body.Resume.GetNextSeq()
 	case *relayv1.RelayMessageFrame_Reset_:
-		f.Kind, f.Reason = arq.KindReset, clip(body.Reset_.GetReason())
+		f.Kind, f.Reason = arq.KindReset, Clip(body.Reset_.GetReason())
 	case *relayv1.RelayMessageFrame_Heartbeat:
 		f.Kind = arq.KindHeartbeat
 	default:

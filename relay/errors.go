@@ -3,6 +3,8 @@ package relay
 import (
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/rpc/wsconn"
@@ -36,11 +38,17 @@ type endedError struct{ cause error }
 func (e *endedError) Error() string   { return fmt.Sprintf("relay stream: %v", e.cause) }
 func (e *endedError) Unwrap() []error { return []error{rpc.ErrClosed, e.cause} }
 
-// clip makes somebody's words fit for an error.
-func clip(reason string) string {
+// Clip makes the words of a peer, or of whoever is in between, fit for an error: short,
+// and without what a terminal would obey.
+func Clip(words string) string {
 	const most = 128
-	if len(reason) > most {
-		reason = reason[:most]
+	if len(words) > most {
+		words = words[:most]
 	}
-	return strings.ToValidUTF8(reason, "?")
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, words)
 }

@@ -1,10 +1,14 @@
 package relay
 
-import "time"
+import (
+	"time"
+
+	"github.com/wsd-dev/wsd/relay/frame"
+)
 
 const (
 	// MaxFrame bounds a frame, that is a WebSocket message; a longer one ends the socket.
-	MaxFrame = 262_144
+	MaxFrame = frame.MaxBytes
 	// MaxWaiting is how many messages of a codex stream may wait to be read before its
 	// harness stops reading the socket. The executor has no such choice: its socket has
 	// other streams, so it resets the stream that passes arq.CodexMessages.

@@ -330,7 +330,7 @@ func (s *Stream) Reset(reason string) {
 	s.mu.Lock()
 	if !s.closing {
 		s.closing = true
-		s.arq.Reset(cmp.Or(clip(reason), "reset"))
+		s.arq.Reset(cmp.Or(Clip(reason), "reset"))
 	}
 	s.leave(time.Now())
 	<-s.gone

@@ -64,7 +64,7 @@ func FrameEvent(dir Direction, f *relayv1.RelayMessageFrame) TraceEvent {
 	case *relayv1.RelayMessageFrame_Resume:
 		e.Seq = body.Resume.GetNextSeq()
 	case *relayv1.RelayMessageFrame_Reset_:
-		e.Reason = clip(body.Reset_.GetReason())
+		e.Reason = Clip(body.Reset_.GetReason())
 	}
 	return e
 }

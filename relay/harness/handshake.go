@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/wsd-dev/wsd/proto/relayv1"
 	"github.com/wsd-dev/wsd/relay"
@@ -136,19 +135,10 @@ func (s *handshake) receive(ctx context.Context) ([]byte, error) {
 			}
 			return body.Handshake.GetPayload(), nil
 		case *relayv1.RelayMessageFrame_Reset_:
-			return nil, &ResetError{Reason: clip(body.Reset_.GetReason())}
+			return nil, &ResetError{Reason: relay.Clip(body.Reset_.GetReason())}
 		case *relayv1.RelayMessageFrame_Data:
 			return nil, errors.New("data came before the handshake was over")
 		}
 		// What is left says nothing before there is a stream.
 	}
-}
-
-// clip makes somebody's words fit for an error.
-func clip(reason string) string {
-	const most = 128
-	if len(reason) > most {
-		reason = reason[:most] + "…"
-	}
-	return strings.ToValidUTF8(reason, "?")
 }
