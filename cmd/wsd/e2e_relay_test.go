@@ -179,27 +179,56 @@ func TestRelayTerminated(t *testing.T) {
 	waitGone(t, pid)
 }
 
-// TestRelayRevoked closes the connection of a client whose token is revoked, and of an
-// executor, which then ends since nobody takes it.
-func TestRelayRevoked(t *testing.T) {
-	s := newRelaySite(t)
+// revoke revokes the token of a role.
+func (s *relaySite) revoke(role string) {
+	s.t.Helper()
 	list, err := s.command("relay", "token", "list").Output()
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	var id string
 	for line := range strings.Lines(string(list)) {
-		if fields := strings.Fields(line); fields[1] == "executor" {
+		if fields := strings.Fields(line); fields[1] == role {
 			id = fields[0]
 		}
 	}
 	if out, err := s.command("relay", "token", "revoke", id).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		s.t.Fatalf("%v\n%s", err, out)
 	}
-	stuck := time.AfterFunc(patience, func() { _ = s.executor.Process.Kill() })
+}
+
+// TestRelayRevoked closes the connection of a client whose token is revoked in the middle
+// of a command, and of an executor, which then ends since nobody takes it.
+func TestRelayRevoked(t *testing.T) {
+	s := newRelaySite(t)
+	cmd := s.command("exec", "--connect", s.url(), "--token-file", s.token("harness"), "--", "/bin/sh", "-c", "echo begun; exec sleep 600")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(patience, func() { _ = cmd.Process.Kill(); _ = s.executor.Process.Kill() })
 	defer stuck.Stop()
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+
+	s.revoke("harness")
+	began := time.Now()
+	err = cmd.Wait()
+	t.Logf("the client ended after %v", time.Since(began))
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitTransport || !strings.Contains(stderr.String(), "401 unauthorized") {
+		t.Errorf("the client: %v\n%s", err, &stderr)
+	}
+	s.revoke("executor")
+	began = time.Now()
 	err = s.executor.Wait()
+	t.Logf("the executor ended after %v", time.Since(began))
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitFailure || !strings.Contains(s.executor.log.String(), "401 unauthorized") {
-		t.Errorf("%v", err)
+		t.Errorf("the executor: %v", err)
 	}
 }
