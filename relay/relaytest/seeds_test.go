@@ -21,12 +21,12 @@ import (
 const defaultSeeds = 200
 
 var (
-	seedCount = flag.Int("relay.seeds", defaultSeeds, "how many seeds TestSeeds and TestFrameSeeds run")
+	seedCount = flag.Int("relay.seeds", defaultSeeds, "how many seeds the tests with seeds run")
 	oneSeed   = flag.Uint64("relay.seed", 0, "run this seed only")
 )
 
-// seeds runs f for each seed.
-func seeds(t *testing.T, f func(t *testing.T, seed uint64)) {
+// seeds runs f for each seed; by default for a part of defaultSeeds only.
+func seeds(t *testing.T, part int, f func(t *testing.T, seed uint64)) {
 	// On one processor goroutines that one instant wakes run in the same order each time.
 	if !raceEnabled {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -35,11 +35,10 @@ func seeds(t *testing.T, f func(t *testing.T, seed uint64)) {
 	if *oneSeed != 0 {
 		first, count = *oneSeed, 1
 	}
-	switch {
-	case testing.Short():
-		count = min(count, 20)
-	case raceEnabled && count == defaultSeeds:
-		count /= 20
+	if count == defaultSeeds {
+		if count /= part; raceEnabled {
+			count /= 20
+		}
 	}
 	for seed := first; seed < first+uint64(count) && !t.Failed(); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -52,7 +51,7 @@ func seeds(t *testing.T, f func(t *testing.T, seed uint64)) {
 // by chance: what two harnesses say to an executor over the reliable profile arrives
 // once, in order, whole, in both directions.
 func TestFrameSeeds(t *testing.T) {
-	seeds(t, testFrameSeed)
+	seeds(t, 1, testFrameSeed)
 }
 
 func testFrameSeed(t *testing.T, seed uint64) { runFrameSeed(t, seed) }
@@ -140,7 +139,7 @@ func TestSeedsRepeat(t *testing.T) {
 // reliable profile arrives once, in order, whole; over the codex profile up to where
 // its stream ended.
 func TestSeeds(t *testing.T) {
-	seeds(t, testSeed)
+	seeds(t, 1, testSeed)
 }
 
 func testSeed(t *testing.T, seed uint64) {
@@ -185,7 +184,7 @@ func testSeed(t *testing.T, seed uint64) {
 	trouble.Go(func() {
 		for range 1 + r.IntN(4) {
 			time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
-			w.trouble(r)
+			w.trouble(r, 6, 20*time.Second)
 		}
 		over.Store(true)
 	})
@@ -193,20 +192,21 @@ func testSeed(t *testing.T, seed uint64) {
 	trouble.Wait()
 }
 
-// trouble makes one fault happen, and mends in time what does not mend itself.
-func (w *world) trouble(r *rand.Rand) {
+// trouble makes one of the first kinds of fault happen, and mends after span at most
+// what does not mend itself.
+func (w *world) trouble(r *rand.Rand, kinds int, most time.Duration) {
 	host := w.network.Host([]string{"executor", "one", "two", "localhost"}[r.IntN(4)])
 	links := host.Links()
-	span := time.Duration(r.Int64N(int64(20 * time.Second)))
-	kind := r.IntN(6)
-	if len(links) == 0 && kind < 3 {
-		return
-	}
+	span := time.Duration(r.Int64N(int64(most)))
+	kind := r.IntN(kinds)
 	switch kind {
 	case 0:
 		w.trace.Note("cut all links of %s", host.Name())
 		host.CutAll()
 	case 1:
+		if len(links) == 0 {
+			return
+		}
 		l := links[r.IntN(len(links))]
 		n := r.IntN(100_000)
 		w.trace.Note("cut a link of %s after %d bytes", l.From().Name(), n)
@@ -216,6 +216,24 @@ func (w *world) trouble(r *rand.Rand) {
 			l.CutBack(n)
 		}
 	case 2:
+		w.trace.Note("the relay refuses for %v, and cuts", span)
+		w.relayHost.Refuse(true)
+		w.relayHost.CutAll()
+		time.Sleep(span)
+		w.relayHost.Refuse(false)
+	case 3:
+		w.stopRelay()
+		time.Sleep(span)
+		w.startRelay()
+	case 4:
+		w.trace.Note("%s vanishes for %v", host.Name(), span)
+		host.Vanish(true)
+		time.Sleep(span)
+		host.Vanish(false)
+	case 5:
+		if len(links) == 0 {
+			return
+		}
 		l := links[r.IntN(len(links))]
 		there := r.IntN(2) == 0
 		w.trace.Note("block a link of %s for good, there=%v", l.From().Name(), there)
@@ -224,20 +242,40 @@ func (w *world) trouble(r *rand.Rand) {
 		} else {
 			l.BlockBack(true)
 		}
-	case 3:
-		w.trace.Note("%s vanishes for %v", host.Name(), span)
-		host.Vanish(true)
-		time.Sleep(span)
-		host.Vanish(false)
-	case 4:
-		w.trace.Note("the relay refuses for %v, and cuts", span)
-		w.relayHost.Refuse(true)
-		w.relayHost.CutAll()
-		time.Sleep(span)
-		w.relayHost.Refuse(false)
-	case 5:
-		w.stopRelay()
-		time.Sleep(span)
-		w.startRelay()
 	}
+}
+
+// Whole sessions over either profile, a client with a process that prints all the
+// while, and trouble that passes: all of the output is read, once, in order.
+func TestSessionSeeds(t *testing.T) {
+	seeds(t, 4, testSessionSeed)
+}
+
+func testSessionSeed(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 3))
+	w := newWorld(t, seed)
+	defer w.close()
+	for _, name := range []string{"executor", "one", "two"} {
+		w.network.Host(name).SetPath(simnet.Path{
+			Latency: time.Duration(1 + r.Int64N(int64(50*time.Millisecond))), Jitter: time.Duration(r.Int64N(int64(10 * time.Millisecond))),
+		})
+	}
+	w.serverExecutor("executor")
+	settle()
+	var all sync.WaitGroup
+	for name, profile := range map[string]frame.Profile{"one": frame.Reliable, "two": frame.Codex} {
+		p := w.startCounter(w.client(w.harness(name, profile)), 200, 60*time.Millisecond)
+		all.Go(func() {
+			if err := readLines(t.Context(), p, 200); err != nil {
+				t.Errorf("seed %d, %s: %v", seed, profile, err)
+			}
+		})
+	}
+	all.Go(func() {
+		for range 1 + r.IntN(4) {
+			time.Sleep(time.Duration(r.Int64N(int64(4 * time.Second))))
+			w.trouble(r, 4, 4*time.Second)
+		}
+	})
+	all.Wait()
 }
