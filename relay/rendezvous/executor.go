@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wsd-dev/wsd/proto/relayv1"
@@ -21,6 +22,7 @@ type executor struct {
 	meter             *meter
 	began             time.Time
 	count             counters
+	claimed           atomic.Bool // the State says that it is here
 
 	routing   sync.Mutex
 	routes    map[string]*route // by stream id
@@ -92,48 +94,13 @@ func (e *executor) serve() {
 	n.mu.Unlock()
 	ctx, cancel = context.WithTimeout(context.Background(), StateTimeout)
 	defer cancel()
-	if err := n.disclaim(ctx, e); err != nil {
+	if err := n.disclaim(ctx, e.env, e.registration); err != nil {
 		n.log.Warn("the state of the relay is not reached", "env", e.env, "err", err)
 	}
 	n.log.Info("executor gone", "env", e.env, "conn", e.remote, "dur", time.Since(e.began), "err", err)
 	n.audit.write("detach", slog.String("env", e.env), slog.String("token", e.tokenID),
 		slog.String("registration", e.registration), slog.String("remote", e.remote), slog.String("reason", e.why(err)),
 		slog.Int64("bytesFromExecutor", e.count.out.Load()), slog.Int64("bytesToExecutor", e.count.in.Load()))
-}
-
-var errReplaced = errors.New("another registration has replaced this one")
-
-// claim tells the other nodes that the executor is here.
-func (n *Node) claim(ctx context.Context, e *executor) error {
-	err := n.update(ctx, e.env, func(r *registration) error {
-		if r.ID != e.registration {
-			return errReplaced
-		}
-		r.Node, r.Attached, r.Remote = n.id, e.began.UTC(), e.remote
-		return nil
-	})
-	if errors.Is(err, ErrNotFound) {
-		return errReplaced
-	}
-	return err
-}
-
-// errNotOurs leaves a registration as it is.
-var errNotOurs = errors.New("not this node's")
-
-// disclaim takes that back, unless the executor is attached elsewhere by now.
-func (n *Node) disclaim(ctx context.Context, e *executor) error {
-	err := n.update(ctx, e.env, func(r *registration) error {
-		if r.ID != e.registration || r.Node != n.id || n.holds(r.ID) {
-			return errNotOurs
-		}
-		r.Node, r.Attached, r.Remote = "", time.Time{}, ""
-		return nil
-	})
-	if errors.Is(err, errNotOurs) || errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 // holds says whether the executor with that registration is attached here.

@@ -50,12 +50,11 @@ const (
 	// SecretLife is how old the secret that signs URLs becomes; the one before it counts
 	// for as long again.
 	SecretLife = 30 * 24 * time.Hour
-	// Heartbeat is how often a node says that it lives, and looks for tokens that were
-	// revoked. NodeLease is how long others believe it.
+	// Heartbeat is how often a node says that it lives, looks for tokens that were
+	// revoked, and compares its sockets with the registrations. NodeLease is how long others believe it.
 	Heartbeat = 2 * time.Second
 	NodeLease = 6 * time.Second
-	// Sweep is how often what has expired is deleted, and sockets are compared with the
-	// registrations.
+	// Sweep is how often what has expired is deleted.
 	Sweep = 30 * time.Second
 	// StateTimeout bounds each question to the State.
 	StateTimeout = 5 * time.Second

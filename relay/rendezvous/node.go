@@ -57,6 +57,8 @@ type Node struct {
 	wait      sync.WaitGroup // sockets
 	total     counters
 	queued    atomic.Int64 // bytes that wait for harnesses
+
+	seen map[string]uint64 // revisions that reconcile has looked at; Run's
 }
 
 // A closer is a socket, for whoever only closes them.
@@ -116,9 +118,9 @@ func (n *Node) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-beat.C:
-			err = errors.Join(n.beat(ctx), n.dropRevoked(ctx))
+			err = errors.Join(n.beat(ctx), n.dropRevoked(ctx), n.reconcile(ctx))
 		case <-sweep.C:
-			err = errors.Join(n.sweep(ctx), n.dropReplaced(ctx))
+			err = n.sweep(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			n.log.Warn("the state of the relay is not reached", "err", err)
@@ -170,34 +172,6 @@ func (n *Node) dropRevoked(ctx context.Context) error {
 		}
 		n.audit.write("revoked", slog.String("token", s.token()))
 		s.shut(closePolicy, "token revoked or expired")
-	}
-	return nil
-}
-
-// dropReplaced closes executors' sockets whose registration is another's by now: the
-// executor has attached to another node, or registered anew.
-func (n *Node) dropReplaced(ctx context.Context) error {
-	n.mu.Lock()
-	held := make([]*executor, 0, len(n.executors))
-	for _, e := range n.executors {
-		held = append(held, e)
-	}
-	n.mu.Unlock()
-	for _, e := range held {
-		ctx, cancel := context.WithTimeout(ctx, StateTimeout)
-		r, err := n.registration(ctx, e.env)
-		cancel()
-		switch {
-		case errors.Is(err, ErrNotFound) || err == nil && (r.ID != e.registration || r.Node != "" && r.Node != n.id):
-			e.shut(closeGoingAway, "replaced")
-		case err != nil:
-			return err
-		case r.Node == "":
-			// The State lost that the socket is here; it still is.
-			if err := n.claim(ctx, e); err != nil && !errors.Is(err, errReplaced) {
-				return err
-			}
-		}
 	}
 	return nil
 }

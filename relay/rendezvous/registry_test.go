@@ -298,6 +298,7 @@ func (f *failing) List(ctx context.Context, b rendezvous.Bucket) ([]rendezvous.E
 // While the state is not reached, executors are told to ask again, and not to end; what
 // is attached stays.
 func TestStateDown(t *testing.T) {
+	t.Parallel() // it waits
 	state := &failing{State: rendezvous.NewMemory()}
 	w := newWorld(t, state)
 	executor := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleExecutor, Environment: "*"}))
@@ -331,6 +332,7 @@ func TestStateDown(t *testing.T) {
 
 // A revoked token's sockets end with a heartbeat.
 func TestRevoked(t *testing.T) {
+	t.Parallel() // it waits
 	w := newWorld(t, nil)
 	_, carrier := w.attach(identity(t))
 	w.connect("lab", identity(t))

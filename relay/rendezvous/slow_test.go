@@ -182,6 +182,7 @@ func TestNodes(t *testing.T) {
 
 // A node that is not heard of any more has no executors.
 func TestNodeDies(t *testing.T) {
+	t.Parallel() // it waits
 	state := rendezvous.NewMemory()
 	dying, err := rendezvous.New(rendezvous.Config{State: state, PublicURL: "http://127.0.0.1:1"})
 	if err != nil {

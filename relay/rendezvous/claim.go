@@ -1,0 +1,106 @@
+package rendezvous
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+var errReplaced = errors.New("another registration has replaced this one")
+
+// claim tells the other nodes that the executor is here.
+func (n *Node) claim(ctx context.Context, e *executor) error {
+	err := n.update(ctx, e.env, func(r *registration) error {
+		if r.ID != e.registration {
+			return errReplaced
+		}
+		r.Node, r.Attached, r.Remote = n.id, e.began.UTC(), e.remote
+		return nil
+	})
+	if errors.Is(err, ErrNotFound) {
+		return errReplaced
+	}
+	if err == nil {
+		e.claimed.Store(true)
+	}
+	return err
+}
+
+// errNotOurs leaves a registration as it is.
+var errNotOurs = errors.New("not this node's")
+
+// disclaim takes that back, unless the executor is attached elsewhere by now.
+func (n *Node) disclaim(ctx context.Context, env, id string) error {
+	err := n.update(ctx, env, func(r *registration) error {
+		if r.ID != id || r.Node != n.id || n.holds(r.ID) {
+			return errNotOurs
+		}
+		r.Node, r.Attached, r.Remote = "", time.Time{}, ""
+		return nil
+	})
+	if errors.Is(err, errNotOurs) || errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// reconcile compares what is attached here with what the State says: an executor that
+// has attached to another node, or was replaced by a registration elsewhere, is closed,
+// and what could not be written when the State was away is written now. It reads the list
+// of all registrations, and looks at those that have changed.
+func (n *Node) reconcile(ctx context.Context) error {
+	held := map[string]*executor{} // those whose claims the list must have
+	n.mu.Lock()
+	for env, e := range n.executors {
+		if e.claimed.Load() {
+			held[env] = e
+		}
+	}
+	n.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, StateTimeout)
+	defer cancel()
+	entries, err := n.state.List(ctx, BucketRegistrations)
+	if err != nil {
+		return err
+	}
+	seen := make(map[string]uint64, len(entries))
+	var errs []error
+	for _, entry := range entries {
+		e := held[entry.Key]
+		delete(held, entry.Key)
+		if n.seen[entry.Key] != entry.Revision || e != nil {
+			err := n.compare(ctx, entry, e)
+			if err != nil {
+				errs = append(errs, err)
+				continue // the next time again
+			}
+		}
+		seen[entry.Key] = entry.Revision
+	}
+	n.seen = seen
+	for _, e := range held {
+		e.shut(closeGoingAway, "the registration is gone")
+	}
+	return errors.Join(errs...)
+}
+
+// compare does so for one environment; e is nil if no executor of it was attached here.
+func (n *Node) compare(ctx context.Context, entry Entry, e *executor) error {
+	var r struct{ ID, Node string }
+	if err := json.Unmarshal(entry.Value, &r); err != nil {
+		return err
+	}
+	switch {
+	case e == nil && r.Node == n.id:
+		return n.disclaim(ctx, entry.Key, r.ID)
+	case e == nil:
+	case r.ID != e.registration, r.Node != "" && r.Node != n.id:
+		e.shut(closeGoingAway, "replaced")
+	case r.Node == "": // the State lost that the socket is here; it still is
+		if err := n.claim(ctx, e); err != nil && !errors.Is(err, errReplaced) {
+			return err
+		}
+	}
+	return nil
+}
