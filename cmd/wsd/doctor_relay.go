@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -76,6 +77,13 @@ func (h *hops) put(name string, took time.Duration, detail string, err error) {
 	if err != nil {
 		h.stop()
 	}
+}
+
+// list is a copy of the hops up to now.
+func (h *hops) list() []hop {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.all)
 }
 
 // end is where the way ended: nil if it did not.
@@ -179,13 +187,13 @@ func (c *connectionCheck) measureRelay(ctx context.Context, a *app, flags *conne
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	h := &hops{stop: stop}
-	defer func() { c.Hops = h.all }()
+	defer func() { c.Hops = h.list() }()
 	if err := h.network(ctx, u.Registry, secure); err != nil {
 		return h.end()
 	}
-	before := len(h.all)
+	before := len(h.list())
 	err = c.measureServer(ctx, a, flags, client.Options{Relay: client.RelayOptions{OnStep: h.step}})
-	if err != nil && len(h.all) == before {
+	if err != nil && len(h.list()) == before {
 		return err // a flag's or a file's, and nobody's on the way
 	}
 	h.put(hopRoundTrip, micros(c.Median), fmt.Sprintf("p50 of %d", roundTrips), err)
