@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,8 @@ type route struct {
 	// it knows the stream.
 	profile                   frame.Profile
 	shaken, granted, answered bool
+	// pending says that a handshake is under way, which brakes count.
+	pending bool
 	// socket is nil for a reliable stream that has lost its own, and may come back.
 	socket *harness
 	parted time.Time
@@ -128,13 +131,18 @@ func (e *executor) pass(message []byte) error {
 	e.routing.Lock()
 	r := e.routes[string(g.stream)]
 	var h *harness
+	failed := false
 	if r != nil {
 		h = r.socket
 		switch g.kind {
 		case kindResume, kindHandshake:
 			r.answered = true
 			r.granted = r.granted || g.profile == frame.Reliable
+			if g.kind == kindHandshake {
+				e.settle(r, false)
+			}
 		case kindReset:
+			failed = e.settle(r, true)
 			e.unbind(r)
 			if r.answered && e.ending < MaxHarnesses {
 				e.ending++
@@ -151,7 +159,11 @@ func (e *executor) pass(message []byte) error {
 	e.count.add(&e.count.out, size)
 	e.node.total.add(&e.node.total.out, size)
 	h.count.add(&h.count.in, size)
+	h.meter.charge(len(message))
 	h.send(message, shared)
+	if failed {
+		e.node.pause(h)
+	}
 	return nil
 }
 
@@ -181,13 +193,25 @@ func (e *executor) writeReset(stream, reason string) {
 // while the executor's socket takes no more.
 func (e *executor) take(h *harness, message []byte) error {
 	g, ok := peek(message)
-	if !ok || !e.route(h, g) {
+	if !ok {
+		return nil
+	}
+	shakes := g.kind == kindHandshake
+	if shakes && !e.node.brakes.enter(h.token()) {
+		return nil
+	}
+	routed := e.route(h, g)
+	if shakes {
+		e.begin(h, g, routed)
+	}
+	if !routed {
 		return nil
 	}
 	size := int64(len(message))
 	e.count.add(&e.count.in, size)
 	e.node.total.add(&e.node.total.in, size)
 	h.count.add(&h.count.out, size)
+	e.meter.charge(len(message))
 	if err := e.conn.Write(context.Background(), message); err != nil { // bounded by WriteTimeout
 		e.shut(closeGoingAway, "nothing can be written")
 		return err
@@ -235,8 +259,54 @@ func (e *executor) route(h *harness, g glance) bool {
 	return true
 }
 
+// begin notes that a handshake is under way, which the brakes have let begin. One that
+// goes nowhere, or comes while another is under way, is not.
+func (e *executor) begin(h *harness, g glance, routed bool) {
+	e.routing.Lock()
+	r := e.routes[string(g.stream)]
+	again := routed && r != nil && r.pending
+	if routed && r != nil && !again {
+		r.pending = true
+		e.routing.Unlock()
+		return
+	}
+	e.routing.Unlock()
+	if e.node.brakes.leave(h.token(), again) {
+		e.node.pause(h)
+	}
+}
+
+// settle ends the handshake of r, if one is under way; true if the token has to pause.
+// Called with routing.
+func (e *executor) settle(r *route, failed bool) bool {
+	if !r.pending {
+		return false
+	}
+	r.pending = false
+	token, _, _ := strings.Cut(r.subject, ".")
+	return e.node.brakes.leave(token, failed)
+}
+
+// pause closes the sockets of a token whose handshakes have failed too often.
+func (n *Node) pause(h *harness) {
+	n.log.Warn("too many handshakes of a token have failed", "token", h.token(), "env", h.executor.env)
+	n.audit.write("paused", slog.String("env", h.executor.env), slog.String("token", h.token()), slog.String("remote", h.remote))
+	var drop []closer
+	n.mu.Lock()
+	for s := range n.sockets {
+		if _, is := s.(*harness); is && s.token() == h.token() {
+			drop = append(drop, s)
+		}
+	}
+	n.mu.Unlock()
+	for _, s := range drop {
+		s.shut(closePolicy, "too many handshakes have failed")
+	}
+}
+
 // unbind ends a stream. Called with routing.
 func (e *executor) unbind(r *route) {
+	e.settle(r, false)
 	delete(e.routes, r.stream)
 	if r.socket != nil {
 		delete(r.socket.streams, r.stream)
@@ -302,6 +372,9 @@ func (e *executor) remove(h *harness) {
 func (e *executor) end() {
 	e.routing.Lock()
 	e.gone = true
+	for _, r := range e.routes {
+		e.settle(r, false)
+	}
 	left := make([]*harness, 0, len(e.harnesses))
 	for h := range e.harnesses {
 		left = append(left, h)

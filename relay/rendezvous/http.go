@@ -22,6 +22,7 @@ const (
 	codeNotFound     = "not_found"
 	codeInUse        = "environment_in_use"
 	codeQuota        = "quota_exceeded"
+	codePaused       = "handshakes_failed"
 	codeUnavailable  = "relay_unavailable"
 )
 

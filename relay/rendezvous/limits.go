@@ -30,6 +30,12 @@ const (
 	// queue of more than fairShare counts as full.
 	MaxQueued = 512 << 20
 	fairShare = 1 << 20
+	// MaxHandshakes is how many handshakes of one token may be under way at once; more wait.
+	MaxHandshakes = 3
+	// MaxFailedHandshakes within FailureWindow, and the token pauses: its sockets are
+	// closed and its handshakes dropped. With those under way it stays below the 8 after
+	// which an executor pauses for everybody.
+	MaxFailedHandshakes = 4
 	// MaxUsedURLs bounds the one-time URLs of harnesses that are remembered as used.
 	MaxUsedURLs = 65_536
 	// MaxTokens bounds the tokens there are.
@@ -61,11 +67,20 @@ const (
 	// WriteTimeout is how long a socket may take a frame. A harness whose frames the
 	// executor's socket does not take waits for that long.
 	WriteTimeout = 20 * time.Second
+	// FailureWindow, FirstPause and LongestPause: see MaxFailedHandshakes. A pause is twice
+	// as long as the one before, if there was one within LongestPause.
+	FailureWindow = 10 * time.Second
+	FirstPause    = 10 * time.Second
+	LongestPause  = 10 * time.Minute
+	// HandshakeWait is how long a handshake may wait for the token's others.
+	HandshakeWait = 10 * time.Second
 	// StallTime is how long the executor's socket may wait for a harness whose queue is
 	// full and gets no shorter, SharedStallTime if the executor has other harnesses: of
 	// the latter a tenth of the time that passes comes back.
 	StallTime       = 20 * time.Second
 	SharedStallTime = 5 * time.Second
+	// MaxDebt bounds how long a socket is not read because of what passed the other way.
+	MaxDebt = 10 * time.Second
 	// PingInterval and PongTimeout: who does not answer a ping is gone.
 	PingInterval = 30 * time.Second
 	PongTimeout  = 60 * time.Second

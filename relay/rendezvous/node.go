@@ -45,6 +45,7 @@ type Node struct {
 	audit  *auditor
 	tokens Tokens
 	meters meters
+	brakes brakes
 	begun  time.Time
 
 	mu        sync.Mutex
@@ -186,6 +187,7 @@ func (n *Node) sweep(ctx context.Context) error {
 		}
 	}
 	n.mu.Unlock()
+	n.brakes.sweep(now)
 	var errs []error
 	for _, bucket := range []Bucket{BucketAuthorizations, BucketNodes} {
 		ctx, cancel := context.WithTimeout(ctx, StateTimeout)

@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"context"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
 )
@@ -31,7 +32,7 @@ func (m *meters) enter(t *Token, harness bool) (*meter, bool) {
 	}
 	x := m.all[t.ID]
 	if x == nil {
-		x = &meter{rate: rate.NewLimiter(rate.Inf, 0)}
+		x = &meter{rate: rate.NewLimiter(limitOf(t), t.Quota.BytesPerSecond)} // with all of its burst
 		m.all[t.ID] = x
 	}
 	if harness {
@@ -75,15 +76,28 @@ func (m *meters) set(t *Token) {
 	}
 }
 
-func (x *meter) apply(t *Token) {
-	limit := rate.Limit(t.Quota.BytesPerSecond)
-	if limit == 0 {
-		limit = rate.Inf
+func limitOf(t *Token) rate.Limit {
+	if t.Quota.BytesPerSecond == 0 {
+		return rate.Inf
 	}
+	return rate.Limit(t.Quota.BytesPerSecond)
+}
+
+func (x *meter) apply(t *Token) {
+	limit := limitOf(t)
 	if x.rate.Limit() != limit {
 		x.rate.SetLimit(limit)
 		x.rate.SetBurst(t.Quota.BytesPerSecond)
 	}
+}
+
+// charge takes n bytes that have passed the other way: they are not held up, but what is
+// read next is. The debt is bounded, so that pings are still answered in time.
+func (x *meter) charge(n int) {
+	if x.rate.Limit() == rate.Inf || x.rate.Tokens() < -MaxDebt.Seconds()*float64(x.rate.Limit()) {
+		return
+	}
+	x.rate.ReserveN(time.Now(), n)
 }
 
 // pass waits until n more bytes may pass: the socket that they came over is not read

@@ -104,6 +104,14 @@ func (a *asked) connect(ctx context.Context, w http.ResponseWriter, body []byte)
 		a.refuse(w, http.StatusBadRequest, codeBadRequest, "the body is not a connect request with a public key")
 		return
 	}
+	if n.isDraining() {
+		a.refuse(w, http.StatusServiceUnavailable, codeUnavailable, "the relay is shutting down: ask again")
+		return
+	}
+	if n.brakes.paused(a.token.ID) {
+		a.refuse(w, http.StatusTooManyRequests, codePaused, "too many handshakes of the token have failed: ask again later")
+		return
+	}
 	if n.meters.full(&a.token) {
 		a.refuse(w, http.StatusTooManyRequests, codeQuota, "the token has its %d streams", a.token.Quota.Streams)
 		return

@@ -375,6 +375,10 @@ func TestDrain(t *testing.T) {
 	if _, err := c.Register(t.Context(), "new", identity(t).Public()); !registry.RetryRegister(err) {
 		t.Errorf("register: %v", err)
 	}
+	_, err = w.client(w.token(rendezvous.Token{Role: rendezvous.RoleHarness, Environment: lab})).Connect(t.Context(), lab, identity(t).Public())
+	if refused, ok := errors.AsType[*registry.StatusError](err); !ok || refused.Status != 503 {
+		t.Errorf("connect: %v", err)
+	}
 	status, err := rendezvous.Status(t.Context(), w.state)
 	if err != nil || len(status.Nodes) != 0 || len(status.Environments) != 1 || status.Environments[0].Attached {
 		t.Errorf("status: %+v, %v", status, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -121,9 +122,12 @@ func (n *Node) upgradeHarness(w http.ResponseWriter, r *http.Request, t *ticket,
 		n.used[t.nonce] = t.expires
 	}
 	n.mu.Unlock()
+	token, _, _ := strings.Cut(t.subject, ".")
 	switch {
 	case used:
 		return rejectExpired
+	case n.brakes.paused(token):
+		return rejectUnavailable
 	case e == nil || full:
 		return rejectUnavailable
 	case e.registration != t.registration:
@@ -132,7 +136,7 @@ func (n *Node) upgradeHarness(w http.ResponseWriter, r *http.Request, t *ticket,
 	ctx, cancel := context.WithTimeout(r.Context(), StateTimeout)
 	defer cancel()
 	h := &harness{node: n, executor: e, subject: t.subject, remote: remote, began: time.Now(), streams: map[string]*route{}, room: make(chan struct{}, 1)}
-	token, err := n.liveToken(ctx, h.token())
+	live, err := n.liveToken(ctx, token)
 	if err != nil {
 		return err
 	}
@@ -140,9 +144,9 @@ func (n *Node) upgradeHarness(w http.ResponseWriter, r *http.Request, t *ticket,
 		return rejectUnavailable
 	}
 	ok := false
-	if h.meter, ok = n.meters.enter(token, true); !ok || !e.add(h) {
+	if h.meter, ok = n.meters.enter(live, true); !ok || !e.add(h) {
 		if ok {
-			n.meters.leave(token.ID, true)
+			n.meters.leave(token, true)
 		}
 		n.release(h)
 		return rejectUnavailable
@@ -150,7 +154,7 @@ func (n *Node) upgradeHarness(w http.ResponseWriter, r *http.Request, t *ticket,
 	conn, err := accept(w, r, false)
 	if err != nil {
 		e.remove(h)
-		n.meters.leave(token.ID, true)
+		n.meters.leave(token, true)
 		n.release(h)
 		return nil // answered by Upgrade
 	}

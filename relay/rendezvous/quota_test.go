@@ -1,0 +1,42 @@
+package rendezvous
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A token's bytes count both ways; what passes the other way is not held up, but what is
+// read next is, for a bounded time.
+func TestBytesCountBothWays(t *testing.T) {
+	const second = MaxFrame
+	for name, c := range map[string]struct {
+		charged int // frames of a second each
+		want    time.Duration
+	}{
+		"nothing":    {0, 0}, // the burst pays for it
+		"the burst":  {1, time.Second},
+		"more":       {4, 4 * time.Second},
+		"far beyond": {1000, MaxDebt + 2*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var m meters
+				x, ok := m.enter(&Token{ID: "t", Quota: Quota{BytesPerSecond: second}}, true)
+				if !ok {
+					t.Fatal("not let in")
+				}
+				for range c.charged {
+					x.charge(second)
+				}
+				began := time.Now()
+				if err := x.pass(t.Context(), second); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took > c.want+time.Millisecond || c.want < MaxDebt && took < c.want-time.Millisecond || c.want > MaxDebt && took < MaxDebt {
+					t.Errorf("took %v, want %v", took, c.want)
+				}
+			})
+		})
+	}
+}
