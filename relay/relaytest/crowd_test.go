@@ -253,7 +253,7 @@ func streamID(t *testing.T, c *conversation) string {
 // relay and the executor keep nothing of them, others are not disturbed.
 func TestFloodOverTheRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const frames, step = 10_000, 500
+		frames, step := floodFrames(), 500
 		w := newWorld(t, 36)
 		defer w.close()
 		w.executor("executor", nil, w.echoes)

@@ -65,6 +65,14 @@ var floods = map[string]func(id string, i int, r *rand.Rand) []byte{
 	},
 }
 
+// floodFrames is how many frames a flood has.
+func floodFrames() int {
+	if raceEnabled {
+		return 2000
+	}
+	return 10_000
+}
+
 // Ten thousand frames of what never began: the streams that there are go on meanwhile,
 // the executor keeps nothing of it, and lets others in afterwards.
 func TestFlood(t *testing.T) {
@@ -76,7 +84,7 @@ func TestFlood(t *testing.T) {
 }
 
 func testFlood(t *testing.T, flood func(id string, i int, r *rand.Rand) []byte) {
-	const frames, step = 10_000, 500
+	frames, step := floodFrames(), 500
 	m := newMiddle(t, 21)
 	m.trace = nil // it would be what grows
 	r := rand.New(rand.NewPCG(3, 3))

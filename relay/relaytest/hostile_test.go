@@ -259,7 +259,7 @@ func testAttack(t *testing.T, profile frame.Profile, a attack, isForth bool) {
 	both.Go(func() {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		c := &conversation{conn: victim, rand: rand.New(rand.NewPCG(1, 2)), most: 130_000}
+		c := &conversation{conn: victim, rand: rand.New(rand.NewPCG(1, 2)), most: 80_000}
 		err := c.exchange(ctx, 40)
 		if err != nil && a.survives && profile == frame.Reliable {
 			t.Errorf("victim: %v", err)

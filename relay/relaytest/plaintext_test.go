@@ -34,7 +34,7 @@ func testReadable(t *testing.T, profile frame.Profile) {
 		defer mu.Unlock()
 		routed = append(routed, msg...)
 	}
-	w.serverExecutor("executor")
+	w.serverExecutor()
 	settle()
 	c := w.client(w.harness("harness", profile))
 	marker := strings.Repeat("a known plaintext, ", 20_000)

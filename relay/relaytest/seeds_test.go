@@ -260,7 +260,7 @@ func testSessionSeed(t *testing.T, seed uint64) {
 			Latency: time.Duration(1 + r.Int64N(int64(50*time.Millisecond))), Jitter: time.Duration(r.Int64N(int64(10 * time.Millisecond))),
 		})
 	}
-	w.serverExecutor("executor")
+	w.serverExecutor()
 	settle()
 	var all sync.WaitGroup
 	for name, profile := range map[string]frame.Profile{"one": frame.Reliable, "two": frame.Codex} {

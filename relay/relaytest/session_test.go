@@ -22,7 +22,7 @@ import (
 )
 
 // serverExecutor runs an executor whose streams an exec-server serves.
-func (w *world) serverExecutor(name string) *runner {
+func (w *world) serverExecutor() *runner {
 	srv, err := newServer()
 	if err != nil {
 		w.t.Fatal(err)
@@ -32,7 +32,7 @@ func (w *world) serverExecutor(name string) *runner {
 		defer cancel()
 		_ = srv.Shutdown(ctx)
 	})
-	return w.executor(name, nil, func(ctx context.Context, conn rpc.Connection, info executor.StreamInfo) {
+	return w.executor("executor", nil, func(ctx context.Context, conn rpc.Connection, info executor.StreamInfo) {
 		_ = srv.ServeConnection(ctx, conn, server.ConnectionOptions{Remote: "relay stream " + info.ID})
 	})
 }
@@ -71,7 +71,7 @@ func testSession(t *testing.T, profile frame.Profile, lose func(*world)) {
 	const lines = 300
 	w := newWorld(t, 6)
 	defer w.close()
-	x := w.serverExecutor("executor")
+	x := w.serverExecutor()
 	settle()
 	c := w.client(w.harness("harness", profile))
 	p := w.startCounter(c, lines, 50*time.Millisecond)
@@ -126,7 +126,7 @@ func TestFilesOutliveSockets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 7)
 		defer w.close()
-		w.serverExecutor("executor")
+		w.serverExecutor()
 		settle()
 		c := w.client(w.harness("harness", frame.Reliable))
 		name := filepath.Join(t.TempDir(), "file")
