@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/protocol"
@@ -22,6 +23,9 @@ const (
 	// copyAttempts is how often one is begun when the connection is lost again and
 	// again.
 	copyAttempts = 5
+	// copyPause is before the second of them, and doubles. For a moment a client may not
+	// have seen yet that its connection is lost, and then every call fails at once.
+	copyPause = 20 * time.Millisecond
 )
 
 // transfer copies what was planned: directories first, then files and links, last
@@ -259,14 +263,17 @@ func (t *transfer) chmodRemote(ctx context.Context, name string, mode iofs.FileM
 // copy copies one thing, again when the connection was lost meanwhile: a file is put in
 // place as a whole, so that doing it twice does no harm.
 func (t *transfer) copy(ctx context.Context, item *copyItem) error {
-	var err error
-	for range copyAttempts {
-		err = t.copyOnce(ctx, item)
-		if !errors.Is(err, client.ErrTransportClosed) || t.client.Err() != nil || ctx.Err() != nil {
-			break
+	for attempt := 1; ; attempt++ {
+		err := t.copyOnce(ctx, item)
+		if !errors.Is(err, client.ErrTransportClosed) || t.client.Err() != nil || attempt == copyAttempts {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(copyPause << (attempt - 1)):
 		}
 	}
-	return err
 }
 
 func (t *transfer) copyOnce(ctx context.Context, item *copyItem) error {
