@@ -27,7 +27,7 @@ func TestExecutorMovesToAnotherNode(t *testing.T) {
 	state := rendezvous.NewMemory()
 	first, second := newWorld(t, state), newWorld(t, state)
 	reg, before := first.attach(identity(t))
-	harness, err := relay.Dial(t.Context(), first.connect(lab, identity(t)).URL, relay.DialConfig{})
+	harness, err := relay.Dial(t.Context(), first.connect(identity(t)).URL, relay.DialConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestExecutorMovesToAnotherNode(t *testing.T) {
 	ends(t, before)
 	ends(t, harness)
 	for _, w := range []*world{first, second} {
-		if url := w.connect(lab, identity(t)).URL; !strings.HasPrefix(url, ws(second)) {
+		if url := w.connect(identity(t)).URL; !strings.HasPrefix(url, ws(second)) {
 			t.Errorf("harnesses are sent to %s", url)
 		}
 	}
@@ -54,7 +54,7 @@ func TestClaimIsTakenBackLater(t *testing.T) {
 	state := &failing{State: rendezvous.NewMemory()}
 	w := newWorld(t, state)
 	_, executor := w.attach(identity(t))
-	w.connect(lab, identity(t))
+	w.connect(identity(t))
 	state.fails.Store(true)
 	_ = executor.Close()
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -232,21 +232,22 @@ func (e *executor) route(h *harness, g glance) bool {
 	opens := g.kind == kindResume || g.kind == kindHandshake
 	switch {
 	case r == nil:
-		if !opens || len(h.streams) >= MaxStreams {
+		r = &route{stream: string(g.stream), subject: h.subject}
+		if !opens || !h.hold(r) {
 			return false
 		}
-		r = &route{stream: string(g.stream), subject: h.subject, socket: h}
-		e.routes[r.stream], h.streams[r.stream] = r, r
+		e.routes[r.stream] = r
 	case r.socket != h:
 		back := g.kind == kindResume && g.profile == frame.Reliable && r.reliable()
-		if !back || r.subject != h.subject || len(h.streams) >= MaxStreams {
+		before := r.socket
+		if !back || r.subject != h.subject || !h.hold(r) {
 			return false
 		}
-		if r.socket != nil {
-			delete(r.socket.streams, r.stream)
+		if before != nil {
+			before.drop(r)
 		}
 		e.forget(r)
-		r.socket, h.streams[r.stream], r.shaken = h, r, false
+		r.shaken = false
 	}
 	switch g.kind {
 	case kindHandshake:
@@ -309,7 +310,7 @@ func (e *executor) unbind(r *route) {
 	e.settle(r, false)
 	delete(e.routes, r.stream)
 	if r.socket != nil {
-		delete(r.socket.streams, r.stream)
+		r.socket.drop(r)
 	}
 	e.forget(r)
 }
@@ -350,8 +351,8 @@ func (e *executor) remove(h *harness) {
 			e.unbind(r)
 			continue
 		}
+		h.drop(r)
 		r.socket, r.parted = nil, now
-		delete(h.streams, id)
 		e.parted = append(e.parted, r)
 	}
 	for len(e.parted) > 0 && (len(e.parted) > MaxParted || now.Sub(e.parted[0].parted) > PartedLife) {

@@ -15,7 +15,7 @@ import (
 func TestHandshakeFlood(t *testing.T) {
 	w := newWorld(t, nil)
 	w.echo(lab, identity(t))
-	w.connect(lab, identity(t)) // the executor is there
+	w.connect(identity(t)) // the executor is there
 	bad := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleHarness, Environment: lab}))
 	flood := make([]relay.Carrier, 0, 4)
 	for range cap(flood) {

@@ -44,6 +44,24 @@ func (h *harness) key() string {
 	return key
 }
 
+// hold makes h the socket of a stream; false if it, or its token, has as many streams as
+// it may. Called with executor.routing, as drop is.
+func (h *harness) hold(r *route) bool {
+	if len(h.streams) >= MaxStreams || len(h.streams) > 0 && !h.meter.more() {
+		return false
+	}
+	r.socket, h.streams[r.stream] = h, r
+	return true
+}
+
+// drop takes a stream from h.
+func (h *harness) drop(r *route) {
+	delete(h.streams, r.stream)
+	if len(h.streams) > 0 {
+		h.meter.less()
+	}
+}
+
 // serve passes on what the harness sends, until its socket ends.
 func (h *harness) serve() {
 	n, e := h.node, h.executor

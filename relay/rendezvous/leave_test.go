@@ -7,14 +7,14 @@ import (
 	"github.com/wsd-dev/wsd/relay/frame"
 )
 
-func handshake(stream string, profile frame.Profile) *relayv1.RelayMessageFrame {
-	return &relayv1.RelayMessageFrame{StreamId: stream, Profile: profile.Field(), Body: &relayv1.RelayMessageFrame_Handshake{
+func handshake(profile frame.Profile) *relayv1.RelayMessageFrame {
+	return &relayv1.RelayMessageFrame{StreamId: "s", Profile: profile.Field(), Body: &relayv1.RelayMessageFrame_Handshake{
 		Handshake: &relayv1.RelayHandshake{Payload: []byte("hello")},
 	}}
 }
 
-func resume(stream string, profile frame.Profile) *relayv1.RelayMessageFrame {
-	return &relayv1.RelayMessageFrame{StreamId: stream, Profile: profile.Field(), Body: &relayv1.RelayMessageFrame_Resume{
+func resume(profile frame.Profile) *relayv1.RelayMessageFrame {
+	return &relayv1.RelayMessageFrame{StreamId: "s", Profile: profile.Field(), Body: &relayv1.RelayMessageFrame_Resume{
 		Resume: &relayv1.RelayResume{},
 	}}
 }
@@ -27,10 +27,10 @@ func TestWhoIsToldOfTheEnd(t *testing.T) {
 		answer *relayv1.RelayMessageFrame // the executor's; nil if there is none
 		told   bool
 	}{
-		"granted":                            {true, handshake("s", frame.Reliable), false},
-		"not granted":                        {true, handshake("s", frame.Codex), true},
+		"granted":                            {true, handshake(frame.Reliable), false},
+		"not granted":                        {true, handshake(frame.Codex), true},
 		"not answered yet":                   {true, nil, true},
-		"back, and known to the executor":    {false, resume("s", frame.Reliable), false},
+		"back, and known to the executor":    {false, resume(frame.Reliable), false},
 		"back, and the executor is to speak": {false, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestWhoIsToldOfTheEnd(t *testing.T) {
 			h := w.open("s", frame.Reliable)
 			receive(t, executor)
 			if c.shakes {
-				send(t, h, handshake("s", frame.Reliable))
+				send(t, h, handshake(frame.Reliable))
 				receive(t, executor)
 			}
 			if c.answer != nil {
@@ -71,11 +71,11 @@ func TestExecutorsResetIsConfirmed(t *testing.T) {
 		Reset_: &relayv1.RelayReset{Reason: frame.ReasonProtocolError},
 	}}
 	for range 2 {
-		send(t, h, handshake("s", frame.Codex))
+		send(t, h, handshake(frame.Codex))
 		receive(t, executor)
-		send(t, executor, handshake("s", frame.Codex))
+		send(t, executor, handshake(frame.Codex))
 		receive(t, h)
-		send(t, h, handshake("s", frame.Codex))
+		send(t, h, handshake(frame.Codex))
 		receive(t, executor)
 		send(t, executor, reset)
 		if f := receive(t, h); f.GetReset_() == nil {
@@ -86,7 +86,7 @@ func TestExecutorsResetIsConfirmed(t *testing.T) {
 		}
 	}
 	// One that never knew the stream is not told.
-	send(t, h, resume("s", frame.Codex))
+	send(t, h, resume(frame.Codex))
 	receive(t, executor)
 	send(t, executor, reset)
 	receive(t, h)

@@ -14,12 +14,13 @@ type meters struct {
 	all map[string]*meter
 }
 
-// A meter is that of one token.
+// A meter is that of one token. A harness without one, in tests, has no bounds.
 type meter struct {
-	rate *rate.Limiter
+	owner *meters
+	rate  *rate.Limiter
 
-	// Of meters.mu.
-	sockets, harnesses int
+	// Of meters.mu. harnesses counts their sockets, and each stream of a socket but the first.
+	sockets, harnesses, max int
 }
 
 // enter counts a socket, a harness's with its stream, unless the token has as many as
@@ -32,7 +33,7 @@ func (m *meters) enter(t *Token, harness bool) (*meter, bool) {
 	}
 	x := m.all[t.ID]
 	if x == nil {
-		x = &meter{rate: rate.NewLimiter(limitOf(t), t.Quota.BytesPerSecond)} // with all of its burst
+		x = &meter{owner: m, rate: rate.NewLimiter(limitOf(t), t.Quota.BytesPerSecond)} // with all of its burst
 		m.all[t.ID] = x
 	}
 	if harness {
@@ -76,6 +77,31 @@ func (m *meters) set(t *Token) {
 	}
 }
 
+// more counts a stream that is not its socket's first, unless the token has as many as
+// it may.
+func (x *meter) more() bool {
+	if x == nil {
+		return true
+	}
+	x.owner.mu.Lock()
+	defer x.owner.mu.Unlock()
+	if x.max > 0 && x.harnesses >= x.max {
+		return false
+	}
+	x.harnesses++
+	return true
+}
+
+// less takes more back.
+func (x *meter) less() {
+	if x == nil {
+		return
+	}
+	x.owner.mu.Lock()
+	defer x.owner.mu.Unlock()
+	x.harnesses--
+}
+
 func limitOf(t *Token) rate.Limit {
 	if t.Quota.BytesPerSecond == 0 {
 		return rate.Inf
@@ -84,6 +110,7 @@ func limitOf(t *Token) rate.Limit {
 }
 
 func (x *meter) apply(t *Token) {
+	x.max = t.Quota.Streams
 	limit := limitOf(t)
 	if x.rate.Limit() != limit {
 		x.rate.SetLimit(limit)

@@ -40,3 +40,30 @@ func TestBytesCountBothWays(t *testing.T) {
 		})
 	}
 }
+
+// Streams count, over however many sockets.
+func TestStreamsOverOneSocketCount(t *testing.T) {
+	e, alice, _, _ := routing()
+	var m meters
+	token := &Token{ID: "a", Role: RoleHarness, Quota: Quota{Streams: 3}}
+	alice.meter, _ = m.enter(token, true)
+	open := func(stream string) bool { return e.route(alice, glanceOf(stream, kindResume, "codex")) }
+	for i, stream := range []string{"1", "2", "3", "4"} {
+		if got := open(stream); got != (i < 3) {
+			t.Errorf("stream %s: %v", stream, got)
+		}
+	}
+	if !m.full(token) {
+		t.Error("there is room for another socket")
+	}
+	e.route(alice, glanceOf("2", kindReset, "codex"))
+	if m.full(token) || !open("5") || open("6") {
+		t.Error("a stream that has ended still counts, or more do not")
+	}
+	for _, stream := range []string{"1", "3", "5"} {
+		e.route(alice, glanceOf(stream, kindReset, "codex"))
+	}
+	if alice.meter.harnesses != 1 {
+		t.Errorf("a socket without a stream counts as %d", alice.meter.harnesses)
+	}
+}

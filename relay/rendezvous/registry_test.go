@@ -51,11 +51,11 @@ func (w *world) attach(id *seal.Identity) (*registry.RegisterResponse, relay.Car
 }
 
 // connect asks as a harness until the executor is found.
-func (w *world) connect(env string, id *seal.Identity) *registry.ConnectResponse {
+func (w *world) connect(id *seal.Identity) *registry.ConnectResponse {
 	w.t.Helper()
-	c := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleHarness, Environment: env}))
+	c := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleHarness, Environment: lab}))
 	for {
-		resp, err := c.Connect(w.t.Context(), env, id.Public())
+		resp, err := c.Connect(w.t.Context(), lab, id.Public())
 		if err == nil {
 			return resp
 		}
@@ -158,7 +158,7 @@ func TestSecondExecutor(t *testing.T) {
 	w := newWorld(t, nil)
 	mine, other := identity(t), identity(t)
 	first, carrier := w.attach(mine)
-	w.connect("lab", identity(t))
+	w.connect(identity(t))
 	c := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleExecutor, Environment: "lab"}))
 	_, err := c.Register(t.Context(), "lab", other.Public())
 	if got, code := status(t, err); got != http.StatusConflict || code == registry.CodeRegistrationConflict {
@@ -195,7 +195,7 @@ func TestValidate(t *testing.T) {
 	good := func() registry.ValidateRequest {
 		return registry.ValidateRequest{
 			ExecutorRegistrationID: reg.ExecutorRegistrationID, HarnessPublicKey: id.Public(),
-			HarnessKeyAuthorization: w.connect("lab", id).HarnessKeyAuthorization,
+			HarnessKeyAuthorization: w.connect(id).HarnessKeyAuthorization,
 		}
 	}
 	req := good()
@@ -233,7 +233,7 @@ func TestValidate(t *testing.T) {
 func TestHarnessURLOnce(t *testing.T) {
 	w := newWorld(t, nil)
 	w.attach(identity(t))
-	url := w.connect("lab", identity(t)).URL
+	url := w.connect(identity(t)).URL
 	carrier, err := relay.Dial(t.Context(), url, relay.DialConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ func TestHarnessURLOnce(t *testing.T) {
 func TestStreamQuota(t *testing.T) {
 	w := newWorld(t, nil)
 	w.attach(identity(t))
-	w.connect("lab", identity(t)) // the executor is there
+	w.connect(identity(t)) // the executor is there
 	c := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleHarness, Environment: "lab", Quota: rendezvous.Quota{Streams: 1}}))
 	resp, err := c.Connect(t.Context(), "lab", identity(t).Public())
 	if err != nil {
@@ -304,7 +304,7 @@ func TestStateDown(t *testing.T) {
 	executor := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleExecutor, Environment: "*"}))
 	harness := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleHarness, Environment: "*"}))
 	_, carrier := w.attach(identity(t))
-	w.connect("lab", identity(t))
+	w.connect(identity(t))
 	state.fails.Store(true)
 	defer state.fails.Store(false)
 	_, err := executor.Register(t.Context(), "new", identity(t).Public())
@@ -335,7 +335,7 @@ func TestRevoked(t *testing.T) {
 	t.Parallel() // it waits
 	w := newWorld(t, nil)
 	_, carrier := w.attach(identity(t))
-	w.connect("lab", identity(t))
+	w.connect(identity(t))
 	tokens := rendezvous.Tokens{State: w.state}
 	all, err := tokens.List(t.Context())
 	if err != nil {
@@ -358,7 +358,7 @@ func TestRevoked(t *testing.T) {
 func TestDrain(t *testing.T) {
 	w := newWorld(t, nil)
 	reg, carrier := w.attach(identity(t))
-	w.connect("lab", identity(t))
+	w.connect(identity(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := w.node.Drain(ctx); err != nil {

@@ -19,7 +19,7 @@ import (
 // open opens a harness's socket and a stream on it.
 func (w *world) open(stream string, profile frame.Profile) relay.Carrier {
 	w.t.Helper()
-	c, err := relay.Dial(w.t.Context(), w.connect(lab, identity(w.t)).URL, relay.DialConfig{})
+	c, err := relay.Dial(w.t.Context(), w.connect(identity(w.t)).URL, relay.DialConfig{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestNodes(t *testing.T) {
 	nodes := []*world{newWorld(t, state), newWorld(t, state), newWorld(t, state)}
 	id := identity(t)
 	reg, _ := nodes[0].attach(identity(t))
-	resp := nodes[1].connect("lab", id)
+	resp := nodes[1].connect(id)
 	carrier, err := relay.Dial(t.Context(), resp.URL, relay.DialConfig{}) // which leads to the first
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestNodeDies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other.connect("lab", identity(t))
+	other.connect(identity(t))
 	die()
 	if err := <-ended; err != nil {
 		t.Fatal(err)

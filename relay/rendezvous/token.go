@@ -41,7 +41,8 @@ type Token struct {
 
 // A Quota bounds what all sockets of a token may do at once on a node; 0 is no bound.
 type Quota struct {
-	// Streams is how many sockets a harness's token may have, each with a stream.
+	// Streams is how many streams a harness's token may have. A socket counts as one
+	// before it has any.
 	Streams int `json:"streams,omitempty"`
 	// BytesPerSecond is how much may pass, both ways together. More is not lost but read later.
 	BytesPerSecond int `json:"bytesPerSecond,omitempty"`
