@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Check reads all rows and compares them: what must hold among them (see the package's
@@ -127,7 +128,7 @@ func (a *audit) readNames(tx Tx) error {
 		case n.Rev > t.Rev:
 			a.say("name %q has revision %d, but namespace %s is at %d", n.Name, n.Rev, t.Name, t.Rev)
 		}
-		if n.Name == "." || n.Name == ".." || CheckPath("/"+n.Name) != nil || n.Name == "" {
+		if n.Name == "" || strings.Contains(n.Name, "/") || CheckPath("/"+n.Name) != nil {
 			a.say("a name in node %d is %q", n.Parent, n.Name)
 		}
 		child.names++

@@ -8,5 +8,7 @@ import (
 )
 
 func TestMemory(t *testing.T) {
-	treetest.Test(t, func(testing.TB) tree.Store { return tree.NewMemory() })
+	open := func(testing.TB) tree.Store { return tree.NewMemory() }
+	t.Run("Rows", func(t *testing.T) { treetest.Rows(t, open) })
+	treetest.Test(t, open)
 }

@@ -25,12 +25,14 @@ var table = []struct {
 	{"protocol", []string{"protocol/wire"}},
 	{"protocol/rpc", []string{"protocol", "protocol/wire"}},
 	{"protocol/rpc/...", []string{"protocol", "protocol/wire", "protocol/rpc"}},
+	{"protocol/capnweb/...", nil},
 
 	{"fs/fileuri", nil},
 	// The sandbox confines what process and fs hand it, through interfaces that they
 	// declare; the helper process serves fs/* itself.
 	{"process/sandbox", []string{"protocol/...", "process", "fs/..."}},
 	{"process/...", []string{"protocol/...", "process/...", "fs/fileuri"}},
+	{"fs/sqlitefile", nil},
 	// The tree is pure: rows over a store that it declares.
 	{"fs/tree", []string{"fs/pattern"}},
 	{"fs/tree/...", []string{"fs/tree"}},
@@ -38,6 +40,8 @@ var table = []struct {
 
 	// The server knows no service; execserver is where they meet.
 	{"server/execserver", []string{"protocol/...", "server/...", "process/...", "fs/..."}},
+	// The database implements the stores that others declare.
+	{"server/sqlite", []string{"fs/tree", "fs/sqlitefile"}},
 	{"server/environment", []string{"protocol/...", "fs/fileuri"}},
 	{"server/discovery", []string{"protocol/...", "fs/fileuri"}},
 	{"server/httprequest", []string{"protocol/..."}},

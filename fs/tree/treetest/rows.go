@@ -12,8 +12,9 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// rows holds a store against what the methods of Tx say.
-func rows(t *testing.T, open func(testing.TB) tree.Store) {
+// Rows holds a store against what the methods of Tx say, with rows that make no tree: no
+// invariants hold when it is done.
+func Rows(t *testing.T, open func(testing.TB) tree.Store) {
 	update := func(t *testing.T, s tree.Store, fn func(tree.Tx) error) {
 		t.Helper()
 		if err := s.Update(t.Context(), fn); err != nil {

@@ -11,7 +11,6 @@ import (
 // Test runs all tests. open returns a new, empty store, and sees to it that it is closed
 // when the test ends.
 func Test(t *testing.T, open func(testing.TB) tree.Store) {
-	t.Run("Rows", func(t *testing.T) { rows(t, open) })
 	t.Run("Rules", func(t *testing.T) { rules(t, open) })
 	t.Run("Changes", func(t *testing.T) { changes(t, open) })
 	t.Run("Content", func(t *testing.T) { content(t, open) })

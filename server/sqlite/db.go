@@ -1,0 +1,323 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/wsd-dev/wsd/fs/sqlitefile"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// applicationID is "wsdW" in the header of the file.
+const applicationID = 0x77736457
+
+// format is the file's.
+func format() (*sqlitefile.Format, error) {
+	dir, err := iofs.Sub(migrations, "migrations")
+	return &sqlitefile.Format{
+		ApplicationID: applicationID,
+		Migrations:    dir,
+		// They can only be set while the file is empty.
+		Fresh: []string{"PRAGMA page_size = 8192", "PRAGMA auto_vacuum = INCREMENTAL"},
+	}, err
+}
+
+// Durability is what a commit waits for.
+type Durability int
+
+// The durabilities; see the package's comment.
+const (
+	Normal Durability = iota // the commit survives the process
+	Full                     // the commit survives a power cut
+
+	none Durability = -1 // nothing is waited for: tests that lose no power
+)
+
+const (
+	// busyTimeout bounds the wait for locks of the file. Only a tool that was started on
+	// it by hand can hold one that we want.
+	busyTimeout = 5 * time.Second
+	// DefaultReaders is how many views run at once.
+	DefaultReaders = 4
+	// checkpointPages is the length of the log, in pages, at which it is taken back.
+	checkpointPages = 2048
+	// logLimit is what is left of a log that was longer, in bytes.
+	logLimit = 64 << 20
+)
+
+// Config says where the database is and how it works.
+type Config struct {
+	// Path of the file. Missing directories are made, with mode 0700.
+	Path       string
+	Durability Durability
+	Readers    int          // 0 for DefaultReaders
+	Logger     *slog.Logger // nil for none
+}
+
+// A DB is an open database. It is safe for concurrent use.
+type DB struct {
+	path   string
+	lock   *lock
+	pool   *sql.DB // all connections
+	writer chan *conn
+	reader chan *conn
+	conns  []*conn
+
+	id string
+
+	mu     sync.Mutex
+	closed bool
+	done   chan struct{} // closed with it
+}
+
+// Open opens the database, makes it when it is missing, and brings its schema up to date.
+// Errors: [InUseError], and those of package sqlitefile.
+func Open(ctx context.Context, cfg Config) (*DB, error) {
+	path, err := filepath.Abs(cfg.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open the workspace's store: %w", err)
+	}
+	db := &DB{path: path, done: make(chan struct{})}
+	if err := db.open(ctx, &cfg); err != nil {
+		return nil, errors.Join(db.explain("open", err), db.release())
+	}
+	return db, nil
+}
+
+func (db *DB) open(ctx context.Context, cfg *Config) error {
+	narrowed, err := sqlitefile.Prepare(db.path)
+	if err != nil {
+		return err
+	}
+	if narrowed && cfg.Logger != nil {
+		cfg.Logger.InfoContext(ctx, "others could read the workspace's store; its mode was changed", "path", db.path)
+	}
+	if db.lock, err = takeLock(ctx, db.path); err != nil {
+		return err
+	}
+	sync := "NORMAL"
+	switch cfg.Durability {
+	case Full:
+		sync = "FULL"
+	case none:
+		sync = "OFF"
+	default:
+	}
+	// sql.Open only fails for an unknown driver.
+	if db.pool, err = sql.Open("sqlite", sqlitefile.DSN(db.path, busyTimeout, "_txlock=immediate", "_synchronous="+sync)); err != nil {
+		return err
+	}
+	f, err := format()
+	if err != nil {
+		return err
+	}
+	if err := f.Migrate(ctx, db.pool); err != nil {
+		return err
+	}
+	readers := cfg.Readers
+	if readers <= 0 {
+		readers = DefaultReaders
+	}
+	db.writer, db.reader = make(chan *conn, 1), make(chan *conn, readers)
+	for i := range readers + 1 {
+		c, err := db.connect(ctx, i > 0)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			db.writer <- c
+		} else {
+			db.reader <- c
+		}
+	}
+	var id []byte
+	err = db.pool.QueryRowContext(ctx, "SELECT v FROM meta WHERE k = 'store_id'").Scan(&id)
+	db.id = hex.EncodeToString(id)
+	return err
+}
+
+// connect opens a connection that stays.
+func (db *DB) connect(ctx context.Context, reads bool) (*conn, error) {
+	sc, err := db.pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{sc: sc, stmts: map[string]*sql.Stmt{}}
+	db.conns = append(db.conns, c)
+	pragmas := []string{
+		fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", checkpointPages),
+		fmt.Sprintf("PRAGMA journal_size_limit = %d", logLimit),
+	}
+	if reads {
+		pragmas = []string{"PRAGMA query_only = 1"}
+	}
+	for _, p := range pragmas {
+		if _, err := sc.ExecContext(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// ID is the store's: 32 hexadecimal digits, made with the file.
+func (db *DB) ID() string { return db.id }
+
+// Path is the file's absolute path.
+func (db *DB) Path() string { return db.path }
+
+// Tree is the store of the file's trees.
+func (db *DB) Tree() tree.Store { return treeStore{db} }
+
+// ErrClosed is returned for calls after Close.
+var ErrClosed = errors.New("the store is closed")
+
+// Close closes the file and gives the lock up. It waits for calls that are under way.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	again := db.closed
+	db.closed = true
+	db.mu.Unlock()
+	if again {
+		return nil
+	}
+	close(db.done)
+	// Whoever has a connection gives it back.
+	for range cap(db.reader) {
+		<-db.reader
+	}
+	<-db.writer
+	return db.release()
+}
+
+// release ends what open has begun, however far it came.
+func (db *DB) release() error {
+	var errs []error
+	for _, c := range db.conns {
+		errs = append(errs, c.close())
+	}
+	if db.pool != nil {
+		errs = append(errs, db.pool.Close())
+	}
+	if db.lock != nil {
+		db.lock.release()
+	}
+	return db.explain("close", errors.Join(errs...))
+}
+
+// explain says which file an error is about.
+func (db *DB) explain(doing string, err error) error {
+	if _, ok := errors.AsType[*InUseError](err); ok {
+		return fmt.Errorf("%s the workspace's store: %w", doing, err)
+	}
+	return sqlitefile.Explain(doing, "the workspace's store "+db.path, err)
+}
+
+// take takes a connection; the caller gives it back.
+func (db *DB) take(ctx context.Context, from chan *conn) (*conn, error) {
+	select {
+	case <-db.done:
+		return nil, ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	default:
+	}
+	select {
+	case c := <-from:
+		return c, nil
+	case <-db.done:
+		return nil, ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// view runs fn in a transaction that reads.
+func (db *DB) view(ctx context.Context, fn func(*conn) error) error {
+	return db.transact(ctx, db.reader, "read", "BEGIN", fn)
+}
+
+// update runs fn in a transaction that writes, alone.
+func (db *DB) update(ctx context.Context, fn func(*conn) error) error {
+	return db.transact(ctx, db.writer, "write", "BEGIN IMMEDIATE", fn)
+}
+
+// transact keeps what fn has done if it returns nil. Its statements are not interrupted
+// by ctx: they are short, and an end in mid-transaction helps nobody.
+func (db *DB) transact(ctx context.Context, from chan *conn, doing, begin string, fn func(*conn) error) error {
+	c, err := db.take(ctx, from)
+	if err != nil {
+		return err
+	}
+	defer func() { from <- c }()
+	if err := c.exec(begin); err != nil {
+		return db.explain(doing, err)
+	}
+	ended := false
+	defer func() { // also when fn panics
+		if !ended {
+			// SQLite may have done so itself; then it has nothing to do.
+			_ = c.exec("ROLLBACK")
+		}
+	}()
+	if err := fn(c); err != nil {
+		return err
+	}
+	if err := c.exec("COMMIT"); err != nil {
+		return db.explain(doing, err)
+	}
+	ended = true
+	return nil
+}
+
+// Check reads the whole file: SQLite's own check, and what must hold among our rows. What
+// it finds is sqlitefile.ErrDamaged or tree.ErrDamaged.
+func (db *DB) Check(ctx context.Context) error {
+	if err := sqlitefile.IntegrityCheck(ctx, db.pool); err != nil {
+		return db.explain("check", err)
+	}
+	return db.explain("check", tree.New(db.Tree(), tree.Config{}).Check(ctx))
+}
+
+// shrinkPages is how many pages are given back in one transaction.
+const shrinkPages = 2000
+
+// Shrink gives the room of what was deleted back to the file system, a little at a time,
+// and takes the log back.
+func (db *DB) Shrink(ctx context.Context) error {
+	for last := int64(-1); ; {
+		var left int64
+		err := db.update(ctx, func(c *conn) error {
+			// The pragma works off a page with each row that is read.
+			if err := c.drain(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages)); err != nil {
+				return err
+			}
+			return c.row("PRAGMA freelist_count").Scan(&left)
+		})
+		if err != nil {
+			return db.explain("shrink", err)
+		}
+		if left == 0 || left == last { // others may make room as fast as we give it back
+			break
+		}
+		last = left
+	}
+	c, err := db.take(ctx, db.writer)
+	if err != nil {
+		return err
+	}
+	defer func() { db.writer <- c }()
+	// A view that is open keeps a part of the log; that comes back another time.
+	return db.explain("shrink", c.drain("PRAGMA wal_checkpoint(TRUNCATE)"))
+}

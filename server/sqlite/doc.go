@@ -1,0 +1,37 @@
+// Package sqlite is the database of a workspace: one SQLite file, in which the stores that
+// other packages declare have their tables. Now it is the store of package fs/tree; more
+// come with migrations of their own.
+//
+// # The file
+//
+// It is private (0600). A lock file beside it (the name with ".lock") belongs to the one
+// process that has the database open; a second one fails at once with [InUseError], which
+// names the first. Everybody else goes through that process. The lock is the kernel's and
+// ends with the process, however that ends; the file stays.
+//
+// # Transactions
+//
+// One connection writes. Its transactions begin with the write lock and run one at a time,
+// in the order in which they were asked for. [Config.Readers] others read, beside it: a
+// view sees the last commit before its first row. A view that stays open would keep the
+// write-ahead log from being taken back, so nothing is ever awaited within one.
+//
+// # Durability
+//
+// The log is WAL. With [Normal], a transaction that has been committed survives the death
+// of the process, kill -9 at any instant included. A power cut may take the last moments,
+// in order: never a part of a transaction, and never an earlier one without the later.
+// With [Full] each commit is on the disk before it returns; a peer's cursor commits with
+// what it covers, so with either nothing that is lost counts as acknowledged.
+//
+// The log is taken back into the file whenever it has 16 MiB, and is cut to 64 MiB at most
+// when it was longer. [DB.Shrink] gives the room of what was deleted back to the file
+// system.
+//
+// # Disk cost
+//
+// Content is held once for each distinct window of 512 KiB, whatever refers to it, and
+// costs its size and about 1 in 500; a file costs about 400 bytes of rows, a tomb 100 and
+// its path twice. What was overwritten or removed stays until it is collected (two hours
+// after it was last asked for, by default).
+package sqlite

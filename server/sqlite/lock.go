@@ -1,0 +1,103 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrInUse says that another process has the database open. Errors are *InUseError.
+var ErrInUse = errors.New("in use by another process")
+
+// InUseError says who has a database open.
+type InUseError struct {
+	Path string
+	PID  int // 0 when it is not known
+}
+
+// Error says what to do as well.
+func (e *InUseError) Error() string {
+	who := "another process"
+	if e.PID != 0 {
+		who = "pid " + strconv.Itoa(e.PID)
+	}
+	return fmt.Sprintf("%s is in use by %s (EBUSY): talk to that process, or stop it first", e.Path, who)
+}
+
+// Unwrap is ErrInUse.
+func (e *InUseError) Unwrap() error { return ErrInUse }
+
+// A lock keeps other processes from a database.
+type lock struct{ file *os.File }
+
+// lockGrace is how long a lock is waited for whose owner is dead: a child that it was just
+// starting holds it for a moment longer.
+const lockGrace = 2 * time.Second
+
+// takeLock takes the lock beside the database at path.
+func takeLock(ctx context.Context, path string) (*lock, error) {
+	file, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for waited := time.Duration(0); ; {
+		taken, err := tryLock(file)
+		if taken {
+			break
+		}
+		if err != nil {
+			file.Close()
+			return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
+		}
+		pid := ownerOf(file)
+		if waited >= lockGrace || alive(pid) {
+			file.Close()
+			return nil, &InUseError{Path: path, PID: pid}
+		}
+		const pause = 20 * time.Millisecond
+		select {
+		case <-ctx.Done():
+			file.Close()
+			return nil, ctx.Err()
+		case <-time.After(pause):
+			waited += pause
+		}
+	}
+	l := &lock{file}
+	if err := l.write(strconv.Itoa(os.Getpid()) + "\n"); err != nil {
+		l.release()
+		return nil, fmt.Errorf("write %s: %w", file.Name(), err)
+	}
+	return l, nil
+}
+
+// write replaces what the file says.
+func (l *lock) write(text string) error {
+	if err := l.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := l.file.WriteAt([]byte(text), 0)
+	return err
+}
+
+// release gives the lock up. The file stays: if it were removed, two processes could hold
+// locks on two files of its name.
+func (l *lock) release() {
+	_ = l.write("") // it says nothing of a lock that nobody has
+	l.file.Close()
+}
+
+// ownerOf is the process that has the lock, 0 when the file does not say.
+func ownerOf(file *os.File) int {
+	b := make([]byte, 32)
+	n, _ := file.ReadAt(b, 0) // what it could read
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	if err != nil || pid < 0 {
+		return 0
+	}
+	return pid
+}

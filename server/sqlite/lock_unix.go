@@ -1,0 +1,23 @@
+package sqlite
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// tryLock takes the lock of the file if it is free. It ends with the open file, of which
+// no other process has a copy: Go's files are closed on exec.
+func tryLock(file *os.File) (bool, error) {
+	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// alive reports whether there is such a process, as far as this one can see.
+func alive(pid int) bool {
+	return pid != 0 && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+}

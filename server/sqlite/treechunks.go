@@ -1,0 +1,193 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+func (tx *treeTx) Parts(ino int64) ([]tree.Part, error) {
+	var list []tree.Part
+	err := tx.list("parts", func(s scanner) error {
+		var p tree.Part
+		err := s.Scan(hash{&p.Hash}, &p.Size)
+		list = append(list, p)
+		return err
+	}, "SELECT hash, size FROM part WHERE ino = +? ORDER BY idx", ino)
+	return list, err
+}
+
+func (tx *treeTx) PutParts(ino int64, first int, parts []tree.Part) error {
+	for i, p := range parts {
+		err := tx.c.exec(`INSERT INTO part (ino, idx, hash, size) VALUES (?, ?, ?, ?)
+			ON CONFLICT (ino, idx) DO UPDATE SET hash = excluded.hash, size = excluded.size`, ino, first+i, p.Hash[:], p.Size)
+		if err != nil {
+			return of("parts", err)
+		}
+	}
+	return nil
+}
+
+func (tx *treeTx) CutParts(ino int64, n int) error {
+	return of("parts", tx.c.exec("DELETE FROM part WHERE ino = +? AND idx >= ?", ino, n))
+}
+
+const chunkColumns = "c.hash, c.size, c.loc, c.seen_ms, coalesce(c.dead_ms, 0)"
+
+func chunkFields(c *tree.Chunk) []any {
+	return []any{hash{&c.Hash}, &c.Size, &c.Where, &c.Seen, &c.Dead}
+}
+
+func (tx *treeTx) Chunk(h tree.Hash) (tree.Chunk, error) {
+	var c tree.Chunk
+	err := tx.c.row("SELECT "+chunkColumns+" FROM chunk c WHERE hash = ?", h[:]).Scan(chunkFields(&c)...)
+	return c, of("chunk", err)
+}
+
+// blob appends a column to a slice, without another copy.
+type blob struct{ dst *[]byte }
+
+func (b blob) Scan(v any) error {
+	data, ok := v.([]byte)
+	if !ok {
+		return errors.New("a column is no blob")
+	}
+	*b.dst = append(*b.dst, data...)
+	return nil
+}
+
+func (tx *treeTx) ChunkBytes(h tree.Hash, dst []byte) ([]byte, error) {
+	err := tx.c.row("SELECT bytes FROM chunk_data WHERE hash = ?", h[:]).Scan(blob{&dst})
+	return dst, of("chunk", err)
+}
+
+func (tx *treeTx) PutChunk(h tree.Hash, data []byte, now int64) (bool, error) {
+	var where uint8
+	err := tx.c.row("UPDATE chunk SET seen_ms = max(seen_ms, ?), dead_ms = NULL WHERE hash = ? RETURNING loc", now, h[:]).Scan(&where)
+	if err == nil {
+		return false, nil
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return false, of("chunk", err)
+	}
+	if err := tx.c.exec("INSERT INTO chunk (hash, size, loc, seen_ms) VALUES (?, ?, ?, ?)", h[:], len(data), tree.ChunkInline, now); err != nil {
+		return false, of("chunk", err)
+	}
+	return true, of("chunk", tx.c.exec("INSERT INTO chunk_data (hash, bytes) VALUES (?, ?)", h[:], data))
+}
+
+func (tx *treeTx) MarkChunk(h tree.Hash, seen, dead int64) error {
+	var where uint8
+	return of("chunk", tx.c.row("UPDATE chunk SET seen_ms = ?, dead_ms = nullif(?, 0) WHERE hash = ? RETURNING loc", seen, dead, h[:]).Scan(&where))
+}
+
+func (tx *treeTx) DeleteChunk(h tree.Hash) error {
+	if err := tx.c.exec("DELETE FROM chunk_data WHERE hash = ?", h[:]); err != nil {
+		return of("chunk", err)
+	}
+	return of("chunk", tx.c.exec("DELETE FROM chunk WHERE hash = ?", h[:]))
+}
+
+func (tx *treeTx) Referenced(h tree.Hash) (bool, error) {
+	var is bool
+	err := tx.c.row("SELECT EXISTS (SELECT 1 FROM part WHERE hash = ?)", h[:]).Scan(&is)
+	return is, of("parts", err)
+}
+
+func (tx *treeTx) Unreferenced(after tree.Hash, seenBefore int64, limit int) ([]tree.Chunk, error) {
+	var list []tree.Chunk
+	err := tx.list("chunks", func(s scanner) error {
+		var c tree.Chunk
+		err := s.Scan(chunkFields(&c)...)
+		list = append(list, c)
+		return err
+	}, "SELECT "+chunkColumns+` FROM chunk c WHERE hash > ? AND seen_ms < ?
+		AND NOT EXISTS (SELECT 1 FROM part p WHERE p.hash = c.hash) ORDER BY hash LIMIT ?`, after[:], seenBefore, limit)
+	return list, err
+}
+
+// path is NULL for the end of a revision.
+func pathOf(c tree.Cursor) any {
+	if !c.Within {
+		return nil
+	}
+	return c.Path
+}
+
+const peerColumns = "id, push_rev, push_path, fetch_rev, fetch_path, seen_ms"
+
+func scanPeer(s scanner, before ...any) (tree.Peer, error) {
+	var p tree.Peer
+	var push, fetch sql.NullString
+	err := s.Scan(append(before, &p.ID, &p.Push.Rev, &push, &p.Fetch.Rev, &fetch, &p.Seen)...)
+	p.Push.Path, p.Push.Within = push.String, push.Valid
+	p.Fetch.Path, p.Fetch.Within = fetch.String, fetch.Valid
+	return p, err
+}
+
+func (tx *treeTx) Peer(ns int64, id string) (tree.Peer, error) {
+	p, err := scanPeer(tx.c.row("SELECT "+peerColumns+" FROM peer WHERE ns = ? AND id = ?", ns, id))
+	return p, of("peer", err)
+}
+
+func (tx *treeTx) PutPeer(ns int64, p tree.Peer) error {
+	return of("peer", tx.c.exec("INSERT OR REPLACE INTO peer (ns, "+peerColumns+") VALUES (?, ?, ?, ?, ?, ?, ?)",
+		ns, p.ID, p.Push.Rev, pathOf(p.Push), p.Fetch.Rev, pathOf(p.Fetch), p.Seen))
+}
+
+func (tx *treeTx) EachNode(fn func(tree.Node) error) error {
+	return tx.list("nodes", func(s scanner) error {
+		var n tree.Node
+		if err := s.Scan(nodeFields(&n)...); err != nil {
+			return of("nodes", err)
+		}
+		return fn(n)
+	}, "SELECT "+nodeColumns+" FROM node n")
+}
+
+func (tx *treeTx) EachName(fn func(tree.Name) error) error {
+	return tx.list("names", func(s scanner) error {
+		var n tree.Name
+		if err := s.Scan(nameFields(&n)...); err != nil {
+			return of("names", err)
+		}
+		return fn(n)
+	}, "SELECT "+nameColumns+" FROM name m")
+}
+
+func (tx *treeTx) EachPart(fn func(ino int64, index int, p tree.Part) error) error {
+	return tx.list("parts", func(s scanner) error {
+		var p tree.Part
+		var ino int64
+		var index int
+		if err := s.Scan(&ino, &index, hash{&p.Hash}, &p.Size); err != nil {
+			return of("parts", err)
+		}
+		return fn(ino, index, p)
+	}, "SELECT ino, idx, hash, size FROM part ORDER BY ino, idx")
+}
+
+func (tx *treeTx) EachChunk(fn func(c tree.Chunk, stored int64) error) error {
+	// Bytes that no chunk has come with an empty row, which no check lets pass.
+	return tx.list("chunks", func(s scanner) error {
+		var c tree.Chunk
+		var stored int64
+		if err := s.Scan(append(chunkFields(&c), &stored)...); err != nil {
+			return of("chunks", err)
+		}
+		return fn(c, stored)
+	}, "SELECT "+chunkColumns+`, coalesce(length(d.bytes), -1) FROM chunk c LEFT JOIN chunk_data d ON d.hash = c.hash
+		UNION ALL SELECT d.hash, 0, 0, 0, 0, length(d.bytes) FROM chunk_data d WHERE NOT EXISTS (SELECT 1 FROM chunk c WHERE c.hash = d.hash)`)
+}
+
+func (tx *treeTx) EachPeer(fn func(ns int64, p tree.Peer) error) error {
+	return tx.list("peers", func(s scanner) error {
+		var ns int64
+		p, err := scanPeer(s, &ns)
+		if err != nil {
+			return of("peers", err)
+		}
+		return fn(ns, p)
+	}, "SELECT ns, "+peerColumns+" FROM peer")
+}

@@ -1,0 +1,281 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+var _ tree.Store = treeStore{}
+
+// A treeStore is the rows of trees in a database.
+type treeStore struct{ db *DB }
+
+func (s treeStore) View(ctx context.Context, fn func(tree.Tx) error) error {
+	return s.db.view(ctx, func(c *conn) error { return s.explain("read", fn(&treeTx{c})) })
+}
+
+func (s treeStore) Update(ctx context.Context, fn func(tree.Tx) error) error {
+	return s.db.update(ctx, func(c *conn) error { return s.explain("write", fn(&treeTx{c})) })
+}
+
+// explain leaves the errors of fn as they are, but for those of SQLite that it passes on.
+func (s treeStore) explain(doing string, err error) error {
+	if _, ok := errors.AsType[*rowError](err); ok {
+		return s.db.explain(doing, err)
+	}
+	return err
+}
+
+// A rowError is an error of SQLite in a statement.
+type rowError struct {
+	what string
+	err  error
+}
+
+func (e *rowError) Error() string { return e.what + ": " + e.err.Error() }
+func (e *rowError) Unwrap() error { return e.err }
+
+// of says which rows an error is about. A row that is not there is tree.ErrNoRow.
+func of(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return tree.ErrNoRow
+	}
+	return &rowError{what, err}
+}
+
+// list is each, whose fn's errors are left alone.
+func (tx *treeTx) list(what string, fn func(scanner) error, query string, args ...any) error {
+	var own error
+	err := tx.c.each(func(s scanner) error {
+		own = fn(s)
+		return own
+	}, query, args...)
+	if own != nil {
+		return own
+	}
+	return of(what, err)
+}
+
+// A treeTx is a tree.Tx on a connection that is in a transaction.
+type treeTx struct{ c *conn }
+
+// hash scans a column of 32 bytes, NULL as zeros.
+type hash struct{ h *tree.Hash }
+
+func (s hash) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*s.h = tree.Hash{}
+		return nil
+	case []byte:
+		if len(v) == len(s.h) {
+			copy(s.h[:], v)
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: a column is no hash", tree.ErrDamaged)
+}
+
+// orNull is a hash for a column that may be NULL.
+func orNull(h tree.Hash) any {
+	if h == (tree.Hash{}) {
+		return nil
+	}
+	return h[:]
+}
+
+// Numbers of nodes are compared with +?, not with ?: SQLite guesses that "= 0" and "= 1"
+// fit many rows, and plans a statement anew whenever a parameter changes from one of them
+// (the root, for one) to something else or back. That takes ten times as long as to run it.
+
+// columns of a node n and a name m, in the order of the scans.
+const (
+	nodeColumns = `n.ino, n.ns, n.kind, n.mode, n.size, n.nlink, n.mtime_ns, n.btime_ns, n.rev,
+		coalesce(n.mime, ''), coalesce(n.target, ''), n.manifest, coalesce(n.mount, 0), n.stub`
+	nameColumns = `m.parent, m.name, m.child, m.ns, m.rev`
+)
+
+func nodeFields(n *tree.Node) []any {
+	return []any{
+		&n.Ino, &n.Namespace, &n.Kind, &n.Mode, &n.Size, &n.Links, &n.MTime, &n.BTime, &n.Rev,
+		&n.MIME, &n.Target,
+		hash{&n.Manifest},
+		&n.Mount, &n.Stub,
+	}
+}
+
+func nameFields(n *tree.Name) []any { return []any{&n.Parent, &n.Name, &n.Child, &n.Namespace, &n.Rev} }
+
+func childFields(c *tree.Child) []any { return append(nameFields(&c.Name), nodeFields(&c.Node)...) }
+
+const spaceColumns = "id, name, root, rev, files, dirs, bytes, config"
+
+func spaceFields(n *tree.Namespace) []any {
+	return []any{&n.ID, &n.Name, &n.Root, &n.Rev, &n.Files, &n.Dirs, &n.Bytes, &n.Config}
+}
+
+func (tx *treeTx) Namespace(name string) (tree.Namespace, error) {
+	var n tree.Namespace
+	err := tx.c.row("SELECT "+spaceColumns+" FROM ns WHERE name = ?", name).Scan(spaceFields(&n)...)
+	return n, of("namespace", err)
+}
+
+func (tx *treeTx) Namespaces() ([]tree.Namespace, error) {
+	var list []tree.Namespace
+	err := tx.list("namespaces", func(s scanner) error {
+		var n tree.Namespace
+		err := s.Scan(spaceFields(&n)...)
+		list = append(list, n)
+		return err
+	}, "SELECT "+spaceColumns+" FROM ns ORDER BY id")
+	return list, err
+}
+
+func (tx *treeTx) PutNamespace(n *tree.Namespace) error {
+	if n.ID != 0 {
+		return of("namespace", tx.c.exec("UPDATE ns SET name = ?, root = ?, rev = ?, files = ?, dirs = ?, bytes = ?, config = ? WHERE id = +?",
+			n.Name, n.Root, n.Rev, n.Files, n.Dirs, n.Bytes, n.Config, n.ID))
+	}
+	done, err := tx.c.execute("INSERT INTO ns (name, root, rev, files, dirs, bytes, config) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		n.Name, n.Root, n.Rev, n.Files, n.Dirs, n.Bytes, n.Config)
+	if err == nil {
+		n.ID, err = done.LastInsertId()
+	}
+	return of("namespace", err)
+}
+
+func (tx *treeTx) Node(ino int64) (tree.Node, error) {
+	var n tree.Node
+	err := tx.c.row("SELECT "+nodeColumns+" FROM node n WHERE ino = +?", ino).Scan(nodeFields(&n)...)
+	return n, of("node", err)
+}
+
+func (tx *treeTx) PutNode(n *tree.Node) error {
+	if n.Ino != 0 {
+		return of("node", tx.c.exec(`UPDATE node SET ns = ?, kind = ?, mode = ?, size = ?, nlink = ?, mtime_ns = ?, btime_ns = ?, rev = ?,
+			mime = nullif(?, ''), target = nullif(?, ''), manifest = ?, mount = nullif(?, 0), stub = ? WHERE ino = +?`,
+			n.Namespace, n.Kind, n.Mode, n.Size, n.Links, n.MTime, n.BTime, n.Rev, n.MIME, n.Target, orNull(n.Manifest), n.Mount, n.Stub, n.Ino))
+	}
+	done, err := tx.c.execute(`INSERT INTO node (ns, kind, mode, size, nlink, mtime_ns, btime_ns, rev, mime, target, manifest, mount, stub)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), ?, nullif(?, 0), ?)`,
+		n.Namespace, n.Kind, n.Mode, n.Size, n.Links, n.MTime, n.BTime, n.Rev, n.MIME, n.Target, orNull(n.Manifest), n.Mount, n.Stub)
+	if err == nil {
+		n.Ino, err = done.LastInsertId()
+	}
+	return of("node", err)
+}
+
+func (tx *treeTx) DeleteNode(ino int64) error {
+	if err := tx.c.exec("DELETE FROM part WHERE ino = +?", ino); err != nil {
+		return of("parts", err)
+	}
+	return of("node", tx.c.exec("DELETE FROM node WHERE ino = +?", ino))
+}
+
+func (tx *treeTx) NodesAfter(ns, rev int64, fn func(tree.Child) error) error {
+	return tx.children("SELECT "+nameColumns+", "+nodeColumns+
+		" FROM node n JOIN name m ON m.child = n.ino WHERE n.ns = ? AND n.rev > ?", fn, ns, rev)
+}
+
+func (tx *treeTx) NamesAfter(ns, rev int64, fn func(tree.Child) error) error {
+	// By revision, so that most directories come before what is in them.
+	return tx.children("SELECT "+nameColumns+", "+nodeColumns+
+		" FROM name m JOIN node n ON n.ino = m.child WHERE m.ns = ? AND m.rev > ? ORDER BY m.rev", fn, ns, rev)
+}
+
+func (tx *treeTx) children(query string, fn func(tree.Child) error, args ...any) error {
+	var c tree.Child
+	fields := childFields(&c)
+	return tx.list("names", func(s scanner) error {
+		if err := s.Scan(fields...); err != nil {
+			return of("names", err)
+		}
+		return fn(c)
+	}, query, args...)
+}
+
+func (tx *treeTx) Lookup(parent int64, name string) (tree.Child, error) {
+	var c tree.Child
+	err := tx.c.row("SELECT "+nameColumns+", "+nodeColumns+
+		" FROM name m JOIN node n ON n.ino = m.child WHERE m.parent = +? AND m.name = ?", parent, name).Scan(childFields(&c)...)
+	return c, of("name", err)
+}
+
+func (tx *treeTx) Children(parent int64, after string, limit int) ([]tree.Child, error) {
+	var list []tree.Child
+	err := tx.children("SELECT "+nameColumns+", "+nodeColumns+
+		" FROM name m JOIN node n ON n.ino = m.child WHERE m.parent = +? AND m.name > ? ORDER BY m.name LIMIT ?", func(c tree.Child) error {
+		list = append(list, c)
+		return nil
+	}, parent, after, limit)
+	return list, err
+}
+
+func (tx *treeTx) NamesOf(ino int64) ([]tree.Name, error) {
+	var list []tree.Name
+	err := tx.list("names", func(s scanner) error {
+		var n tree.Name
+		err := s.Scan(nameFields(&n)...)
+		list = append(list, n)
+		return err
+	}, "SELECT "+nameColumns+" FROM name m WHERE child = +? ORDER BY parent, name", ino)
+	return list, err
+}
+
+func (tx *treeTx) PutName(n tree.Name) error {
+	return of("name", tx.c.exec(`INSERT INTO name (parent, name, child, ns, rev) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (parent, name) DO UPDATE SET child = excluded.child, ns = excluded.ns, rev = excluded.rev`,
+		n.Parent, n.Name, n.Child, n.Namespace, n.Rev))
+}
+
+func (tx *treeTx) DeleteName(parent int64, name string) error {
+	return of("name", tx.c.exec("DELETE FROM name WHERE parent = +? AND name = ?", parent, name))
+}
+
+func (tx *treeTx) Tomb(ns int64, path string) (tree.Tomb, error) {
+	t := tree.Tomb{Path: path}
+	err := tx.c.row("SELECT rev, prior FROM tomb WHERE ns = ? AND path = ?", ns, path).Scan(&t.Rev, &t.Prior)
+	return t, of("tomb", err)
+}
+
+func (tx *treeTx) PutTomb(ns int64, t tree.Tomb) error {
+	return of("tomb", tx.c.exec(`INSERT INTO tomb (ns, path, rev, prior) VALUES (?, ?, ?, ?)
+		ON CONFLICT (ns, path) DO UPDATE SET rev = excluded.rev, prior = excluded.prior WHERE excluded.rev > rev`,
+		ns, t.Path, t.Rev, t.Prior))
+}
+
+func (tx *treeTx) TombsAfter(ns, rev int64, fn func(tree.Tomb) error) error {
+	return tx.list("tombs", func(s scanner) error {
+		var t tree.Tomb
+		if err := s.Scan(&t.Path, &t.Rev, &t.Prior); err != nil {
+			return of("tombs", err)
+		}
+		return fn(t)
+	}, "SELECT path, rev, prior FROM tomb WHERE ns = ? AND rev > ?", ns, rev)
+}
+
+func (tx *treeTx) Moves(ns int64) ([]tree.Move, error) {
+	var list []tree.Move
+	err := tx.list("moves", func(s scanner) error {
+		var m tree.Move
+		err := s.Scan(&m.Rev, &m.OldPath, &m.Ino)
+		list = append(list, m)
+		return err
+	}, "SELECT rev, old_path, ino FROM moved WHERE ns = ?", ns)
+	return list, err
+}
+
+func (tx *treeTx) PutMove(ns int64, m tree.Move) error {
+	return of("move", tx.c.exec("INSERT INTO moved (ns, rev, old_path, ino) VALUES (?, ?, ?, ?)", ns, m.Rev, m.OldPath, m.Ino))
+}
+
+func (tx *treeTx) DeleteMove(ns int64, m tree.Move) error {
+	return of("move", tx.c.exec("DELETE FROM moved WHERE ns = ? AND rev = ? AND old_path = ?", ns, m.Rev, m.OldPath))
+}
