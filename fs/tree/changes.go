@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"time"
 )
 
 // A ChangesQuery says which changes are wanted.
@@ -331,35 +332,62 @@ func (c *Changes) All(ctx context.Context) iter.Seq2[Entry, error] {
 
 // read is the present state of candidates, as far as it is still within the window.
 func (c *Changes) read(tx Tx, ns *Namespace, list []candidate) ([]Entry, error) {
+	found := map[int64]*Entry{}
+	if ns.Rev == c.rev { // nothing has changed: what was found is as it was
+		var err error
+		if found, err = entriesOf(tx, list); err != nil {
+			return nil, err
+		}
+	}
 	out := make([]Entry, 0, len(list))
 	r := newResolver(tx, ns)
 	for i := range list {
-		e, ok, err := c.entry(tx, ns, r, &list[i])
+		cand := &list[i]
+		if e := found[cand.ino]; e != nil {
+			out = append(out, *e)
+			out[len(out)-1].Path, out[len(out)-1].Rev = cand.path, cand.rev
+			continue
+		}
+		e, ok, err := entryAt(tx, ns, r, cand.path)
 		if err != nil {
 			return nil, err
 		}
-		if ok {
+		// A greater revision comes with a later stream; a smaller one would be a tomb that
+		// was offered before what lay upon it went away without one.
+		at := AtPath(e.Rev, e.Path)
+		if ok && at.Compare(c.after) > 0 && at.Compare(c.Current) <= 0 {
 			out = append(out, e)
 		}
 	}
 	return out, nil
 }
 
-func (c *Changes) entry(tx Tx, ns *Namespace, r *resolver, cand *candidate) (Entry, bool, error) {
-	if ns.Rev == c.rev && cand.ino != 0 { // nothing has changed: it is as it was found
-		n, err := tx.Node(cand.ino)
-		if err != nil {
-			return Entry{}, false, err
+// entriesOf reads the nodes of candidates at once.
+func entriesOf(tx Tx, list []candidate) (map[int64]*Entry, error) {
+	var all, files []int64
+	for i := range list {
+		if ino := list[i].ino; ino != 0 {
+			all = append(all, ino)
 		}
-		e, err := entryOf(tx, &n, cand.path, cand.rev)
-		return e, err == nil, err
 	}
-	e, ok, err := entryAt(tx, ns, r, cand.path)
-	if err != nil || !ok {
-		return e, false, err
+	found := make(map[int64]*Entry, len(all))
+	err := tx.Nodes(all, func(n Node) error {
+		e := &Entry{Kind: n.Kind, Mode: n.Mode, MTime: time.Unix(0, n.MTime), Target: n.Target}
+		if n.Kind == KindFile {
+			e.Size = n.Size
+			if n.Size > 0 {
+				files = append(files, n.Ino)
+			}
+		}
+		found[n.Ino] = e
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	// A greater revision comes with a later stream; a smaller one would be a tomb that
-	// was offered before what lay upon it went away without one.
-	at := AtPath(e.Rev, e.Path)
-	return e, at.Compare(c.after) > 0 && at.Compare(c.Current) <= 0, nil
+	slices.Sort(files)
+	return found, tx.PartsOf(slices.Compact(files), func(ino int64, p Part) error {
+		found[ino].Parts = append(found[ino].Parts, p)
+		return nil
+	})
 }

@@ -147,6 +147,17 @@ func (tx *memoryTx) PutNamespace(ns *Namespace) error {
 
 func (tx *memoryTx) Node(ino int64) (Node, error) { return get(tx.nodes, ino) }
 
+func (tx *memoryTx) Nodes(inos []int64, fn func(Node) error) error {
+	for _, ino := range inos {
+		if n, ok := tx.nodes[ino]; ok {
+			if err := fn(n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (tx *memoryTx) PutNode(n *Node) error {
 	if n.Ino == 0 && tx.writes {
 		tx.lastIno++
@@ -296,6 +307,17 @@ func (tx *memoryTx) DeleteMove(ns int64, m Move) error {
 }
 
 func (tx *memoryTx) Parts(ino int64) ([]Part, error) { return slices.Clone(tx.parts[ino]), nil }
+
+func (tx *memoryTx) PartsOf(inos []int64, fn func(int64, Part) error) error {
+	for _, ino := range inos {
+		for _, p := range tx.parts[ino] {
+			if err := fn(ino, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 func (tx *memoryTx) PutParts(ino int64, first int, parts []Part) error {
 	list := slices.Clone(tx.parts[ino])

@@ -45,6 +45,8 @@ type NamespaceRows interface {
 // NodeRows are the nodes.
 type NodeRows interface {
 	Node(ino int64) (Node, error)
+	// Nodes calls fn for those of some nodes that there are, in any order.
+	Nodes(inos []int64, fn func(Node) error) error
 	// PutNode inserts one whose Ino is 0, and sets it; else it replaces the row.
 	PutNode(*Node) error
 	// DeleteNode removes a node with its parts.
@@ -81,6 +83,8 @@ type TombRows interface {
 // PartRows are the content of files.
 type PartRows interface {
 	Parts(ino int64) ([]Part, error)
+	// PartsOf calls fn for the parts of some files, those of each in their order.
+	PartsOf(inos []int64, fn func(ino int64, p Part) error) error
 	// PutParts inserts or replaces the parts from index first on.
 	PutParts(ino int64, first int, parts []Part) error
 	// CutParts removes the parts from index n on.

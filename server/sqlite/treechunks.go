@@ -18,6 +18,18 @@ func (tx *treeTx) Parts(ino int64) ([]tree.Part, error) {
 	return list, err
 }
 
+func (tx *treeTx) PartsOf(inos []int64, fn func(int64, tree.Part) error) error {
+	var ino int64
+	var p tree.Part
+	fields := []any{&ino, hash{&p.Hash}, &p.Size}
+	return tx.list("parts", func(s scanner) error {
+		if err := s.Scan(fields...); err != nil {
+			return of("parts", err)
+		}
+		return fn(ino, p)
+	}, "SELECT p.ino, p.hash, p.size FROM json_each(?) j CROSS JOIN part p ON p.ino = j.value ORDER BY j.key, p.idx", numbers(inos))
+}
+
 func (tx *treeTx) PutParts(ino int64, first int, parts []tree.Part) error {
 	for i, p := range parts {
 		err := tx.c.exec(`INSERT INTO part (ino, idx, hash, size) VALUES (?, ?, ?, ?)
@@ -137,13 +149,7 @@ func (tx *treeTx) PutPeer(ns int64, p tree.Peer) error {
 }
 
 func (tx *treeTx) EachNode(fn func(tree.Node) error) error {
-	return tx.list("nodes", func(s scanner) error {
-		var n tree.Node
-		if err := s.Scan(nodeFields(&n)...); err != nil {
-			return of("nodes", err)
-		}
-		return fn(n)
-	}, "SELECT "+nodeColumns+" FROM node n")
+	return tx.nodes(fn, "SELECT "+nodeColumns+" FROM node n")
 }
 
 func (tx *treeTx) EachName(fn func(tree.Name) error) error {

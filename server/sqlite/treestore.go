@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -155,6 +156,34 @@ func (tx *treeTx) Node(ino int64) (tree.Node, error) {
 	var n tree.Node
 	err := tx.c.row("SELECT "+nodeColumns+" FROM node n WHERE ino = +?", ino).Scan(nodeFields(&n)...)
 	return n, of("node", err)
+}
+
+// numbers is a list of node numbers for json_each.
+func numbers(list []int64) string {
+	b := make([]byte, 0, 2+12*len(list))
+	b = append(b, '[')
+	for i, n := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, n, 10)
+	}
+	return string(append(b, ']'))
+}
+
+func (tx *treeTx) Nodes(inos []int64, fn func(tree.Node) error) error {
+	return tx.nodes(fn, "SELECT "+nodeColumns+" FROM json_each(?) j CROSS JOIN node n ON n.ino = j.value", numbers(inos))
+}
+
+func (tx *treeTx) nodes(fn func(tree.Node) error, query string, args ...any) error {
+	var n tree.Node
+	fields := nodeFields(&n)
+	return tx.list("nodes", func(s scanner) error {
+		if err := s.Scan(fields...); err != nil {
+			return of("nodes", err)
+		}
+		return fn(n)
+	}, query, args...)
 }
 
 func (tx *treeTx) PutNode(n *tree.Node) error {

@@ -152,6 +152,14 @@ func Rows(t *testing.T, open func(testing.TB) tree.Store) {
 					t.Errorf("%v, %v; want %v", got, err, want)
 				}
 			}
+			var some []tree.Node
+			if err := tx.Nodes([]int64{link.Ino, 999, full.Ino}, func(n tree.Node) error { some = append(some, n); return nil }); err != nil {
+				return err
+			}
+			slices.SortFunc(some, func(a, b tree.Node) int { return int(a.Ino - b.Ino) })
+			if !slices.Equal(some, []tree.Node{full, link}) {
+				t.Error(some)
+			}
 			_, err := tx.Node(999)
 			_, err2 := tx.Lookup(77, "c")
 			_, err3 := tx.Lookup(78, "a")
@@ -272,6 +280,11 @@ func Rows(t *testing.T, open func(testing.TB) tree.Store) {
 			parts, err := tx.Parts(n.Ino)
 			if diff := cmp.Diff([]tree.Part{part(1), part(6), part(6)}, parts); diff != "" || err != nil {
 				t.Error(diff, err)
+			}
+			var sizes []int64
+			err = tx.PartsOf([]int64{999, n.Ino}, func(ino int64, p tree.Part) error { sizes = append(sizes, ino-n.Ino, p.Size); return nil })
+			if !slices.Equal(sizes, []int64{0, 1, 0, 6, 0, 6}) || err != nil {
+				t.Error(sizes, err)
 			}
 			// The bytes that were there first stay.
 			if is, err := tx.PutChunk(tree.Hash{2}, []byte("other"), 50); is || err != nil {
