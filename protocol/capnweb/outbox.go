@@ -1,0 +1,95 @@
+package capnweb
+
+import "context"
+
+// An outbox holds the frames that wait to be written. Its fields are under the lock of
+// its session.
+type outbox struct {
+	frames [][]byte
+	bytes  int // of frames, and of those that are being written
+	writes int // bytes of those
+	ended  bool
+	wake   chan struct{} // holds a token when there is something to do
+	room   chan struct{} // closed when there is room again; nil if nobody waits
+}
+
+func (o *outbox) init() { o.wake = make(chan struct{}, 1) }
+
+func (o *outbox) add(frame []byte) {
+	if o.ended {
+		return
+	}
+	o.frames = append(o.frames, frame)
+	o.bytes += len(frame)
+	o.signal()
+}
+
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// end lets nothing in any more.
+func (o *outbox) end() {
+	o.ended = true
+	o.signal()
+	o.free()
+}
+
+// take hands out what waits, in a slice that reuses the one handed out before.
+func (o *outbox) take(last [][]byte) (frames [][]byte, ended bool) {
+	o.bytes -= o.writes
+	o.free()
+	clear(last)
+	frames, o.frames = o.frames, last[:0]
+	o.writes = o.bytes
+	return frames, o.ended
+}
+
+func (o *outbox) free() {
+	if o.room != nil {
+		close(o.room)
+		o.room = nil
+	}
+}
+
+// full reports whether what can wait has to.
+func (s *Session) full() bool { return s.out.bytes >= s.cfg.maxQueued && !s.out.ended }
+
+// waitRoom waits until there is room in the queue. It returns the cause when ctx ends.
+func (s *Session) waitRoom(ctx context.Context) error {
+	for {
+		s.lock()
+		if !s.full() {
+			s.unlock()
+			return nil
+		}
+		if s.out.room == nil {
+			s.out.room = make(chan struct{})
+		}
+		room := s.out.room
+		s.unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// send queues a frame. What comes of reading and cannot wait ends the session when there
+// is too much of it.
+func (s *Session) send(frame []byte) {
+	s.out.add(frame)
+	if s.out.bytes > s.cfg.maxQueued+MaxValueBytes+MaxQueuedReplies {
+		s.end(protocolErrorf("RangeError", "the peer does not read"), nil)
+	}
+}
+
+// frame joins parts to a message.
+func frame(head string, body []byte, tail string) []byte {
+	f := make([]byte, 0, len(head)+len(body)+len(tail))
+	return append(append(append(f, head...), body...), tail...)
+}

@@ -1,0 +1,186 @@
+package capnweb
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"time"
+)
+
+// An outflow writes to a stream of the peer's. Its fields are under the lock of its
+// session; one goroutine at a time writes.
+type outflow struct {
+	s      *Session
+	p      *promise // the writable end, of which it has a reference
+	win    window
+	failed error // no more can be written: rejected, aborted or the session ended
+	closed bool
+	gone   bool          // the reference is given up
+	wake   chan struct{} // holds a token when there may be room
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+func newOutflow(s *Session, p *promise, fixed int) *outflow {
+	o := &outflow{s: s, p: p, win: newWindow(fixed), wake: make(chan struct{}, 1)}
+	o.ctx, o.cancel = context.WithCancelCause(s.ctx)
+	return o
+}
+
+// pump sends what src has until it ends or the peer wants no more.
+func (o *outflow) pump(src source) {
+	defer o.cancel(nil)
+	for {
+		v, err := src.next(o.ctx)
+		if err == nil {
+			if err = o.write(o.ctx, v); err == nil {
+				continue
+			}
+			src.cancel(err)
+		} else if o.ctx.Err() != nil {
+			src.cancel(context.Cause(o.ctx))
+		}
+		o.s.lock()
+		if errors.Is(err, io.EOF) {
+			o.close(func(error) {})
+		} else {
+			o.abort(err)
+		}
+		o.s.unlock()
+		return
+	}
+}
+
+// write sends one chunk and waits until the next may be sent.
+func (o *outflow) write(ctx context.Context, v any) error {
+	enc, err := encode(v, o.s.cfg.MapError)
+	if err != nil {
+		return err
+	}
+	enc.localize(o.s, false)
+	for {
+		o.s.lock()
+		switch {
+		case o.failed != nil:
+			err = o.failed
+		case o.closed:
+			err = ErrReleased
+		case !o.win.full() && !o.s.full():
+			err = o.send("write", enc)
+			o.s.unlock()
+			return err
+		}
+		full := o.win.full()
+		o.s.unlock()
+		if err != nil {
+			return err
+		}
+		if !full { // the queue is
+			if err := o.s.waitRoom(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-o.wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// send sends a chunk. It is called under the lock.
+func (o *outflow) send(method string, enc *encoded) error {
+	var f flight
+	size, err := o.frame(method, enc, func(err error) {
+		if err == nil {
+			o.win.ack(f, time.Now())
+		} else {
+			o.win.lose(f)
+			o.stop(err)
+		}
+		o.signal()
+	})
+	if err != nil {
+		return err
+	}
+	f = o.win.send(size, time.Now())
+	return nil
+}
+
+func (o *outflow) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// frame sends a stream frame. The answer comes under the lock.
+func (o *outflow) frame(method string, enc *encoded, answer func(error)) (int, error) {
+	if o.s.ended != nil {
+		return 0, o.s.ended
+	}
+	head := `["stream",["pipeline",` + strconv.FormatInt(o.p.id, 10) + `,["` + method + `"],[`
+	text, err := o.s.fill(enc, head, `]]]`)
+	if err != nil {
+		return 0, err
+	}
+	id := o.s.nextImport
+	o.s.nextImport++
+	o.s.imports[id] = &promise{s: o.s, imported: true, id: id, onAnswer: answer}
+	o.s.out.add(text)
+	return len(text), nil
+}
+
+// close ends the stream in order; what was written may still be rejected. It is called
+// under the lock, and so is answer.
+func (o *outflow) close(answer func(error)) {
+	err := o.failed
+	if err == nil && o.closed {
+		err = ErrReleased
+	}
+	if err == nil {
+		o.closed = true
+		_, err = o.frame("close", &encoded{}, func(err error) {
+			if err == nil {
+				err = o.failed
+			}
+			o.release()
+			answer(err)
+		})
+	}
+	if err != nil {
+		answer(err)
+	}
+}
+
+// abort ends the stream with an error. It is called under the lock.
+func (o *outflow) abort(reason error) {
+	if o.failed != nil || o.closed {
+		return
+	}
+	o.failed = reason
+	if _, err := o.frame("abort", encodeError(reason, o.s.cfg.MapError), func(error) { o.release() }); err != nil {
+		o.release()
+	}
+}
+
+// stop ends the stream as the peer will have no more, or as it cannot be. It is called
+// under the lock.
+func (o *outflow) stop(reason error) {
+	if o.failed == nil {
+		o.failed = reason
+		o.cancel(reason)
+	}
+	o.signal()
+	o.release()
+}
+
+// release gives up the writable end.
+func (o *outflow) release() {
+	if !o.gone {
+		o.gone = true
+		o.s.drop(o.p)
+	}
+}
