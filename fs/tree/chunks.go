@@ -21,34 +21,56 @@ type Data struct {
 // is ErrInvalid. Chunks that nothing refers to are safe from collection for a while, see
 // Collect; giving them again begins that anew. It returns how many were new.
 func (f *Forest) PutChunks(ctx context.Context, chunks ...Data) (int, error) {
-	for _, c := range chunks {
-		if len(c.Bytes) == 0 || len(c.Bytes) > ChunkSize {
-			return 0, fmt.Errorf("%w: a chunk of %d bytes", ErrInvalid, len(c.Bytes))
-		}
-		if Sum(c.Bytes) != c.Hash {
-			return 0, fmt.Errorf("%w: the bytes given as chunk %s have another hash", ErrInvalid, c.Hash)
-		}
+	if err := checkChunks(chunks); err != nil {
+		return 0, err
 	}
 	return f.putChunks(ctx, chunks)
+}
+
+func checkChunks(chunks []Data) error {
+	for _, c := range chunks {
+		if len(c.Bytes) == 0 || len(c.Bytes) > ChunkSize {
+			return fmt.Errorf("%w: a chunk of %d bytes", ErrInvalid, len(c.Bytes))
+		}
+		if Sum(c.Bytes) != c.Hash {
+			return fmt.Errorf("%w: the bytes given as chunk %s have another hash", ErrInvalid, c.Hash)
+		}
+	}
+	return nil
 }
 
 // putChunks is PutChunks with hashes that are known to be right.
 func (f *Forest) putChunks(ctx context.Context, chunks []Data) (int, error) {
 	var added int
 	err := f.store.Update(ctx, func(tx Tx) error {
-		added = 0
-		for _, c := range chunks {
-			is, err := tx.PutChunk(c.Hash, c.Bytes, f.now())
-			if err != nil {
-				return err
-			}
-			if is {
-				added++
-			}
-		}
-		return nil
+		var err error
+		added, err = putAll(tx, chunks, f.now())
+		return err
 	})
 	return added, wrap("keep chunks", err)
+}
+
+func putAll(tx Tx, chunks []Data, now int64) (int, error) {
+	added := 0
+	for _, c := range chunks {
+		is, err := tx.PutChunk(c.Hash, c.Bytes, now)
+		if err != nil {
+			return added, err
+		}
+		if is {
+			added++
+		}
+	}
+	return added, nil
+}
+
+// PutChunks is Forest.PutChunks together with what else the edit does.
+func (e *Edit) PutChunks(chunks ...Data) error {
+	if err := checkChunks(chunks); err != nil {
+		return err
+	}
+	_, err := putAll(e.tx, chunks, e.now.UnixMilli())
+	return err
 }
 
 // stageAtOnce is how many bytes Stage keeps in memory, and writes in one transaction.
@@ -57,11 +79,23 @@ const stageAtOnce = 8 * ChunkSize
 // Stage reads r to its end, keeps what it gives as chunks and returns the parts, for
 // PutFile. If r fails, what was kept is garbage.
 func (f *Forest) Stage(ctx context.Context, r io.Reader) ([]Part, error) {
-	var parts []Part
+	parts, rest, err := f.stage(ctx, r)
+	if err == nil && len(rest) > 0 {
+		_, err = f.putChunks(ctx, rest)
+	}
+	return parts, err
+}
+
+// stage is Stage, but leaves the last chunks to the caller.
+func (f *Forest) stage(ctx context.Context, r io.Reader) (parts []Part, chunks []Data, err error) {
 	buf := make([]byte, 0, ChunkSize) // most files fit, and need no more
 	for done := false; !done; {
-		var chunks []Data
-		buf = buf[:0]
+		if len(chunks) > 0 {
+			if _, err := f.putChunks(ctx, chunks); err != nil {
+				return nil, nil, err
+			}
+		}
+		buf, chunks = buf[:0], nil
 		for !done && len(buf) < stageAtOnce {
 			if cap(buf)-len(buf) < ChunkSize {
 				buf = append(make([]byte, 0, stageAtOnce), buf...)
@@ -69,7 +103,7 @@ func (f *Forest) Stage(ctx context.Context, r io.Reader) ([]Part, error) {
 			n, err := io.ReadFull(r, buf[len(buf):len(buf)+ChunkSize])
 			done = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 			if err != nil && !done {
-				return nil, err
+				return nil, nil, err
 			}
 			buf = buf[:len(buf)+n]
 		}
@@ -78,14 +112,8 @@ func (f *Forest) Stage(ctx context.Context, r io.Reader) ([]Part, error) {
 			d := Data{Hash: Sum(b), Bytes: b}
 			chunks, parts = append(chunks, d), append(parts, Part{d.Hash, int64(len(b))})
 		}
-		if len(chunks) == 0 {
-			break
-		}
-		if _, err := f.putChunks(ctx, chunks); err != nil {
-			return nil, err
-		}
 	}
-	return parts, nil
+	return parts, chunks, nil
 }
 
 // Held reports for each hash whether its chunk is held. Those that are count as seen, so

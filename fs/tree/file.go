@@ -153,10 +153,16 @@ func (t *Tree) ReadFile(ctx context.Context, path string, limit int64) ([]byte, 
 // WriteFile reads r to its end and then makes it the content of a file, as Edit.PutFile
 // does; f.Parts is not looked at. Nobody sees a part of it. It returns the tree's revision.
 func (t *Tree) WriteFile(ctx context.Context, path string, r io.Reader, f File) (int64, error) {
-	parts, err := t.forest.Stage(ctx, r)
+	parts, rest, err := t.forest.stage(ctx, r)
 	if err != nil {
 		return 0, at("write", path, err)
 	}
 	f.Parts = parts
-	return t.Update(ctx, func(e *Edit) error { return e.PutFile(path, f) })
+	return t.Update(ctx, func(e *Edit) error {
+		// The end of the content, which is all of it for most files, comes with the file.
+		if _, err := putAll(e.tx, rest, e.now.UnixMilli()); err != nil {
+			return err
+		}
+		return e.PutFile(path, f)
+	})
 }

@@ -30,7 +30,7 @@ func format() (*sqlitefile.Format, error) {
 		ApplicationID: applicationID,
 		Migrations:    dir,
 		// They can only be set while the file is empty.
-		Fresh: []string{"PRAGMA page_size = 8192", "PRAGMA auto_vacuum = INCREMENTAL"},
+		Fresh: []string{"PRAGMA page_size = 16384", "PRAGMA auto_vacuum = INCREMENTAL"},
 	}, err
 }
 
@@ -52,7 +52,7 @@ const (
 	// DefaultReaders is how many views run at once.
 	DefaultReaders = 4
 	// checkpointPages is the length of the log, in pages, at which it is taken back.
-	checkpointPages = 2048
+	checkpointPages = 1024
 	// logLimit is what is left of a log that was longer, in bytes.
 	logLimit = 64 << 20
 )

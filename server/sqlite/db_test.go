@@ -41,7 +41,7 @@ func TestNewFile(t *testing.T) {
 			for from, pragmas := range map[chan *conn]map[string]string{
 				db.writer: {
 					"foreign_keys": "1", "journal_mode": "wal", "synchronous": "1", "busy_timeout": "5000", "auto_vacuum": "2",
-					"page_size": "8192", "journal_size_limit": strconv.Itoa(logLimit), "wal_autocheckpoint": strconv.Itoa(checkpointPages),
+					"page_size": "16384", "journal_size_limit": strconv.Itoa(logLimit), "wal_autocheckpoint": strconv.Itoa(checkpointPages),
 					"query_only": "0", "user_version": "1", "application_id": strconv.Itoa(applicationID),
 				},
 				db.reader: {"foreign_keys": "1", "query_only": "1", "busy_timeout": "5000"},

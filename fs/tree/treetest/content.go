@@ -133,11 +133,25 @@ func badChunks(b *bench) {
 		if n, err := b.forest.PutChunks(b.Context(), good, d); code(err) != "EINVAL" || n != 0 {
 			b.Errorf("%s: %d, %v", name, n, err)
 		}
+		_, err := b.tree.Update(b.Context(), func(e *tree.Edit) error { return e.PutChunks(good, d) })
+		if code(err) != "EINVAL" {
+			b.Errorf("%s: %v", name, err)
+		}
 		if held := must(b.forest.Held(b.Context(), []tree.Hash{good.Hash, d.Hash})); held[0] || held[1] {
 			b.Errorf("%s: held %v", name, held)
 		}
 	}
-	_, err := b.forest.Chunk(b.Context(), tree.Hash{1}, nil)
+	good := tree.Data{Hash: tree.Sum([]byte("good")), Bytes: []byte("good")}
+	_, err := b.tree.Update(b.Context(), func(e *tree.Edit) error {
+		if err := e.PutChunks(good); err != nil {
+			return err
+		}
+		return e.PutFile("/f", tree.File{Parts: []tree.Part{{Hash: good.Hash, Size: 4}}})
+	})
+	if err != nil {
+		b.Error(err)
+	}
+	_, err = b.forest.Chunk(b.Context(), tree.Hash{1}, nil)
 	if m, ok := errors.AsType[*tree.MissingError](err); !ok || m.Hash != (tree.Hash{1}) || code(err) != "EUNKNOWN_HASH" {
 		b.Error(err)
 	}
