@@ -26,6 +26,7 @@ var changeCases = []struct{ name, first, do, want string }{
 	{"moved there and back", "write /d/x 1", "mv /d /e\nmv /e /d", "+2 dir /d\n+2 file /d/x\n+2 delete /e\n+2 delete /e/x"},
 	{"moved, then changed within", "write /d/x 1\nwrite /d/y 1", "mv /d /e\nrm /e/x\nwrite /e/z 1", "+1 delete /d\n+1 delete /d/x\n+1 delete /d/y\n+1 dir /e\n+1 file /e/y\n+2 delete /e/x\n+3 file /e/z"},
 	{"moved, then removed", "write /d/x 1", "mv /d /e\nrmr /e", "+1 delete /d\n+1 delete /d/x\n+2 delete /e\n+2 delete /e/x"},
+	{"moved, and the directory around it removed", "write /d/x 1\nmkdir /k", "mv /d /k/e\nrmr /k", "+1 delete /d\n+1 delete /d/x\n+2 delete /k\n+2 delete /k/e\n+2 delete /k/e/x"},
 	{"moved, and the directory above", "write /a/d/x 1", "mv /a/d /a/e\nmv /a /b", "+1 delete /a/d\n+1 delete /a/d/x\n+2 delete /a\n+2 delete /a/e\n+2 delete /a/e/x\n+2 dir /b\n+2 dir /b/e\n+2 file /b/e/x"},
 	{"moved out of a moved one", "write /a/d/x 1", "mv /a /b\nmv /b/d /d", "+1 delete /a\n+1 delete /a/d\n+1 delete /a/d/x\n+1 dir /b\n+2 delete /b/d\n+2 delete /b/d/x\n+2 dir /d\n+2 file /d/x"},
 	{"moved into a moved one", "write /a/x 1\nwrite /d/y 1", "mv /a /b\nmv /d /b/d", "+1 delete /a\n+1 delete /a/x\n+1 dir /b\n+1 file /b/x\n+2 dir /b/d\n+2 file /b/d/y\n+2 delete /d\n+2 delete /d/y"},
