@@ -301,6 +301,7 @@ func TestWaiting(t *testing.T) {
 // The log stays short while much is written beside a change stream that nobody reads and
 // a file that is half read; what was deleted is given back.
 func TestRoom(t *testing.T) {
+	t.Parallel()
 	path := temporary(t)
 	db := open(t, path)
 	clock := &fakeClock{}
@@ -320,7 +321,7 @@ func TestRoom(t *testing.T) {
 	}
 	defer reader.Close()
 	text := bytes.Repeat([]byte("0123456789abcdef"), 64<<10/16)
-	const files, rounds = 100, 10
+	const files, rounds = 100, 4
 	var longest int64
 	for i := range files * rounds {
 		copy(text, fmt.Sprintf("%08d", i))
@@ -366,6 +367,7 @@ func size(t testing.TB, path string) int64 {
 
 // Damage is found, whatever it is.
 func TestCheckFinds(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ damage, says string }{
 		"root with a name":    {"INSERT INTO name VALUES (2, 'x', 1, 1, 1)", "the root"},
 		"no root":             {"UPDATE ns SET root = 999", "no root"},
@@ -396,7 +398,7 @@ func TestCheckFinds(t *testing.T) {
 		"foreign key":         {"PRAGMA foreign_keys = 0; UPDATE node SET ns = 9 WHERE kind = 3", "foreign_key_check"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := temporary(t)
+			path := emptyCopy(t)
 			db, err := Open(t.Context(), Config{Path: path, Durability: none, Readers: 1})
 			if err != nil {
 				t.Fatal(err)
@@ -413,7 +415,7 @@ func TestCheckFinds(t *testing.T) {
 			if _, err := raw(t, path).Exec(tt.damage); err != nil {
 				t.Fatal(err)
 			}
-			if db, err = Open(t.Context(), Config{Path: path}); err != nil {
+			if db, err = Open(t.Context(), Config{Path: path, Durability: none, Readers: 1}); err != nil {
 				t.Fatal(err)
 			}
 			defer db.Close()

@@ -3,8 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -21,6 +23,42 @@ func openAs(t testing.TB, cfg Config) *DB {
 	}
 	t.Cleanup(func() { check(t, db) })
 	return db
+}
+
+// empty is a new database's file: to make one takes longer than most tests with it.
+var empty = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "wsd-sqlite-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	db, err := Open(context.Background(), Config{Path: filepath.Join(dir, "db"), Durability: none})
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(db.Path())
+})
+
+// openCopy opens a copy of an empty database, as little durable as can be.
+func openCopy(t testing.TB) *DB {
+	t.Helper()
+	return openAs(t, Config{Path: emptyCopy(t), Durability: none, Readers: 2})
+}
+
+func emptyCopy(t testing.TB) string {
+	t.Helper()
+	data, err := empty()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := temporary(t)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // check is what every test database goes through as it closes.

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if role == "" {
 		// A database for each of the model's plans takes its time. The command line has
 		// the last word, and package tree runs more of them in memory.
-		if err := flag.Set("rapid.checks", "25"); err != nil {
+		if err := flag.Set("rapid.checks", "12"); err != nil {
 			panic(err)
 		}
 		os.Exit(m.Run())
@@ -223,7 +223,7 @@ func TestDeadOwner(t *testing.T) {
 // nothing half done: not of content, of a tree, of a cursor, of a collection.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	rounds := 12
+	rounds := 10
 	if testing.Short() {
 		rounds = 3
 	}

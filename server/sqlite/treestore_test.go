@@ -10,12 +10,14 @@ import (
 )
 
 func TestTree(t *testing.T) {
+	t.Parallel()
 	treetest.Test(t, func(t testing.TB) tree.Store {
-		return openAs(t, Config{Path: temporary(t), Durability: none, Readers: 2}).Tree()
+		return openCopy(t).Tree()
 	})
 }
 
 func TestRows(t *testing.T) {
+	t.Parallel()
 	treetest.Rows(t, func(t testing.TB) tree.Store {
 		db, err := Open(t.Context(), Config{Path: temporary(t), Durability: none, Readers: 1})
 		if err != nil {

@@ -53,9 +53,11 @@ var changeCases = []struct{ name, first, do, want string }{
 }
 
 func changes(t *testing.T, open func(testing.TB) tree.Store) {
-	for _, tt := range changeCases {
+	store := open(t)
+	defer share(t, store, "changes").check()
+	for i, tt := range changeCases {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBench(t, open(t))
+			b := share(t, store, fmt.Sprint("change", i))
 			b.run("share\n" + tt.first)
 			rev := b.rev()
 			b.run(tt.do)

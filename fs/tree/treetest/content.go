@@ -341,22 +341,22 @@ func collect(t *testing.T, open func(testing.TB) tree.Store) {
 	t.Run("many", func(t *testing.T) {
 		b := newBench(t, open(t))
 		var chunks []tree.Data
-		for i := range 2500 {
+		for i := range 1200 {
 			text := fmt.Appendf(nil, "chunk %d", i)
 			chunks = append(chunks, tree.Data{Hash: tree.Sum(text), Bytes: text})
 		}
-		if n, err := b.forest.PutChunks(t.Context(), chunks...); n != 2500 || err != nil {
+		if n, err := b.forest.PutChunks(t.Context(), chunks...); n != 1200 || err != nil {
 			t.Fatal(n, err)
 		}
 		if n, err := b.forest.PutChunks(t.Context(), chunks...); n != 0 || err != nil {
 			t.Fatal(n, err)
 		}
 		b.clock.advance(2 * time.Hour)
-		if got, err := b.forest.Collect(t.Context(), tree.Policy{}); err != nil || got.Marked != 2500 {
+		if got, err := b.forest.Collect(t.Context(), tree.Policy{}); err != nil || got.Marked != 1200 {
 			t.Fatal(got, err)
 		}
 		b.clock.advance(2 * time.Hour)
-		if got, err := b.forest.Collect(t.Context(), tree.Policy{}); err != nil || got.Chunks != 2500 {
+		if got, err := b.forest.Collect(t.Context(), tree.Policy{}); err != nil || got.Chunks != 1200 {
 			t.Fatal(got, err)
 		}
 	})

@@ -1,6 +1,7 @@
 package treetest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -76,9 +77,11 @@ var ruleCases = []struct{ name, script, want string }{
 }
 
 func rules(t *testing.T, open func(testing.TB) tree.Store) {
-	for _, tt := range ruleCases {
+	store := open(t)
+	defer share(t, store, "rules").check()
+	for i, tt := range ruleCases {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBench(t, open(t))
+			b := share(t, store, fmt.Sprint("rule", i))
 			b.run(tt.script)
 			if diff := cmp.Diff(lines(tt.want), b.listing()); diff != "" {
 				t.Error(diff)

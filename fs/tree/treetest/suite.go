@@ -37,18 +37,29 @@ type bench struct {
 
 func newBench(t testing.TB, store tree.Store) *bench {
 	t.Helper()
+	b := share(t, store, tree.DefaultName)
+	t.Cleanup(func() { b.check() })
+	return b
+}
+
+// share is newBench on a store that others use, each under a name of its own. Whoever
+// has opened the store checks it.
+func share(t testing.TB, store tree.Store, name string) *bench {
+	t.Helper()
 	b := &bench{TB: t, store: store, clock: &clock{time.Unix(1_800_000_000, 0)}}
 	b.forest = tree.New(store, tree.Config{Now: b.clock.now, FirstRev: 1})
 	var err error
-	if b.tree, err = b.forest.Tree(t.Context(), tree.DefaultName); err != nil {
+	if b.tree, err = b.forest.Tree(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := b.forest.Check(context.Background()); err != nil {
-			t.Errorf("at the end: %v", err)
-		}
-	})
 	return b
+}
+
+func (b *bench) check() {
+	b.Helper()
+	if err := b.forest.Check(context.Background()); err != nil {
+		b.Errorf("at the end: %v", err)
+	}
 }
 
 // stage keeps content and returns its parts.
