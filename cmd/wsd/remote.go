@@ -182,14 +182,10 @@ func (o *remoteOptions) credential(a *app) (registry.Credential, error) {
 	if _, dir := firstEnv(envHomes); dir != "" {
 		return registry.CodexLogin(dir)
 	}
-	if home, err := os.UserHomeDir(); err == nil {
-		if _, err := os.Stat(filepath.Join(home, ".codex", "auth.json")); err == nil {
-			return registry.CodexLogin(filepath.Join(home, ".codex"))
-		}
-	}
+	// A login in ~/.codex is not taken unasked: a relay's operator would have the account.
 	return nil, usagef("the relay's operator makes one with 'wsd relay token create --role executor --environment "+o.environment+"'",
-		"the relay wants to know who this is: give a token with --token-file, $%s or $%s, --registration-bearer-stdin, --chatgpt-token-stdin, $%s, or a login of codex",
-		envToken, envTokenFile, strings.Join(envAPIKeys, " or $"))
+		"the relay wants to know who this is: give a token with --token-file, $%s or $%s, --registration-bearer-stdin, --chatgpt-token-stdin, $%s, or a login of codex in $%s",
+		envToken, envTokenFile, strings.Join(envAPIKeys, " or $"), strings.Join(envHomes, " or $"))
 }
 
 // identityPath is where the keys of an environment are kept.

@@ -87,7 +87,7 @@ func TestCredentialOrder(t *testing.T) {
 		"a login":               {env: map[string]string{"CODEX_HOME": filepath.Join(dir, "login")}, want: "from-login"},
 		"WSD_HOME first":        {env: map[string]string{"WSD_HOME": filepath.Join(dir, "login"), "CODEX_HOME": dir}, want: "from-login"},
 		"a login that is not":   {env: map[string]string{"CODEX_HOME": dir}, want: "codex login"},
-		"the login at home":     {env: map[string]string{"HOME": filepath.Join(dir, "home")}, want: "from-home"},
+		"not the login at home": {env: map[string]string{"HOME": filepath.Join(dir, "home")}, want: "give a token with --token-file"},
 		"two of ours":           {env: map[string]string{"WSD_TOKEN": "x", "WSD_TOKEN_FILE": envFile}, want: "$WSD_TOKEN and $WSD_TOKEN_FILE say twice"},
 		"none":                  {want: "give a token with --token-file"},
 		"a flag's missing file": {o: remoteOptions{tokenFile: filepath.Join(dir, "none")}, want: "no such file"},
