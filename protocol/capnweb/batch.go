@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -18,7 +17,10 @@ func ServeBatch(ctx context.Context, batch []byte, cfg Config) ([]byte, error) {
 		return nil, protocolErrorf("RangeError", "a batch of more than %d bytes", MaxBatchBytes)
 	}
 	cfg.batch, cfg.held = true, true
-	cfg.maxQueued = MaxBatchAnswerBytes
+	if cfg.bounds == (bounds{}) {
+		cfg.bounds = defaultBounds
+	}
+	cfg.bounds.queuedBytes = cfg.bounds.batchAnswer
 	t := &batchTransport{in: bytes.Split(batch, []byte{'\n'}), read: make(chan struct{}), closed: make(chan struct{})}
 	s := New(t, cfg)
 	defer func() {
@@ -43,22 +45,24 @@ func ServeBatch(ctx context.Context, batch []byte, cfg Config) ([]byte, error) {
 	return s.batchAnswer()
 }
 
+// errBatchEnded fails what would need another message of the peer's.
+var errBatchEnded = &Error{Message: "Batch RPC request ended.", Code: CodeProtocol}
+
 // inputEnded breaks what waits for messages of the peer's, which will not come, and
 // returns a channel that is closed once all that was pulled is answered.
 func (s *Session) inputEnded() <-chan struct{} {
 	s.lock()
 	defer s.unlock()
-	ended := &Error{Message: "Batch RPC request ended.", Code: CodeProtocol}
 	for _, e := range s.exports {
 		if p, ok := e.subject.(*pipe); ok {
-			s.pipeReleasedBy(p, ended)
+			s.pipeReleasedBy(p, errBatchEnded)
 		}
 	}
 	for id, p := range s.imports {
 		if !p.object && p.onAnswer == nil {
 			delete(s.imports, id)
 			p.imported = false
-			s.fail(p, ended)
+			s.fail(p, errBatchEnded)
 		}
 	}
 	done := make(chan struct{})
@@ -78,9 +82,6 @@ func (s *Session) batchAnswer() ([]byte, error) {
 	defer s.unlock()
 	if s.ended != nil {
 		return nil, s.ended
-	}
-	if s.out.bytes > MaxBatchAnswerBytes {
-		return nil, fmt.Errorf("capnweb: an answer of more than %d bytes", MaxBatchAnswerBytes)
 	}
 	frames, _ := s.out.take(nil)
 	return bytes.Join(frames, []byte{'\n'}), nil

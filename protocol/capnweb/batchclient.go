@@ -22,7 +22,9 @@ func NewBatch(url string, client *http.Client, header http.Header) *Batch {
 		client = http.DefaultClient
 	}
 	t := &batchClient{url: url, client: client, header: header, ready: make(chan struct{}), closed: make(chan struct{})}
-	return &Batch{New(t, Config{autoPull: true, maxQueued: MaxBatchBytes, held: true}), t}
+	b := defaultBounds
+	b.queuedBytes = MaxBatchBytes
+	return &Batch{New(t, Config{autoPull: true, held: true, bounds: b}), t}
 }
 
 // Send sends the calls and reads the answers. Close the Batch when they are collected.

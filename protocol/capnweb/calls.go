@@ -46,8 +46,8 @@ func (s *Session) imported(id int64, result bool) (any, error) {
 		p.remote++
 		return p, nil
 	}
-	if len(s.imports) >= MaxImports {
-		return nil, protocolErrorf("RangeError", "more than %d imports are held", MaxImports)
+	if len(s.imports) >= s.max.imports {
+		return nil, protocolErrorf("RangeError", "more than %d imports are held", s.max.imports)
 	}
 	p := &promise{s: s, imported: true, object: !result, id: id, remote: 1, pulled: true}
 	s.imports[id] = p
@@ -279,8 +279,8 @@ func (s *Session) enter(p *promise, m *Method, name string, args *evaluated) {
 	}
 	c := &callState{p: p, method: m, args: args, bytes: args.bytes + callOverhead}
 	c.call = &Call{session: s, method: name, inOrder: m.InOrder}
-	if s.callBytes+c.bytes > MaxCallBytes {
-		s.refuse(p, args, limitErrorf("more than %d bytes of calls are under way", MaxCallBytes))
+	if s.callBytes+c.bytes > s.max.callBytes {
+		s.refuse(p, args, limitErrorf("more than %d bytes of calls are under way", s.max.callBytes))
 		return
 	}
 	s.callBytes += c.bytes
@@ -303,7 +303,7 @@ func (s *Session) enter(p *promise, m *Method, name string, args *evaluated) {
 
 // pump starts the calls whose turn it is.
 func (s *Session) pump() {
-	for len(s.lane.waiting) > 0 && !s.lane.held && s.lane.running < MaxCallsRunning {
+	for len(s.lane.waiting) > 0 && !s.lane.held && s.lane.running < s.max.running {
 		c := s.lane.waiting[0]
 		s.lane.waiting[0] = nil
 		s.lane.waiting = s.lane.waiting[1:]
@@ -385,8 +385,8 @@ func (s *Session) deliver(d dependency, all *evaluated) error {
 	if err != nil {
 		return err
 	}
-	if s.callBytes+len(enc.text) > MaxCallBytes {
-		return limitErrorf("more than %d bytes of calls are under way", MaxCallBytes)
+	if s.callBytes+len(enc.text) > s.max.callBytes {
+		return limitErrorf("more than %d bytes of calls are under way", s.max.callBytes)
 	}
 	// Counted here until all of the value is there, and then by what it is for.
 	all.bytes += len(enc.text)

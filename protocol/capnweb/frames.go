@@ -153,8 +153,8 @@ func (s *Session) export(subject any, auto bool) error {
 }
 
 func (s *Session) addExport(id int64, e *export) error {
-	if len(s.exports) >= MaxExports {
-		return protocolErrorf("RangeError", "more than %d exports are held", MaxExports)
+	if len(s.exports) >= s.max.exports {
+		return protocolErrorf("RangeError", "more than %d exports are held", s.max.exports)
 	}
 	s.keepSubject(e.subject)
 	s.exports[id] = e
@@ -209,8 +209,8 @@ func (s *Session) reply(id int64, e *export, p *promise) {
 	}
 	if s.exports[id] == e {
 		s.out.add(s.replyFrame(id, p))
-		if s.cfg.batch && s.out.bytes > MaxBatchAnswerBytes {
-			s.end(fmt.Errorf("capnweb: an answer of more than %d bytes", MaxBatchAnswerBytes), nil)
+		if s.cfg.batch && s.out.bytes > s.max.batchAnswer {
+			s.end(fmt.Errorf("capnweb: an answer of more than %d bytes", s.max.batchAnswer), nil)
 			return
 		}
 		if e.auto {

@@ -62,3 +62,21 @@ const (
 	chunkOverhead = 256
 	callOverhead  = 512
 )
+
+// bounds are the limits of a session that take much to reach, so that tests can lower
+// them.
+type bounds struct {
+	exports, imports, running int
+	callBytes, heldBytes      int
+	streamBytes               int
+	queuedBytes, replies      int
+	batchAnswer               int
+}
+
+var defaultBounds = bounds{
+	exports: MaxExports, imports: MaxImports, running: MaxCallsRunning,
+	callBytes: MaxCallBytes, heldBytes: MaxHeldBytes,
+	streamBytes: MaxStreamBytes,
+	queuedBytes: MaxQueuedBytes, replies: MaxValueBytes + MaxQueuedReplies,
+	batchAnswer: MaxBatchAnswerBytes,
+}

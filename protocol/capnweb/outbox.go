@@ -56,7 +56,7 @@ func (o *outbox) free() {
 }
 
 // full reports whether what can wait has to.
-func (s *Session) full() bool { return s.out.bytes >= s.cfg.maxQueued && !s.out.ended }
+func (s *Session) full() bool { return s.out.bytes >= s.max.queuedBytes && !s.out.ended }
 
 // waitRoom waits until there is room in the queue. It returns the cause when ctx ends.
 func (s *Session) waitRoom(ctx context.Context) error {
@@ -83,7 +83,7 @@ func (s *Session) waitRoom(ctx context.Context) error {
 // is too much of it.
 func (s *Session) send(frame []byte) {
 	s.out.add(frame)
-	if s.out.bytes > s.cfg.maxQueued+MaxValueBytes+MaxQueuedReplies {
+	if s.out.bytes > s.max.queuedBytes+s.max.replies {
 		s.end(protocolErrorf("RangeError", "the peer does not read"), nil)
 	}
 }

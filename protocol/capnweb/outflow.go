@@ -121,6 +121,9 @@ func (o *outflow) frame(method string, enc *encoded, answer func(error)) (int, e
 	if o.s.ended != nil {
 		return 0, o.s.ended
 	}
+	if o.s.cfg.batch {
+		return 0, errBatchEnded
+	}
 	head := `["stream",["pipeline",` + strconv.FormatInt(o.p.id, 10) + `,["` + method + `"],[`
 	text, err := o.s.fill(enc, head, `]]]`)
 	if err != nil {

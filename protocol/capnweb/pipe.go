@@ -83,8 +83,8 @@ func (s *Session) pipeWrite(call *promise, p *pipe, args *evaluated) {
 	if err == nil && p.closed {
 		err = typeErrorf("the stream is closed")
 	}
-	if err == nil && s.streamBytes+c.size > MaxStreamBytes {
-		err = limitErrorf("more than %d bytes of streams wait to be read", MaxStreamBytes)
+	if err == nil && s.streamBytes+c.size > s.max.streamBytes {
+		err = limitErrorf("more than %d bytes of streams wait to be read", s.max.streamBytes)
 		p.mu.Unlock()
 		s.pipeFail(p, err)
 		p.mu.Lock()

@@ -113,8 +113,8 @@ func (s *Session) settle(p *promise) {
 	}
 	s.keep(p) // for as long as whoever made it has not taken a reference
 	s.later(func() { s.drop(p) })
-	if s.heldBytes > MaxHeldBytes {
-		err := protocolErrorf("RangeError", "more than %d bytes of results are held", MaxHeldBytes)
+	if s.heldBytes > s.max.heldBytes {
+		err := protocolErrorf("RangeError", "more than %d bytes of results are held", s.max.heldBytes)
 		s.end(err, err)
 	}
 }

@@ -155,6 +155,9 @@ func (s *Session) sendCall(subject *promise, path []any, args *encoded) (*promis
 	if s.ended != nil {
 		return nil, s.ended
 	}
+	if s.cfg.batch {
+		return nil, errBatchEnded
+	}
 	head := string(appendPath(append(strconv.AppendInt([]byte(`["push",["pipeline",`), subject.id, 10), ','), path))
 	if args == nil {
 		args = &encoded{}

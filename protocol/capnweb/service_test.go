@@ -52,7 +52,10 @@ func newService() *service {
 	m.Handle("panic", Func0(func(context.Context) (any, error) { panic("boom") }))
 	m.Handle("throw", Func1(func(_ context.Context, v any) (any, error) { return nil, &Thrown{v} }))
 	m.Handle("wait", Func1(func(ctx context.Context, name string) (string, error) {
-		v.started <- name
+		select {
+		case v.started <- name:
+		default:
+		}
 		select {
 		case <-v.release:
 			return name, nil

@@ -46,10 +46,10 @@ type Config struct {
 	// Logger is told of errors that peers are not told; nil discards.
 	Logger *slog.Logger
 
-	batch     bool // of an HTTP server: no streams out, and what is pending ends with the input
-	autoPull  bool // of an HTTP client: each call asks for its answer at once
-	held      bool // frames are taken from the outbox, not written
-	maxQueued int  // how much may be queued; 0 means MaxQueuedBytes
+	batch    bool // of an HTTP server: no streams out, and what is pending ends with the input
+	autoPull bool // of an HTTP client: each call asks for its answer at once
+	held     bool // frames are taken from the outbox, not written
+	bounds   bounds
 }
 
 // A Session is one connection with one peer, both ends of which may call the other. It
@@ -57,6 +57,7 @@ type Config struct {
 type Session struct {
 	t      Transport
 	cfg    Config
+	max    bounds
 	log    *slog.Logger
 	ctx    context.Context // of the calls that it serves
 	cancel context.CancelCauseFunc
@@ -107,9 +108,10 @@ func New(t Transport, cfg Config) *Session {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if s.cfg.maxQueued == 0 {
-		s.cfg.maxQueued = MaxQueuedBytes
+	if s.cfg.bounds == (bounds{}) {
+		s.cfg.bounds = defaultBounds
 	}
+	s.max = s.cfg.bounds
 	s.out.init()
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	main := &export{refs: 1}
