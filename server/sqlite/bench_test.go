@@ -39,7 +39,7 @@ func fill(b testing.TB, tr *tree.Tree, n int) {
 	for from := 0; from < n; from += 1000 {
 		_, err := tr.Update(b.Context(), func(e *tree.Edit) error {
 			for i := from; i < min(from+1000, n); i++ {
-				seed.Path = fmt.Sprintf("/work/dir%d/sub%d/file%d", i/10_000, i/100, i)
+				seed.Path = fmt.Sprintf("/tree/dir%d/sub%d/file%d", i/10_000, i/100, i)
 				if _, err := e.Apply(&seed, tree.SkipSame); err != nil {
 					return err
 				}
@@ -95,7 +95,7 @@ func BenchmarkOneChange(b *testing.B) {
 			_, tr := theTree(b, open(b, temporary(b)))
 			fill(b, tr, n)
 			for i := 0; b.Loop(); i++ {
-				rev := write(b, tr, "/work/dir0/sub5/file500", fmt.Sprint(i))
+				rev := write(b, tr, "/tree/dir0/sub5/file500", fmt.Sprint(i))
 				c, err := tr.Changes(b.Context(), tree.ChangesQuery{After: tree.At(rev - 1)})
 				if err != nil {
 					b.Fatal(err)
@@ -164,7 +164,7 @@ func BenchmarkMove(b *testing.B) {
 	if err := tr.Share(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	names := [2]string{"/work", "/moved"}
+	names := [2]string{"/tree", "/moved"}
 	update := func(fn func(*tree.Edit) error) {
 		if _, err := tr.Update(b.Context(), fn); err != nil {
 			b.Fatal(err)
@@ -187,7 +187,7 @@ func BenchmarkBury(b *testing.B) {
 	if err := tr.Share(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	names := [2]string{"/work", "/moved"}
+	names := [2]string{"/tree", "/moved"}
 	for i := 0; b.Loop(); i++ {
 		_, err := tr.Update(b.Context(), func(e *tree.Edit) error {
 			if err := e.Rename(names[i%2], names[1-i%2]); err != nil {
