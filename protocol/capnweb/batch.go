@@ -84,7 +84,15 @@ func (s *Session) batchAnswer() ([]byte, error) {
 		return nil, s.ended
 	}
 	frames, _ := s.out.take(nil)
-	return bytes.Join(frames, []byte{'\n'}), nil
+	return joinLines(frames), nil
+}
+
+func joinLines(frames []message) []byte {
+	texts := make([][]byte, len(frames))
+	for i := range frames {
+		texts[i] = frames[i].text
+	}
+	return bytes.Join(texts, []byte{'\n'})
 }
 
 // A batchTransport gives the lines of a batch. Its session's frames stay in the outbox.

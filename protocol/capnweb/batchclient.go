@@ -33,7 +33,7 @@ func (b *Batch) Send(ctx context.Context) error {
 	frames, _ := b.out.take(nil)
 	b.out.ended = true
 	b.unlock()
-	return b.t.post(ctx, bytes.Join(frames, []byte{'\n'}))
+	return b.t.post(ctx, joinLines(frames))
 }
 
 type batchClient struct {

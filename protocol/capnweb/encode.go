@@ -29,7 +29,11 @@ func Marshal(v any) ([]byte, error) {
 type encoded struct {
 	text []byte
 	caps []capability
+	full []byte // text with room before it, of which frame makes use; nil for none
 }
+
+// headRoom is the room that encoders leave for the head of a message.
+const headRoom = 64
 
 // A capability is a *Target, *Stub, *Sink, *Writer, Var or *stream in an encoded value.
 type capability struct {
@@ -46,27 +50,48 @@ var errDepth = &Error{Name: "Error", Message: "Serialization exceeded maximum al
 
 // encode makes text of v. It has no effect on what v holds.
 func encode(v any, mapError func(error) *Error) (*encoded, error) {
-	e := &encoder{mapError: mapError}
-	if err := e.value(v, 0); err != nil {
-		return &e.encoded, err
+	return encodeInto(nil, v, mapError)
+}
+
+// encodeInto does so in the memory of buf.
+func encodeInto(buf []byte, v any, mapError func(error) *Error) (*encoded, error) {
+	e := newEncoder(buf)
+	e.mapError = mapError
+	return e.end(e.value(v, 0))
+}
+
+var room [headRoom]byte
+
+func newEncoder(buf []byte) *encoder {
+	e := &encoder{}
+	e.text = append(buf[:0], room[:]...)
+	return e
+}
+
+// end separates the text from the room before it.
+func (e *encoder) end(err error) (*encoded, error) {
+	e.full = e.text
+	e.text = e.text[headRoom:]
+	for i := range e.caps {
+		e.caps[i].at -= headRoom
 	}
-	return &e.encoded, nil
+	return &e.encoded, err
 }
 
 // encodeArgs makes text of the arguments of a call, which are a list without escape.
 func encodeArgs(args []any) (*encoded, error) {
-	e := &encoder{}
+	e := newEncoder(nil)
 	e.text = append(e.text, '[')
 	for i, v := range args {
 		if i > 0 {
 			e.text = append(e.text, ',')
 		}
 		if err := e.value(v, 1); err != nil {
-			return &e.encoded, err
+			return e.end(err)
 		}
 	}
 	e.text = append(e.text, ']')
-	return &e.encoded, nil
+	return e.end(nil)
 }
 
 func (e *encoder) cap(v any) error {

@@ -207,8 +207,10 @@ func (ev *evaluator) array(depth int) (any, *promise, error) {
 		if !ok {
 			return nil, nil, ev.unknown(start)
 		}
-		ev.pos = start // whatever was not read is passed over
-		ev.skip()
+		for !ev.accept(']') { // what is not known is passed over
+			ev.accept(',')
+			ev.skip()
+		}
 		return v, dep, nil
 	default:
 		return nil, nil, ev.unknown(start)

@@ -278,19 +278,13 @@ func (c *cursor) str() []byte {
 	c.peek()
 	c.pos++
 	start := c.pos
-	for {
-		c.pos += plainRun(c.text[c.pos:])
-		for range 8 {
-			switch c.text[c.pos] {
-			case '"':
-				c.pos++
-				return c.text[start : c.pos-1]
-			case '\\':
-				return c.escaped(start)
-			}
-			c.pos++
-		}
+	end := start + bytes.IndexByte(c.text[start:], '"')
+	if i := bytes.IndexByte(c.text[start:end], '\\'); i >= 0 {
+		c.pos += i
+		return c.escaped(start)
 	}
+	c.pos = end + 1
+	return c.text[start:end]
 }
 
 // escaped goes on with a string at its first backslash.
@@ -407,8 +401,14 @@ func (c *cursor) skip() []byte {
 
 // quoted passes over a string.
 func (c *cursor) quoted() {
-	for c.pos++; ; c.pos++ {
-		c.pos += plainRun(c.text[c.pos:])
+	c.pos++
+	end := c.pos + bytes.IndexByte(c.text[c.pos:], '"')
+	i := bytes.IndexByte(c.text[c.pos:end], '\\')
+	if i < 0 {
+		c.pos = end + 1
+		return
+	}
+	for c.pos += i; ; c.pos++ {
 		switch c.text[c.pos] {
 		case '"':
 			c.pos++

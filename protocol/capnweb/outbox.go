@@ -1,11 +1,14 @@
 package capnweb
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 // An outbox holds the frames that wait to be written. Its fields are under the lock of
 // its session.
 type outbox struct {
-	frames [][]byte
+	frames []message
 	bytes  int // of frames, and of those that are being written
 	writes int // bytes of those
 	ended  bool
@@ -15,12 +18,30 @@ type outbox struct {
 
 func (o *outbox) init() { o.wake = make(chan struct{}, 1) }
 
-func (o *outbox) add(frame []byte) {
+// A message is a frame that waits, and the memory from which it is, if that can be used
+// again when it has been written.
+type message struct{ text, buf []byte }
+
+// buffers are for chunks of streams, which come often and are large.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxBuffer bounds what is kept of them.
+const maxBuffer = 2 << 20
+
+func (m message) free() {
+	if cap(m.buf) > 0 && cap(m.buf) <= maxBuffer {
+		buffers.Put(&m.buf)
+	}
+}
+
+func (o *outbox) add(frame []byte) { o.addMessage(message{text: frame}) }
+
+func (o *outbox) addMessage(m message) {
 	if o.ended {
 		return
 	}
-	o.frames = append(o.frames, frame)
-	o.bytes += len(frame)
+	o.frames = append(o.frames, m)
+	o.bytes += len(m.text)
 	o.signal()
 }
 
@@ -39,7 +60,7 @@ func (o *outbox) end() {
 }
 
 // take hands out what waits, in a slice that reuses the one handed out before.
-func (o *outbox) take(last [][]byte) (frames [][]byte, ended bool) {
+func (o *outbox) take(last []message) (frames []message, ended bool) {
 	o.bytes -= o.writes
 	o.free()
 	clear(last)
@@ -86,6 +107,18 @@ func (s *Session) send(frame []byte) {
 	if s.out.bytes > s.max.queuedBytes+s.max.replies {
 		s.end(protocolErrorf("RangeError", "the peer does not read"), nil)
 	}
+}
+
+// frame makes a message of the text, the first time without copying it.
+func (enc *encoded) frame(head, tail string) []byte {
+	if enc.full == nil || len(head) > headRoom {
+		return frame(head, enc.text, tail)
+	}
+	at := headRoom - len(head)
+	copy(enc.full[at:], head)
+	f := append(enc.full[at:], tail...)
+	enc.full = nil
+	return f
 }
 
 // frame joins parts to a message.

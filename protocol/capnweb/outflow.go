@@ -54,7 +54,7 @@ func (o *outflow) pump(src source) {
 
 // write sends one chunk and waits until the next may be sent.
 func (o *outflow) write(ctx context.Context, v any) error {
-	enc, err := encode(v, o.s.cfg.MapError)
+	enc, err := encodeInto(*buffers.Get().(*[]byte), v, o.s.cfg.MapError)
 	if err != nil {
 		return err
 	}
@@ -125,14 +125,18 @@ func (o *outflow) frame(method string, enc *encoded, answer func(error)) (int, e
 		return 0, errBatchEnded
 	}
 	head := `["stream",["pipeline",` + strconv.FormatInt(o.p.id, 10) + `,["` + method + `"],[`
+	buf := enc.full
 	text, err := o.s.fill(enc, head, `]]]`)
 	if err != nil {
 		return 0, err
 	}
+	if enc.full != nil || method != "write" {
+		buf = nil // it was copied, or is not from buffers
+	}
 	id := o.s.nextImport
 	o.s.nextImport++
 	o.s.imports[id] = &promise{s: o.s, imported: true, id: id, onAnswer: answer}
-	o.s.out.add(text)
+	o.s.out.addMessage(message{text, buf})
 	return len(text), nil
 }
 

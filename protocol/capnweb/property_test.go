@@ -1,6 +1,7 @@
 package capnweb
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -126,8 +127,8 @@ func takeItems(ctx context.Context, in Stream[[]byte], stop int) (int, error) {
 		if err != nil {
 			return n, err
 		}
-		if n++; len(item) > 0 && item[0] != byte(n) {
-			return n, fmt.Errorf("item %d is %d", n, item[0])
+		if n++; bytes.Count(item, []byte{byte(n)}) != len(item) {
+			return n, fmt.Errorf("item %d is %x", n, item[:min(len(item), 8)])
 		}
 		if n == stop {
 			break

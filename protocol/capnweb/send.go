@@ -6,7 +6,7 @@ import "strconv"
 // a tail. The frames that must come before it are queued.
 func (s *Session) fill(enc *encoded, head, tail string) ([]byte, error) {
 	if len(enc.caps) == 0 {
-		return frame(head, enc.text, tail), nil
+		return enc.frame(head, tail), nil
 	}
 	text := append(make([]byte, 0, len(head)+len(enc.text)+32*len(enc.caps)), head...)
 	var undo []func()

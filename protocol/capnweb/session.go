@@ -308,7 +308,7 @@ func (s *Session) read() {
 
 // write sends what is queued, and closes the transport after the end.
 func (s *Session) write() {
-	var sent [][]byte
+	var sent []message
 	for {
 		s.lock()
 		if s.cfg.held && s.ended == nil {
@@ -320,7 +320,9 @@ func (s *Session) write() {
 		reason := s.ended
 		s.unlock()
 		for _, f := range frames {
-			if err := s.t.Write(context.Background(), f); err != nil {
+			err := s.t.Write(context.Background(), f.text)
+			f.free()
+			if err != nil {
 				s.lock()
 				s.end(fmt.Errorf("capnweb: connection lost: %w", err), nil)
 				s.unlock()
