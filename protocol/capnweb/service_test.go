@@ -112,6 +112,18 @@ func newService() *service {
 		err := f.Call(ctx, &out, "", arg)
 		return out, err
 	}))
+	m.Handle("use", Func1(func(ctx context.Context, o *Stub) (int, error) {
+		d := o.Dup() // o itself is released by itself
+		defer d.Release()
+		var n int
+		err := d.Call(ctx, &n, "next")
+		return n, err
+	}))
+	m.Handle("break", Func1(func(ctx context.Context, w *Writer) (any, error) {
+		err := w.Write(ctx, 1)
+		w.Abort(Errorf("EBROKEN", "enough"))
+		return nil, err
+	}))
 	m.Handle("returnBack", Func1(func(_ context.Context, f *Stub) (*Stub, error) { return f, nil }))
 	m.Handle("fill", Func1(func(ctx context.Context, w *Writer) (any, error) {
 		for i := range 3 {

@@ -49,11 +49,10 @@ func (w *Writer) Keep() *Writer {
 
 // letGo gives up a Writer that nobody took. It is called under the lock.
 func (w *Writer) letGo(*Session) {
-	if w.kept {
+	if w.kept || w.out.closed || w.out.failed != nil { // which release it when they are answered
 		return
 	}
-	w.out.cancel(ErrReleased)
-	w.out.release()
+	w.out.stop(ErrReleased)
 }
 
 // A Sink is a WritableStream of this end's, to be sent to a peer once. What the peer
