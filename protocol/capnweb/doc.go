@@ -22,8 +22,9 @@
 // # Order
 //
 // Frames are handled in the order in which they came and no call holds up the reading of
-// the next frame. Calls run beside each other, each in a goroutine, and start in order;
-// a Method that is InOrder keeps those behind it from starting until it lets them.
+// the next frame. Calls run beside each other, each in a goroutine of its own, and which
+// of two gets further first is open. A Method that must have done something before those
+// behind it begin is InOrder: it keeps them from starting until it lets them.
 //
 // # Streams
 //
