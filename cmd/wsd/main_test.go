@@ -58,6 +58,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_RUNTIME_DIR", run)
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("SHELL", "/bin/sh")
+			// Under the race detector every process, sandbox helpers too, sleeps a second as it ends.
+			env.Setenv("GORACE", "atexit_sleep_ms=10")
 			env.Values[serversKey{}] = make(map[string]*scriptServer)
 			return nil
 		},
