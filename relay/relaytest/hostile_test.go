@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,11 +103,11 @@ func truncate(lengths ...int) simnet.Filter {
 }
 
 // counting counts the frames that a filter does not simply let pass.
-func counting(n *int, filter simnet.Filter) simnet.Filter {
+func counting(n *atomic.Int64, filter simnet.Filter) simnet.Filter {
 	return func(msg []byte) []simnet.Delivery {
 		all := filter(msg)
 		if len(all) != 1 || !bytes.Equal(all[0].Frame, msg) || all[0].After > 0 {
-			*n++
+			n.Add(1)
 		}
 		return all
 	}
@@ -235,7 +236,7 @@ func TestAttacks(t *testing.T) {
 func testAttack(t *testing.T, profile frame.Profile, a attack, isForth bool) {
 	m := newMiddle(t, 11)
 	r := rand.New(rand.NewPCG(5, 5))
-	attacked := 0
+	var attacked atomic.Int64
 	filter := counting(&attacked, a.filter(r))
 	forth, back := filter, simnet.Filter(nil)
 	if !isForth {
@@ -267,8 +268,8 @@ func testAttack(t *testing.T, profile frame.Profile, a attack, isForth bool) {
 		if isAltered(err) {
 			t.Errorf("victim: %v", err)
 		}
-		t.Logf("%d frames attacked; victim: %v", attacked, err)
-		if attacked == 0 && !(profile == frame.Codex && a.name == "WideWindow") { // which has no windows
+		t.Logf("%d frames attacked; victim: %v", attacked.Load(), err)
+		if attacked.Load() == 0 && !(profile == frame.Codex && a.name == "WideWindow") { // which has no windows
 			t.Error("the attack touched nothing")
 		}
 	})
