@@ -44,9 +44,9 @@ type Client struct {
 	watches   map[string]*Watch
 	bodies    map[string]*body
 
-	closing chan struct{} // closed when Close begins
-	closed  chan struct{} // closed when Close is done
-	once    sync.Once
+	closing  chan struct{} // closed when Close begins
+	closed   chan struct{} // closed when Close is done
+	shutting atomic.Bool   // Close has begun. Not a sync.Once: others would wait on a mutex
 }
 
 // session is what the server said of the session.
@@ -140,21 +140,22 @@ func (c *Client) SessionID() string {
 // that waits for it, and returns when nothing of the Client runs any more. It may be
 // called again, and from several goroutines.
 func (c *Client) Close() error {
-	c.once.Do(func() {
-		close(c.closing)
-		c.terminateAll()
-		c.end(ErrClosed)
-		c.mu.Lock()
-		c.sealed = true
-		started := c.started
-		c.mu.Unlock()
-		if !started {
-			c.finish(ErrClosed)
-		}
-		c.wg.Wait()
-		close(c.closed)
-	})
-	<-c.closed
+	if !c.shutting.CompareAndSwap(false, true) {
+		<-c.closed
+		return nil
+	}
+	close(c.closing)
+	c.terminateAll()
+	c.end(ErrClosed)
+	c.mu.Lock()
+	c.sealed = true
+	started := c.started
+	c.mu.Unlock()
+	if !started {
+		c.finish(ErrClosed)
+	}
+	c.wg.Wait()
+	close(c.closed)
 	return nil
 }
 

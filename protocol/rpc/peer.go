@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 
 	"github.com/wsd-dev/wsd/protocol"
@@ -57,10 +56,11 @@ type Peer struct {
 
 	version2 atomic.Bool // write "jsonrpc":"2.0", as a request had it
 	closed   chan struct{}
-	once     sync.Once
-	cause    error      // why it closed; set before closed is
-	readOn   func()     // has a goroutine read; set by Serve
-	ended    chan error // takes why reading has ended, from whoever read last
+	cause    error         // why it closed; set before closed is
+	shutting atomic.Bool   // somebody closes it. Not a sync.Once: others would wait on a mutex
+	shutDown chan struct{} // closed when they have
+	readOn   func()        // has a goroutine read; set by Serve
+	ended    chan error    // takes why reading has ended, from whoever read last
 }
 
 // NewPeer makes a Peer. Nothing is read until Serve runs.
@@ -74,7 +74,7 @@ func NewPeer(conn Connection, cfg PeerConfig) *Peer {
 	if cfg.MaxValues == 0 {
 		cfg.MaxValues = protocol.MaxJSONValues
 	}
-	p := &Peer{conn: conn, cfg: cfg, closed: make(chan struct{}), ended: make(chan error, 1)}
+	p := &Peer{conn: conn, cfg: cfg, closed: make(chan struct{}), shutDown: make(chan struct{}), ended: make(chan error, 1)}
 	p.out = newOutbox(conn, func(err error) { p.shut(err, 0, "") })
 	p.calls.peer = p
 	return p
@@ -288,22 +288,26 @@ func (p *Peer) CloseFault(code int, reason string) {
 	p.shut(errors.New(reason), code, reason)
 }
 
+// shut closes, or waits for whoever does, which takes as long as the connection's Close.
 func (p *Peer) shut(cause error, code int, reason string) {
-	p.once.Do(func() {
-		p.cause = cause
-		p.out.fail(closedError{cause})
-		close(p.closed)
-		p.calls.end(cause)
-		var err error
-		if code != 0 {
-			err = closeFault(p.conn, code, reason)
-		} else {
-			err = p.conn.Close()
-		}
-		if err != nil {
-			p.cfg.Logger.Debug("connection did not close cleanly", "err", err)
-		}
-	})
+	if !p.shutting.CompareAndSwap(false, true) {
+		<-p.shutDown
+		return
+	}
+	defer close(p.shutDown)
+	p.cause = cause
+	p.out.fail(closedError{cause})
+	close(p.closed)
+	p.calls.end(cause)
+	var err error
+	if code != 0 {
+		err = closeFault(p.conn, code, reason)
+	} else {
+		err = p.conn.Close()
+	}
+	if err != nil {
+		p.cfg.Logger.Debug("connection did not close cleanly", "err", err)
+	}
 }
 
 // closedError is ErrClosed with a reason.

@@ -94,8 +94,8 @@ type Conn struct {
 	hearing   sync.Mutex
 	listeners []chan struct{} // woken by the next of those
 
-	closed chan struct{}
-	once   sync.Once
+	closed   chan struct{}
+	shutting atomic.Bool // somebody closes it. Not a sync.Once: others would wait on a mutex
 }
 
 // New makes a Connection of an established WebSocket, which it owns from then on.
@@ -358,23 +358,22 @@ func (c *Conn) CloseFault(code int, reason string) error {
 }
 
 func (c *Conn) close(code int, reason string, linger bool) error {
-	var err error
-	c.once.Do(func() {
-		linger = linger || c.faulted.Load()
-		close(c.closed)
-		c.pings.stop()
-		const maxReason = 123 // RFC 6455, section 5.5
-		if len(reason) > maxReason {
-			reason = reason[:maxReason]
-		}
-		c.control(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), closeWait)
-		if linger {
-			go c.linger() // ends after lingerTime
-			return
-		}
-		err = c.ws.Close()
-	})
-	return err
+	if !c.shutting.CompareAndSwap(false, true) {
+		return nil
+	}
+	linger = linger || c.faulted.Load()
+	close(c.closed)
+	c.pings.stop()
+	const maxReason = 123 // RFC 6455, section 5.5
+	if len(reason) > maxReason {
+		reason = reason[:maxReason]
+	}
+	c.control(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), closeWait)
+	if linger {
+		go c.linger() // ends after lingerTime
+		return nil
+	}
+	return c.ws.Close()
 }
 
 // interrupt ends a Read under way and keeps others from beginning.
