@@ -53,6 +53,7 @@ var table = []struct {
 	{"relay/frame", []string{"proto/..."}},
 	{"relay/registry", []string{"relay/seal", "relay/frame"}},
 	// What stands between the ends has nothing of theirs but keys and the first fields of a frame.
+	{"relay/rendezvous/sqlstate", []string{"relay/rendezvous", "fs/sqlitefile"}},
 	{"relay/rendezvous/...", []string{"relay/rendezvous/...", "relay/registry", "relay/frame", "relay/seal", "proto/...", "protocol/rpc/..."}},
 	{"relay/simnet", []string{"relay", "relay/frame", "proto/...", "protocol/rpc/..."}},
 	{"relay/...", []string{"relay/...", "protocol/rpc/...", "protocol", "proto/..."}},

@@ -4,31 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/wsd-dev/wsd/fs/sqlitefile"
 )
 
-// Check reads the whole file and returns an error that wraps ErrDamaged when it is not
-// sound: SQLite's own check, and what must hold between our tables.
+// Check reads the whole file and returns an error that wraps sqlitefile.ErrDamaged when
+// it is not sound: SQLite's own check, and what must hold between our tables.
 func (s *State) Check(ctx context.Context) error {
-	rows, err := s.read.QueryContext(ctx, "PRAGMA integrity_check")
-	if err != nil {
+	if err := sqlitefile.IntegrityCheck(ctx, s.read); err != nil {
 		return s.explain("check", err)
 	}
-	defer rows.Close()
 	var found []error
-	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
-			return s.explain("check", err)
-		}
-		if line != "ok" {
-			found = append(found, errors.New(line))
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return s.explain("check", err)
-	}
 	var last, highest, counters int64
-	err = s.read.QueryRowContext(ctx, `SELECT
+	err := s.read.QueryRowContext(ctx, `SELECT
 		(SELECT coalesce(max(last), 0) FROM revisions),
 		(SELECT coalesce(max(revision), 0) FROM entries),
 		(SELECT count(*) FROM revisions)`).Scan(&last, &highest, &counters)
@@ -42,7 +30,7 @@ func (s *State) Check(ctx context.Context) error {
 		found = append(found, fmt.Errorf("an entry has revision %d, but only %d were given", highest, last))
 	}
 	if len(found) > 0 {
-		return fmt.Errorf("check the relay's state %s: %w: %w", s.path, ErrDamaged, errors.Join(found...))
+		return s.explain("check", fmt.Errorf("%w: %w", sqlitefile.ErrDamaged, errors.Join(found...)))
 	}
 	return nil
 }

@@ -3,18 +3,22 @@ package sqlstate
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
 	iofs "io/fs"
 	"log/slog"
-	"net/url"
-	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"github.com/wsd-dev/wsd/fs/sqlitefile"
 )
+
+// applicationID is "wsdS" in the header of the file.
+const applicationID = 0x77736453
+
+//go:embed migrations/*.sql
+var migrations embed.FS
 
 // BusyTimeout is how long a call waits for the write lock that another process holds.
 const BusyTimeout = 5 * time.Second
@@ -38,7 +42,7 @@ type State struct {
 }
 
 // Open opens the file, makes it when it is missing, and brings its schema up to date.
-// Errors: [ErrDamaged], [ErrReadOnly], [ErrFull], [ErrBusy], [ErrNewer], [ErrForeign].
+// Errors: those of package sqlitefile.
 func Open(ctx context.Context, cfg Config) (*State, error) {
 	path, err := filepath.Abs(cfg.Path)
 	if err != nil {
@@ -48,20 +52,24 @@ func Open(ctx context.Context, cfg Config) (*State, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	if err := prepareFile(path, logger); err != nil {
+	narrowed, err := sqlitefile.Prepare(path)
+	if err != nil {
 		return nil, fmt.Errorf("open the relay's state: %w", err)
+	}
+	if narrowed { // the secret that signs URLs is in it
+		logger.Info("others could read the relay's state; its mode was changed", "path", path)
 	}
 	s := &State{path: path}
 	// sql.Open only fails for an unknown driver.
-	if s.write, err = sql.Open("sqlite", dsn(path, "_txlock=immediate", "_synchronous=NORMAL")); err != nil {
+	if s.write, err = sql.Open("sqlite", sqlitefile.DSN(path, BusyTimeout, "_txlock=immediate", "_synchronous=NORMAL")); err != nil {
 		return nil, fmt.Errorf("open the relay's state: %w", err)
 	}
 	s.write.SetMaxOpenConns(1)
-	if err := prepareSchema(ctx, s.write); err != nil {
+	if err := migrate(ctx, s.write); err != nil {
 		s.write.Close()
 		return nil, s.explain("open", err)
 	}
-	if s.read, err = sql.Open("sqlite", dsn(path, "_query_only=1")); err != nil {
+	if s.read, err = sql.Open("sqlite", sqlitefile.DSN(path, BusyTimeout, "_query_only=1")); err != nil {
 		s.write.Close()
 		return nil, fmt.Errorf("open the relay's state: %w", err)
 	}
@@ -75,49 +83,21 @@ func (s *State) Close() error {
 	return s.explain("close", errors.Join(s.read.Close(), s.write.Close()))
 }
 
-// dsn names the file for the driver. The path is escaped, so that a ? or # in it is
-// not read as the beginning of options.
-func dsn(path string, options ...string) string {
-	u := "file:" + (&url.URL{Path: path}).EscapedPath() +
-		"?_defensive=1&_dqs=0&_foreign_keys=1&_busy_timeout=" + strconv.FormatInt(BusyTimeout.Milliseconds(), 10)
-	for _, o := range options {
-		u += "&" + o
-	}
-	return u
-}
-
-// prepareFile makes the file when it is missing, so that nobody else can read it from
-// its first moment on; SQLite gives the files it puts beside it the same mode. A file
-// that others may read is closed to them: the secret that signs URLs is in it.
-//
-// An existing file is looked at but not opened here: closing it would give up the
-// locks that another State of this process holds on it (POSIX locks are per process).
-func prepareFile(path string, logger *slog.Logger) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if errors.Is(err, iofs.ErrNotExist) {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if errors.Is(err, iofs.ErrExist) {
-			return nil // another process was first
-		}
-		if err != nil {
-			return err
-		}
-		return f.Close()
-	}
+// migrate brings the schema of a file up to date.
+func migrate(ctx context.Context, db *sql.DB) error {
+	dir, err := iofs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a file", path)
+	f := sqlitefile.Format{ApplicationID: applicationID, Migrations: dir}
+	return f.Migrate(ctx, db)
+}
+
+// explain says which file an error is about, and what it means where that is known.
+func (s *State) explain(doing string, err error) error {
+	err = sqlitefile.Explain(doing, "the relay's state "+s.path, err)
+	if errors.Is(err, sqlitefile.ErrDamaged) {
+		return fmt.Errorf("%w; without it executors register anew by themselves, and tokens must be made again", err)
 	}
-	if wide := info.Mode().Perm() &^ 0o600; wide != 0 {
-		if err := os.Chmod(path, info.Mode().Perm()&0o600); err != nil {
-			return fmt.Errorf("keep others from reading it: %w", err)
-		}
-		logger.Info("others could read the relay's state; its mode was changed", "path", path)
-	}
-	return nil
+	return err
 }

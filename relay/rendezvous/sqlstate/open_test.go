@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 
+	"github.com/wsd-dev/wsd/fs/sqlitefile"
 	"github.com/wsd-dev/wsd/relay/rendezvous"
 )
 
@@ -123,10 +123,10 @@ func TestOpenRefuses(t *testing.T) {
 		is         error
 		says       string
 	}{
-		{"noise", file("noise", bytes.Repeat([]byte("not a database. "), 500)), ErrDamaged, "restore a backup"},
-		{"foreign tables", database("foreign", "CREATE TABLE t (a)"), ErrForeign, "another program"},
-		{"foreign id", database("id", "PRAGMA application_id = 7"), ErrForeign, "another program"},
-		{"newer", database("newer", fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = 1000", applicationID)), ErrNewer, "schema 1000"},
+		{"noise", file("noise", bytes.Repeat([]byte("not a database. "), 500)), sqlitefile.ErrDamaged, "restore a backup"},
+		{"foreign tables", database("foreign", "CREATE TABLE t (a)"), sqlitefile.ErrForeign, "another program"},
+		{"foreign id", database("id", "PRAGMA application_id = 7"), sqlitefile.ErrForeign, "another program"},
+		{"newer", database("newer", fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = 1000", applicationID)), sqlitefile.ErrNewer, "schema 1000"},
 		{"directory", dir, nil, "is not a file"},
 		{"below a file", filepath.Join(file("plain", nil), "relay.db"), nil, "plain: not a directory"},
 	} {
@@ -163,22 +163,5 @@ func TestReopen(t *testing.T) {
 	s = open(t, path)
 	if second := put(t, s, rendezvous.BucketTokens, "k", "w"); second <= first {
 		t.Errorf("revision %d after %d", second, first)
-	}
-}
-
-func TestSteps(t *testing.T) {
-	list, err := steps(migrations)
-	if err != nil || len(list) == 0 || list[0].number != 1 {
-		t.Fatal(list, err)
-	}
-	file := &fstest.MapFile{Data: []byte("SELECT 1")}
-	for name, dir := range map[string]fstest.MapFS{
-		"a gap":     {"migrations/0001_a.sql": file, "migrations/0003_b.sql": file},
-		"twice":     {"migrations/0001_a.sql": file, "migrations/0001_b.sql": file},
-		"no number": {"migrations/first.sql": file},
-	} {
-		if _, err := steps(dir); err == nil {
-			t.Errorf("%s: taken", name)
-		}
 	}
 }

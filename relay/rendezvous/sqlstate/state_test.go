@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wsd-dev/wsd/fs/sqlitefile"
 	"github.com/wsd-dev/wsd/relay/rendezvous"
 	"github.com/wsd-dev/wsd/relay/rendezvous/statetest"
 )
@@ -65,7 +66,7 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.Put(t.Context(), rendezvous.BucketTokens, "big", make([]byte, 1<<20), 0)
-	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "make room") {
+	if !errors.Is(err, sqlitefile.ErrFull) || !strings.Contains(err.Error(), "make room") {
 		t.Errorf("write to a full disk: %v", err)
 	}
 	if e, err := s.Get(t.Context(), rendezvous.BucketTokens, "kept"); err != nil || string(e.Value) != "v" {
@@ -86,7 +87,7 @@ func TestReadOnly(t *testing.T) {
 	put(t, s, rendezvous.BucketTokens, "k", "v")
 	swapped := &State{path: s.path, write: s.read, read: s.read}
 	_, err := swapped.Put(t.Context(), rendezvous.BucketTokens, "k", nil, rendezvous.AnyRevision)
-	if !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "mode of the file") {
+	if !errors.Is(err, sqlitefile.ErrReadOnly) || !strings.Contains(err.Error(), "mode of the file") {
 		t.Errorf("write where it is not allowed: %v", err)
 	}
 }
@@ -123,7 +124,7 @@ func TestDamaged(t *testing.T) {
 			err = s.Check(t.Context())
 		}
 	}
-	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+	if !errors.Is(err, sqlitefile.ErrDamaged) || !strings.Contains(err.Error(), path) {
 		t.Errorf("after: %v", err)
 	}
 }
@@ -140,7 +141,7 @@ func TestCheckRevisions(t *testing.T) {
 		if _, err := s.write.Exec(text); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Check(t.Context()); !errors.Is(err, ErrDamaged) {
+		if err := s.Check(t.Context()); !errors.Is(err, sqlitefile.ErrDamaged) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -174,7 +175,7 @@ func TestBusy(t *testing.T) {
 	if _, err := waiter.write.Exec("PRAGMA busy_timeout = 1"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := waiter.Put(t.Context(), rendezvous.BucketTokens, "k", nil, rendezvous.AnyRevision); !errors.Is(err, ErrBusy) {
+	if _, err := waiter.Put(t.Context(), rendezvous.BucketTokens, "k", nil, rendezvous.AnyRevision); !errors.Is(err, sqlitefile.ErrBusy) {
 		t.Errorf("write: %v", err)
 	}
 	if err := tx.Rollback(); err != nil {
