@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -15,6 +16,9 @@ const (
 	maxStdinChunk = 512 << 10
 	// stdinReadBuffer is the buffer of Stdin.ReadFrom.
 	stdinReadBuffer = 256 << 10
+	// answerDelay is how long the answer to a write may take after the process has ended:
+	// the end, which the write may have caused, can come before it.
+	answerDelay = time.Second
 )
 
 // Stdin is the input of a Process. Each write is delivered once and in order, across
@@ -111,10 +115,18 @@ func (s *Stdin) outcome(status string, err error) error {
 	return fmt.Errorf("write to stdin: the server says %q", status)
 }
 
-// whileRunning is ctx, ended when nothing reads stdin any more.
+// whileRunning is ctx, ended answerDelay after nothing reads stdin any more.
 func (p *Process) whileRunning(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(p.running, func() { cancel(errNotRunning) })
+	stop := context.AfterFunc(p.running, func() {
+		timer := time.NewTimer(answerDelay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel(errNotRunning)
+		case <-ctx.Done(): // answered, or given up
+		}
+	})
 	return ctx, func() { stop(); cancel(context.Canceled) }
 }
 
