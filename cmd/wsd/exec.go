@@ -122,7 +122,8 @@ doubling anything, when the connection is lost and found again.
 
 The command is not given to a shell: write 'wsd exec -- sh -c "a | b"' for that.
 It has the server's environment and what --env adds. With -t it runs on a
-terminal of its own. A third ^C kills a command that does not heed the first.
+terminal of its own. A third ^C kills a command that does not heed the first; if
+the server does not answer that, or a SIGTERM, for 5 s, wsd ends without it.
 What it leaves running with its output open ends with this wsd.
 
 ` + connectHelp + `

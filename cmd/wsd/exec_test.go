@@ -333,6 +333,57 @@ func TestReaderOfAFloodGoesAway(t *testing.T) {
 	}
 }
 
+// A server that is stopped does not keep the client from ending.
+func TestExecEndsWithoutTheServer(t *testing.T) {
+	for name, sig := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "^C again and again": syscall.SIGINT} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := serveReal(t)
+			cmd := program(t, "exec", "--connect", server.url, "--", "sh", "-c", "echo ready; exec sleep 60")
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var said bytes.Buffer
+			cmd.Stderr = &said
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+				t.Fatalf("%q, %v", line, err)
+			}
+			if err := server.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			var status syscall.WaitStatus
+			if _, err := syscall.Wait4(server.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+				t.Fatalf("the server does not stop: %v, %v", status, err)
+			}
+			began := time.Now()
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			again := time.NewTicker(20 * time.Millisecond) // several that wait are one
+			defer again.Stop()
+			for range 25 { // not for ever: after it has given up one ends it at once
+				if err := cmd.Process.Signal(sig); err != nil {
+					t.Fatal(err)
+				}
+				<-again.C
+			}
+			err = <-ended
+			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 128+int(sig) {
+				t.Errorf("ended with %v", err)
+			}
+			if took := time.Since(began); took > 2*signalWait {
+				t.Errorf("took %v", took)
+			}
+			if !strings.Contains(said.String(), "may still run") {
+				t.Errorf("said %q", said.String())
+			}
+		})
+	}
+}
+
 // quietListener is an address that takes connections and says nothing.
 func quietListener(t *testing.T) string {
 	t.Helper()

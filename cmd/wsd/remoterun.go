@@ -53,6 +53,9 @@ func (r *remoteRun) run(ctx context.Context) error {
 		return statusError(status)
 	}
 	code := exitTransport
+	if unheard, ok := errors.AsType[*unheardError](err); ok {
+		return &exitError{128 + int(unheard.signal), err}
+	}
 	switch {
 	case r.isDirError(err): // not the command's fault
 	case errors.Is(err, exec.ErrNotFound):
@@ -117,11 +120,18 @@ func (r *remoteRun) follow(ctx context.Context) (status client.ExitStatus, err e
 	out := newRunOutput(r)
 	out.started(p)
 
+	ctx, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
+	defer func() {
+		if unheard, ok := errors.AsType[*unheardError](context.Cause(ctx)); ok && err != nil {
+			err = unheard
+		}
+	}()
 	watching, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
-	wg.Go(func() { r.forwardSignals(watching, signals, p) })
+	wg.Go(func() { r.forwardSignals(watching, signals, p, abandon) })
 	if r.stdin != nil || r.command.TTY {
 		go r.forwardStdin(p) // a read of our stdin cannot be stopped; it ends with this program
 	}
@@ -174,19 +184,46 @@ func (r *remoteRun) catchSignals() chan os.Signal {
 	return signals
 }
 
-func (r *remoteRun) forwardSignals(ctx context.Context, signals <-chan os.Signal, p *client.Process) {
+// An unheardError is a signal that was to end the command, and that the server did not
+// answer: it is stopped, or not reached.
+type unheardError struct{ signal syscall.Signal }
+
+func (e *unheardError) Error() string {
+	return fmt.Sprintf("the server has not answered %s for %v; the command may still run there", unix.SignalName(e.signal), signalWait)
+}
+
+// forwardSignals tells the server of signals, each in turn of its own: one that is not
+// answered must not hold up the next. When the server does not answer SIGTERM, SIGHUP or
+// the third ^C, it abandons the command.
+func (r *remoteRun) forwardSignals(ctx context.Context, signals <-chan os.Signal, p *client.Process, abandon context.CancelCauseFunc) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	interrupts := 0
 	for {
 		select {
-		case sig := <-signals:
-			switch sig {
-			case syscall.SIGWINCH:
-				r.resize(ctx, p)
+		case caught := <-signals:
+			sig, _ := caught.(syscall.Signal) // what else there is is not caught
+			if sig == syscall.SIGWINCH {
+				wg.Go(func() { r.resize(ctx, p) })
 				continue
-			case syscall.SIGINT:
-				interrupts++
 			}
-			r.sendSignal(ctx, p, unix.SignalName(sig.(syscall.Signal)), interrupts >= maxInterrupts)
+			last := sig == syscall.SIGTERM || sig == syscall.SIGHUP
+			kill := false
+			if sig == syscall.SIGINT {
+				interrupts++
+				kill = interrupts >= maxInterrupts
+				last = kill
+			}
+			wg.Go(func() {
+				switch heard := r.sendSignal(ctx, p, unix.SignalName(sig), kill); {
+				case heard:
+				case last:
+					abandon(&unheardError{sig})
+				default:
+					fmt.Fprintf(r.app.stderr, "wsd: no answer to %s for %v: the server is stopped or not reached; %d ^C give it up\n",
+						unix.SignalName(sig), signalWait, maxInterrupts)
+				}
+			})
 		case <-ctx.Done():
 			return
 		}
@@ -194,20 +231,25 @@ func (r *remoteRun) forwardSignals(ctx context.Context, signals <-chan os.Signal
 }
 
 // sendSignal tells the server of a signal. A server that has no such signal kills the
-// command instead, as do three interrupts.
-func (r *remoteRun) sendSignal(ctx context.Context, p *client.Process, name string, kill bool) {
-	ctx, cancel := context.WithTimeout(ctx, signalWait)
+// command instead, as do three interrupts. It is false if there was no answer in time.
+func (r *remoteRun) sendSignal(ctx context.Context, p *client.Process, name string, kill bool) bool {
+	limited, cancel := context.WithTimeout(ctx, signalWait)
 	defer cancel()
 	var err error
 	if !kill {
-		err = p.Signal(ctx, name)
+		err = p.Signal(limited, name)
 	}
 	if kill || errors.Is(err, errors.ErrUnsupported) {
-		err = p.Terminate(ctx)
+		err = p.Terminate(limited)
 	}
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case ctx.Err() != nil || err == nil:
+	case limited.Err() != nil:
+		return false
+	default:
 		fmt.Fprintf(r.app.stderr, "wsd: send %s: %v\n", name, err)
 	}
+	return true
 }
 
 func (r *remoteRun) prepareTerminal(ctx context.Context) error {
