@@ -15,6 +15,9 @@ PLATFORMS      ?= linux/amd64 linux/arm64 darwin/arm64
 CACHE          := $(CURDIR)/.cache
 LINTER         := $(CACHE)/bin/golangci-lint-$(GOLANGCI)
 CODEX_BIN      := $(CACHE)/npm/codex-$(CODEX)/node_modules/.bin/codex
+CAPNWEB        := 0.8.0 0.10.0 0.12.0
+CAPNWEB_DIR    := $(CACHE)/npm/capnweb
+CAPNWEB_READY  := $(CAPNWEB_DIR)/node_modules/ws/package.json
 TAGS           := e2e,interop
 
 # What `wsd version` prints. Without a tag or without git the program says so itself.
@@ -70,8 +73,9 @@ fuzz: go ## run every fuzz target for FUZZTIME (60s)
 e2e: build ## run bin/wsd long and hard, from outside
 	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./cmd/wsd/netem/ ./bench/peer/
 
-interop: build $(CODEX_BIN) ## drive bin/wsd with the real codex client (needs npm)
+interop: build $(CODEX_BIN) $(CAPNWEB_READY) ## drive bin/wsd with the real codex client, and capnweb with the real one (needs npm)
 	WSD_BIN=$(CURDIR)/bin/wsd CODEX_BIN=$(CODEX_BIN) $(GO) test -tags interop -count=1 -timeout 20m ./cmd/wsd/interop/
+	CAPNWEB_DIR=$(CAPNWEB_DIR) $(GO) test -tags interop -count=1 -run Interop -timeout 5m ./protocol/capnweb/
 
 lint: go $(LINTER) ## lint (builds the linter once, some minutes)
 	$(LINTER) run --allow-serial-runners --build-tags $(TAGS) ./...
@@ -146,10 +150,19 @@ $(LINTER): | go
 	GOBIN=$(CACHE)/bin/new CGO_ENABLED=0 $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
 	@mv $(CACHE)/bin/new/golangci-lint $@ && rmdir $(CACHE)/bin/new
 
-$(CODEX_BIN):
+.PHONY: npm
+npm:
 	@command -v npm >/dev/null 2>&1 || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && \
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends nodejs npm; } || { \
-		echo "make: the real codex client comes from npm, which is not on the PATH; install Node.js with npm" >&2; exit 1; }
+		echo "make: the real clients come from npm, which is not on the PATH; install Node.js with npm" >&2; exit 1; }
+
+$(CODEX_BIN): | npm
 	@mkdir -p $(CACHE)/npm/codex-$(CODEX)
 	npm install --prefix $(CACHE)/npm/codex-$(CODEX) --no-audit --no-fund --loglevel=error @openai/codex@$(CODEX) </dev/null
 	@test -x $@
+
+# The versions of its protocol, each under a name of its own.
+$(CAPNWEB_READY): | npm
+	@mkdir -p $(CAPNWEB_DIR)
+	npm install --prefix $(CAPNWEB_DIR) --no-audit --no-fund --loglevel=error \
+		$(foreach v,$(CAPNWEB),capnweb-$(word 2,$(subst ., ,$(v)))@npm:capnweb@$(v)) ws@8 </dev/null

@@ -24,8 +24,8 @@ import (
 )
 
 // packages are the published versions, under the names that npm installs them by in
-// CAPNWEB_DIR: capnweb-08@npm:capnweb@0.8.0 and so on.
-var packages = []string{"capnweb-08", "capnweb-10", "capnweb-12"}
+// CAPNWEB_DIR: capnweb-8@npm:capnweb@0.8.0 and so on.
+var packages = []string{"capnweb-8", "capnweb-10", "capnweb-12"}
 
 func node(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
