@@ -33,7 +33,7 @@ var errNotOurs = errors.New("not this node's")
 // disclaim takes that back, unless the executor is attached elsewhere by now.
 func (n *Node) disclaim(ctx context.Context, env, id string) error {
 	err := n.update(ctx, env, func(r *registration) error {
-		if r.ID != id || r.Node != n.id || n.holds(r.ID) {
+		if r.ID != id || r.Node != n.id || n.holds(env, r.ID) {
 			return errNotOurs
 		}
 		r.Node, r.Attached, r.Remote = "", time.Time{}, ""

@@ -70,7 +70,7 @@ func (e *executor) serve() {
 	n.executors[e.env] = e
 	n.mu.Unlock()
 	if before != nil {
-		before.shut(closeGoingAway, "replaced by a newer connection")
+		before.shut(closePolicy, "replaced by a newer connection with the same keys")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), StateTimeout)
 	err := n.claim(ctx, e)
@@ -87,7 +87,7 @@ func (e *executor) serve() {
 			slog.String("registration", e.registration), slog.String("remote", e.remote))
 		err = e.receive(e.pass)
 	}
-	e.shut(closeGoingAway, "closed")
+	e.shut(closeCode(err), "closed")
 	e.end()
 	e.aside.Wait()
 	n.mu.Lock()
@@ -106,16 +106,12 @@ func (e *executor) serve() {
 		slog.Int64("bytesFromExecutor", e.count.out.Load()), slog.Int64("bytesToExecutor", e.count.in.Load()))
 }
 
-// holds says whether the executor with that registration is attached here.
-func (n *Node) holds(registration string) bool {
+// holds says whether the executor of env with that registration is attached here.
+func (n *Node) holds(env, registration string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, e := range n.executors {
-		if e.registration == registration {
-			return true
-		}
-	}
-	return false
+	e := n.executors[env]
+	return e != nil && e.registration == registration
 }
 
 // pass passes a frame of the executor's on. What is no frame, or of a stream that nobody

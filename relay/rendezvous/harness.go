@@ -77,7 +77,7 @@ func (h *harness) serve() {
 		}
 		return e.take(h, message)
 	})
-	h.shut(closeGoingAway, "closed")
+	h.shut(closeCode(err), "closed")
 	e.remove(h)
 	h.stop()
 	h.writer.Wait()

@@ -118,13 +118,13 @@ func (n *Node) update(ctx context.Context, env string, change func(*registration
 	}
 }
 
-// holder returns the living node that holds the executor's socket, nil if none does.
-func (n *Node) holder(ctx context.Context, r *registration) (*nodeRecord, error) {
+// holder returns the living node that holds the socket of env's executor, nil if none does.
+func (n *Node) holder(ctx context.Context, env string, r *registration) (*nodeRecord, error) {
 	if r.Node == "" {
 		return nil, nil
 	}
 	if r.Node == n.id {
-		if !n.holds(r.ID) {
+		if !n.holds(env, r.ID) {
 			return nil, nil // cut off a moment ago
 		}
 		return &nodeRecord{ID: n.id, URL: n.cfg.NodeURL, Draining: n.isDraining()}, nil

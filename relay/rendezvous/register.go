@@ -68,7 +68,7 @@ func (n *Node) replace(ctx context.Context, env string, fresh *registration) err
 			return err
 		default:
 			revision = old.revision
-			holder, err := n.holder(ctx, old)
+			holder, err := n.holder(ctx, env, old)
 			if err != nil {
 				return err
 			}
@@ -119,7 +119,7 @@ func (a *asked) connect(ctx context.Context, w http.ResponseWriter, body []byte)
 	r, err := n.registration(ctx, a.env)
 	var holder *nodeRecord
 	if err == nil {
-		holder, err = n.holder(ctx, r)
+		holder, err = n.holder(ctx, a.env, r)
 	}
 	switch {
 	case errors.Is(err, ErrNotFound) || err == nil && (holder == nil || holder.Draining):

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +39,7 @@ type rejection string
 
 const (
 	rejectMalformed    rejection = "malformed_query"
+	rejectExtra        rejection = "extra_query_param"
 	rejectVersion      rejection = "missing_version"
 	rejectRole         rejection = "invalid_role"
 	rejectExpiry       rejection = "invalid_expiry"
@@ -99,7 +101,10 @@ func (n *Node) verify(ctx context.Context, env string, raw string) (*ticket, err
 	if err != nil {
 		return nil, rejectMalformed
 	}
-	for _, values := range q {
+	for name, values := range q {
+		if name != "sig" && !slices.Contains(names, name) {
+			return nil, rejectExtra
+		}
 		if len(values) != 1 || strings.ContainsAny(values[0], "\n\r") {
 			return nil, rejectMalformed
 		}

@@ -60,6 +60,7 @@ func TestURLs(t *testing.T) {
 	}
 	for want, query := range map[rejection]string{
 		rejectMalformed: u.RawQuery + "&v=1",
+		rejectExtra:     u.RawQuery + "&x=1",
 		rejectVersion:   change(func(q url.Values) { q.Set("v", "2") }),
 		rejectRole:      change(func(q url.Values) { q.Set("role", "operator") }),
 		rejectExpiry:    change(func(q url.Values) { q.Set("exp", "soon") }),

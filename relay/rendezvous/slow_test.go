@@ -147,6 +147,29 @@ func TestHarnessReadsNothing(t *testing.T) {
 	}
 }
 
+// A frame that is too long ends the socket that it came over, which is told why.
+func TestFrameTooLong(t *testing.T) {
+	w := newWorld(t, nil)
+	_, executor := w.attach(identity(t))
+	harness := w.open("s", frame.Codex)
+	receive(t, executor)
+	for i, c := range []relay.Carrier{harness, executor} { // with the executor's all others end
+		if err := c.Write(t.Context(), make([]byte, rendezvous.MaxFrame+1)); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			_, err := c.Read(t.Context())
+			if err == nil {
+				continue // what was on its way
+			}
+			if !strings.Contains(err.Error(), "1009") {
+				t.Errorf("socket %d: %v", i, err)
+			}
+			break
+		}
+	}
+}
+
 // Three nodes with one state: an executor attached to one is found by all, and what one
 // of them has used up is used up.
 func TestNodes(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/rpc/wsconn"
 )
 
@@ -55,6 +56,14 @@ func (s *socket) why(err error) string {
 		return "closed"
 	}
 	return err.Error()
+}
+
+// closeCode is the code to close with after reading has ended with err.
+func closeCode(err error) int {
+	if errors.Is(err, rpc.ErrTooLarge) {
+		return rpc.CloseTooLarge
+	}
+	return closeGoingAway
 }
 
 // receive calls f with each message, until the socket ends. Text messages are dropped.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -75,14 +76,17 @@ func parseHost(text string) (string, error) {
 		return "", fmt.Errorf("%q is not a host of a NATS address: several hosts are written as nats://h1:4222,h2:4222", text)
 	}
 	host, port, err := net.SplitHostPort(text)
-	if err != nil {
-		// No port, or an IPv6 address without brackets, which could be either.
-		host, port = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), "4222"
-		if strings.Contains(host, ":") && !strings.HasPrefix(text, "[") {
+	if err != nil { // no port, or an IPv6 address without brackets, which could be either
+		host, port = text, "4222"
+		if inner, ok := strings.CutPrefix(text, "["); ok {
+			host, _ = strings.CutSuffix(inner, "]")
+		} else if strings.Contains(host, ":") {
 			return "", fmt.Errorf("%q is not a host of a NATS address: write an IPv6 address in brackets", text)
 		}
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
+	_, notIP := netip.ParseAddr(host)
+	named := host != "" && !strings.ContainsAny(host, "[]: \t\r\n")
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || notIP != nil && !named {
 		return "", fmt.Errorf("%q is not a host and port of a NATS address", text)
 	}
 	return net.JoinHostPort(host, port), nil

@@ -55,6 +55,8 @@ func TestParseURLRefuses(t *testing.T) {
 		{"nats://h:x", "host and port"},
 		{"nats://:4222", "host and port"},
 		{"nats://::1", "brackets"},
+		{"tls://[[", "host and port"},
+		{"nats://[x:y]:1", "host and port"},
 		{"nats://u%zz:hunter2@h", "%25"},
 		{"nats://u:hunter2%@h", "%25"},
 		{"nats://u:hunter2@h:x", "host and port"},
@@ -140,6 +142,7 @@ func TestReadSecret(t *testing.T) {
 func FuzzParseURL(f *testing.F) {
 	f.Add("nats://user:hunter2@h1:4222,h2?bucket=b&replicas=3")
 	f.Add("tls://[::1]:1/?ca=x")
+	f.Add("tls://[[")
 	f.Fuzz(func(t *testing.T, value string) {
 		cfg, err := ParseURL(value)
 		if err != nil {
