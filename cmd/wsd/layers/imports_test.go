@@ -36,12 +36,17 @@ var table = []struct {
 	// The tree is pure: rows over a store that it declares.
 	{"fs/tree", []string{"fs/pattern"}},
 	{"fs/tree/...", []string{"fs/tree"}},
+	// Synchronisation knows trees and no directory; the directory knows no peer's wire.
+	{"fs/changes/...", []string{"protocol/...", "fs/tree", "fs/changes/..."}},
+	{"fs/disk/...", []string{"fs/tree", "fs/changes", "fs/watch", "fs/atomicfile", "fs/disk/..."}},
 	{"fs/...", []string{"protocol/...", "fs/..."}},
 
 	// The server knows no service; execserver is where they meet.
 	{"server/execserver", []string{"protocol/...", "server/...", "process/...", "fs/..."}},
 	// The database implements the stores that others declare.
-	{"server/sqlite", []string{"fs/tree", "fs/sqlitefile"}},
+	{"server/sqlite", []string{"fs/tree", "fs/disk", "fs/sqlitefile", "process", "process/shell"}},
+	// The daemon's wire: capnweb over HTTP, in front of what others do.
+	{"server/computer/...", []string{"protocol/...", "server", "fs/tree", "fs/changes", "process/shell"}},
 	{"server/environment", []string{"protocol/...", "fs/fileuri"}},
 	{"server/discovery", []string{"protocol/...", "fs/fileuri"}},
 	{"server/httprequest", []string{"protocol/..."}},
@@ -59,7 +64,7 @@ var table = []struct {
 	{"relay/...", []string{"relay/...", "protocol/rpc/...", "protocol", "proto/..."}},
 	{"proto/...", []string{"proto/..."}},
 
-	{"client/...", []string{"protocol/...", "fs/fileuri", "client/...", "relay/..."}},
+	{"client/...", []string{"protocol/...", "fs/fileuri", "fs/tree", "fs/changes", "client/...", "relay/..."}},
 	{"bench/...", []string{"protocol/...", "bench/...", "relay/..."}},
 	{"cmd/...", []string{"..."}},
 }

@@ -1,0 +1,29 @@
+package changes
+
+import (
+	"context"
+	"iter"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A Workspace is a tree with what it stands for: a directory on disk (package fs/disk),
+// or nothing more (Plain).
+type Workspace interface {
+	Forest() *tree.Forest
+	Tree() *tree.Tree
+	// Settle returns once the tree has all that was on disk when it was called.
+	Settle(ctx context.Context) error
+	// Apply applies entries in one update of the tree, all or none, together with what
+	// also does (nil for nothing), and returns once they can be seen on disk. What is on
+	// disk and not yet in the tree is settled before. The entries are read once, in the
+	// update, and must not wait for anything; an error among them fails it.
+	Apply(ctx context.Context, entries iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (Applied, error)
+}
+
+// Applied is what Workspace.Apply did.
+type Applied struct {
+	Rev     int64 // of the tree afterwards
+	Entries int   // how many there were
+	Changed int   // how many of them changed something
+}
