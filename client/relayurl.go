@@ -98,6 +98,9 @@ func ParseRelayURL(rawURL string) (RelayURL, error) {
 	}
 	prefix := strings.TrimRight(path[:cut], "/")
 	out.Registry = base.String() + prefix
+	if _, err := registry.ParseBaseURL(out.Registry); err != nil {
+		return RelayURL{}, fmt.Errorf("relay URL: %q is not a host; %w", u.Host, errRelayForm)
+	}
 	out.Name = executorHost(base) + prefix + "/" + out.EnvironmentID
 	// An empty fragment is a pin that somebody forgot to fill in.
 	if _, pin, found := strings.Cut(rawURL, "#"); found {

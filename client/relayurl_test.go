@@ -73,6 +73,7 @@ func FuzzParseRelayURL(f *testing.F) {
 	f.Add("relay://relay.example:8443/a/b/lab#" + somePrint)
 	f.Add("relay+http://[::1]:9/lab")
 	f.Add("relay://h%2f/l/%2e%2e/x")
+	f.Add("relay://h\x80\xff:/lab")
 	f.Fuzz(func(t *testing.T, raw string) {
 		got, err := ParseRelayURL(raw)
 		if err != nil {
