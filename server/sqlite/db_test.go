@@ -42,7 +42,7 @@ func TestNewFile(t *testing.T) {
 				db.writer: {
 					"foreign_keys": "1", "journal_mode": "wal", "synchronous": "1", "busy_timeout": "5000", "auto_vacuum": "2",
 					"page_size": "16384", "journal_size_limit": strconv.Itoa(logLimit), "wal_autocheckpoint": strconv.Itoa(checkpointPages),
-					"query_only": "0", "user_version": "1", "application_id": strconv.Itoa(applicationID),
+					"query_only": "0", "user_version": steps(t), "application_id": strconv.Itoa(applicationID),
 				},
 				db.reader: {"foreign_keys": "1", "query_only": "1", "busy_timeout": "5000"},
 			} {
@@ -62,7 +62,21 @@ func TestNewFile(t *testing.T) {
 	}
 }
 
-// The tables are those that the specification lists, to the column.
+// steps is how many migrations there are.
+func steps(t *testing.T) string {
+	t.Helper()
+	f, err := format()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := f.Steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(n)
+}
+
+// The tables are those that the specification lists, to the column, and those of fs/disk.
 func TestSchema(t *testing.T) {
 	db := open(t, temporary(t))
 	want := map[string]string{
@@ -73,6 +87,7 @@ func TestSchema(t *testing.T) {
 		"path_object": "ino key want_key etag size", "peer": "ns id push_rev push_path fetch_rev fetch_path seen_ms",
 		"lease": "ns path token owner exclusive subtree fence expires_ms", "session": "id ns cwd env created_ms used_ms",
 		"sqlite_sequence": "name seq",
+		"disk_root":       "id tree mount state", "disk_stat": "root path stat", "disk_journal": "id root paths",
 	}
 	err := db.view(t.Context(), func(c *conn) error {
 		var tables []string

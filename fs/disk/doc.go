@@ -1,0 +1,2 @@
+// Package disk keeps a directory in step with a tree.
+package disk

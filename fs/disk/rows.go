@@ -1,0 +1,125 @@
+package disk
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// Rows are what a Workspace keeps in the tree's store, in the transactions of the tree: a
+// tree.Tx of a store that is fit for directories implements it.
+type Rows interface {
+	// DiskRoot returns the row of a directory; its ID is 0 when there is none.
+	DiskRoot(tree, mount string) (Root, error)
+	// PutDiskRoot inserts one whose ID is 0, and sets it; else it replaces the row.
+	PutDiskRoot(*Root) error
+
+	// DiskStats calls fn for all rows of a root, in the order of the paths' bytes. The
+	// bytes given to fn are not kept.
+	DiskStats(root int64, fn func(path string, stat []byte) error) error
+	// PutDiskStats inserts or replaces rows.
+	PutDiskStats(root int64, rows []Row) error
+	// DeleteDiskStats removes the row of a path and those of all paths below it; of all
+	// paths for "".
+	DeleteDiskStats(root int64, path string) error
+
+	// DiskJournal calls fn for the rows of a root in the order in which they were added.
+	DiskJournal(root int64, fn func(id int64, paths []byte) error) error
+	AddDiskJournal(root int64, paths []byte) error
+	DeleteDiskJournal(root int64, ids []int64) error
+}
+
+// A Root is a directory that stands for a path of a tree.
+type Root struct {
+	ID          int64
+	Tree, Mount string
+	State       []byte
+}
+
+// A Row is what a path looked like when it was in step.
+type Row struct {
+	Path string
+	Stat []byte
+}
+
+// rowsOf finds the rows in the transaction of an edit.
+func rowsOf(e *tree.Edit) (Rows, error) {
+	if rows, ok := e.Tx().(Rows); ok {
+		return rows, nil
+	}
+	return nil, errors.New("the store keeps no rows of directories")
+}
+
+// A stat is what tells one version of a file from another without reading it.
+type stat struct {
+	dev          uint64 // 0 for that of the workspace's directory, whose number may change
+	ino          uint64
+	size         int64
+	mtime, ctime int64 // nanoseconds since 1970
+	btime        int64 // 0 where the file system does not tell
+	mode         uint16
+	kind         tree.Kind // 0 for what is neither file, directory nor link
+	flags        uint8
+}
+
+const (
+	// again: the content may have changed without a trace, so it is to be read again.
+	again uint8 = 1 << iota
+	// linked: there are other names of the file.
+	linked
+)
+
+// same reports whether nothing tells that a file or link has changed between a and b.
+func (a *stat) same(b *stat) bool {
+	return a.kind == b.kind && a.ino == b.ino && a.size == b.size && a.mtime == b.mtime &&
+		a.ctime == b.ctime && a.mode == b.mode && a.dev == b.dev
+}
+
+// moved reports whether a and b are one file that was renamed. A number of a deleted file
+// is soon that of a new one, which was born later.
+func (a *stat) moved(b *stat) bool {
+	return a.kind == b.kind && a.ino == b.ino && a.dev == b.dev && a.btime == b.btime && a.btime != 0 &&
+		a.size == b.size && a.mtime == b.mtime
+}
+
+func (a *stat) encode() []byte {
+	b := make([]byte, 0, 48)
+	b = append(b, byte(a.kind), a.flags)
+	b = binary.AppendUvarint(b, uint64(a.mode))
+	b = binary.AppendUvarint(b, a.dev)
+	b = binary.AppendUvarint(b, a.ino)
+	for _, v := range []int64{a.size, a.mtime, a.ctime - a.mtime, a.btime} {
+		b = binary.AppendVarint(b, v)
+	}
+	return b
+}
+
+func decodeStat(b []byte) (stat, error) {
+	var a stat
+	if len(b) < 2 {
+		return a, fmt.Errorf("%w: a row of the directory's index is cut", tree.ErrDamaged)
+	}
+	a.kind, a.flags = tree.Kind(b[0]), b[1]
+	b = b[2:]
+	var u [3]uint64
+	var i [4]int64
+	for k := range u {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			return a, fmt.Errorf("%w: a row of the directory's index is cut", tree.ErrDamaged)
+		}
+		u[k], b = v, b[n:]
+	}
+	for k := range i {
+		v, n := binary.Varint(b)
+		if n <= 0 {
+			return a, fmt.Errorf("%w: a row of the directory's index is cut", tree.ErrDamaged)
+		}
+		i[k], b = v, b[n:]
+	}
+	a.mode, a.dev, a.ino = uint16(u[0]), u[1], u[2]
+	a.size, a.mtime, a.ctime, a.btime = i[0], i[1], i[1]+i[2], i[3]
+	return a, nil
+}
