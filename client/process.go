@@ -48,6 +48,8 @@ type Process struct {
 	overrun    bool          // output is left at the server until there is room
 	missed     bool          // an event was dropped since the last recovery began
 	recovering *link         // that a process/read is under way on
+	page       uint64        // how many bytes it asks for, 0 for all there are
+	paged      uint64        // up to where earlier such reads have told
 	attached   *link         // the connection that has been caught up with, or is being
 	exit       *exit         // nil until known
 	exitSet    bool          // exited is closed

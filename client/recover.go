@@ -16,6 +16,12 @@ const (
 	// closedDelay is how long after the exit it is asked, once, whether the end was
 	// lost: what holds the output open is most often a descendant.
 	closedDelay = 7 * time.Second
+
+	// What was missed is asked for in one piece, and after a connection that ended
+	// before the answer was there in pieces, each time smaller ones: a way that ends
+	// every connection after a while still carries all of it. In bytes.
+	largestPage  = 256 << 10
+	smallestPage = 8 << 10
 )
 
 // arm keeps the timer for what may be missing. p.mu is held.
@@ -89,19 +95,24 @@ func (p *Process) recover(l *link, after *uint64) {
 		if after != nil {
 			from, after = *after, nil
 		}
+		params := protocol.ReadParams{ProcessID: p.id, AfterSeq: &from, WaitMs: new(uint64)}
+		if p.page != 0 {
+			page := p.page
+			params.MaxBytes = &page
+			from = max(from, p.paged)
+		}
 		p.arm()
 		p.mu.Unlock()
 
-		var zero uint64
 		var r protocol.ReadResult
-		err := l.peer.Call(p.client.life, protocol.MethodProcessRead,
-			&protocol.ReadParams{ProcessID: p.id, AfterSeq: &from, WaitMs: &zero}, &r)
-		again = p.recovered(l, &r, err)
+		err := l.peer.Call(p.client.life, protocol.MethodProcessRead, &params, &r)
+		again = p.recovered(l, &r, params.MaxBytes != nil, err)
 	}
 }
 
-// recovered takes the answer to a process/read; true when another is needed.
-func (p *Process) recovered(l *link, r *protocol.ReadResult, err error) bool {
+// recovered takes the answer to a process/read, of which paged tells whether it was one
+// for a piece; true when another is needed.
+func (p *Process) recovered(l *link, r *protocol.ReadResult, paged bool, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	latest := p.recovering == l
@@ -109,12 +120,22 @@ func (p *Process) recovered(l *link, r *protocol.ReadResult, err error) bool {
 		p.recovering = nil
 	}
 	if err != nil {
+		p.page = max(p.page/2, smallestPage)
+		if !paged {
+			p.page = largestPage
+		}
 		if !isClosed(err) && p.client.life.Err() == nil {
 			p.lose(fmt.Errorf("recover output: %w", asUnknownProcess(callError(protocol.MethodProcessRead, err))))
 		}
 		return false
 	}
-	if err := p.seq.merge(r, p.publish); err != nil {
+	var more bool
+	if paged {
+		p.paged, more, err = p.seq.mergePage(r, p.publish)
+	} else {
+		err = p.seq.merge(r, p.publish)
+	}
+	if err != nil {
 		p.lose(err)
 		p.client.spawn(func() { _ = p.Terminate(p.client.life) }) // as nobody can follow it any more
 		return false
@@ -125,8 +146,11 @@ func (p *Process) recovered(l *link, r *protocol.ReadResult, err error) bool {
 	if r.Failure != nil {
 		p.lose(errors.New(*r.Failure))
 	}
+	if !more {
+		p.page, p.paged = 0, 0
+	}
 	p.arm()
-	return latest && p.missed && !p.overrun && p.phase != ended
+	return latest && (more || p.missed) && !p.overrun && p.phase != ended
 }
 
 // lose fails the process. p.mu is held.

@@ -139,6 +139,23 @@ func (s *sequence) merge(r *protocol.ReadResult, publish func(event)) error {
 	return nil
 }
 
+// mergePage takes the answer to a process/read with maxBytes, and reports whether there
+// may be more; through is the last number it tells of. What r says of the exit and the
+// end is of the present. So a number that no chunk has may be the exit's or lost output's,
+// and what comes after it waits for the answer without chunks, which is the last one.
+func (s *sequence) mergePage(r *protocol.ReadResult, publish func(event)) (through uint64, more bool, err error) {
+	if len(r.Chunks) == 0 {
+		return 0, false, s.merge(r, publish)
+	}
+	for _, c := range r.Chunks {
+		if !s.add(event{seq: c.Seq, kind: outputEvent, stream: c.Stream, data: c.Chunk}, publish) {
+			return 0, false, fmt.Errorf("%w: events after %d are missing, and too much came after them", ErrOutputLost, s.last)
+		}
+		through = c.Seq
+	}
+	return through, true, nil
+}
+
 // check counts the numbers that r should tell of and does not.
 func (s *sequence) check(r *protocol.ReadResult) error {
 	if s.last+1 >= r.NextSeq {

@@ -55,6 +55,22 @@ func (h history) read(after, evicted uint64) *protocol.ReadResult {
 	return r
 }
 
+// page is the answer to one for max bytes of output.
+func (h history) page(after, evicted, most uint64) *protocol.ReadResult {
+	r := h.read(after, evicted)
+	var size uint64
+	for i, c := range r.Chunks {
+		if size += uint64(len(c.Chunk)); i > 0 && size > most {
+			r.Chunks = r.Chunks[:i]
+			break
+		}
+	}
+	if n := len(r.Chunks); n > 0 {
+		r.NextSeq = r.Chunks[n-1].Seq + 1
+	}
+	return r
+}
+
 // Whatever arrives, in whatever order, how often, with whatever missing: each event
 // is published once, in order, and after a read nothing is missing.
 func TestSequence(t *testing.T) {
@@ -77,12 +93,20 @@ func TestSequence(t *testing.T) {
 			lost = lost || h.events[seq-1].kind == outputEvent && !early
 		}
 		before := len(got)
-		err := s.merge(h.read(s.last, evicted), publish)
+		var err error
+		if size := rapid.Uint64Range(0, 30).Draw(t, "page"); size == 0 {
+			err = s.merge(h.read(s.last, evicted), publish)
+		} else {
+			through := s.last
+			for more := true; more && err == nil; {
+				through, more, err = s.mergePage(h.page(max(s.last, through), evicted, size), publish)
+			}
+		}
 		if lost != errors.Is(err, ErrOutputLost) {
 			t.Fatalf("lost %v, error %v", lost, err)
 		}
 		if lost {
-			if len(got) != before {
+			if n := len(got); n > before && got[n-1].seq > evicted {
 				t.Fatal("published beyond a hole")
 			}
 		} else if len(got) != len(h.events) {
