@@ -17,6 +17,9 @@ type HTTPConfig struct {
 	Version string
 	// Processes counts the running processes for /health. nil leaves them out.
 	Processes func() int
+	// Routes are further pages by their paths, behind Authorize. With them, paths that
+	// are none are behind it too: what there is, is not for everybody to find out.
+	Routes map[string]http.Handler
 }
 
 // Handler serves the WebSocket endpoint at / and the pages about the server:
@@ -26,6 +29,8 @@ type HTTPConfig struct {
 //	GET /healthz  200 while the program runs; empty, needs no authorization
 //	GET /health   what the server holds, as JSON; the status only without authorization
 //	GET /metrics  for Prometheus, if enabled; needs authorization
+//
+// and the Routes of cfg.
 //
 // A request with an Origin header comes from a web page, and is refused before all
 // else: no page may reach a server on its visitor's machine.
@@ -48,12 +53,16 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		return
 	}
-	page := h.pages[r.URL.Path]
+	page, route := h.pages[r.URL.Path], h.cfg.Routes[r.URL.Path]
 	switch {
 	case r.URL.Path == "/":
 		h.webSocket(w, r)
 	case r.URL.Path == "/metrics" && h.cfg.Metrics != nil:
 		h.authorized(h.cfg.Metrics.ServeHTTP)(w, r)
+	case route != nil:
+		h.authorized(route.ServeHTTP)(w, r)
+	case page == nil && h.cfg.Routes != nil:
+		h.authorized(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })(w, r)
 	case page == nil:
 		w.WriteHeader(http.StatusNotFound)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
@@ -76,6 +85,7 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 func (h *handler) authorized(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := h.authorize(r); err != nil {
+			w.Header().Set("WWW-Authenticate", "Bearer")
 			text(w, http.StatusUnauthorized, err.Error())
 			return
 		}

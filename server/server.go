@@ -25,6 +25,8 @@ type Server struct {
 	sessions *sessions
 	started  time.Time
 	draining atomic.Bool
+	guests   context.Context // of what Join let in; ended by Shutdown
+	dismiss  context.CancelCauseFunc
 
 	mu       sync.Mutex
 	conns    map[*connection]struct{}
@@ -44,7 +46,9 @@ func New(cfg Config) *Server {
 	if !names[protocol.MethodInitialize] {
 		panic("server: Register was not called on the table")
 	}
-	return &Server{cfg: cfg, methods: names, sessions: newSessions(cfg), started: time.Now(), conns: make(map[*connection]struct{})}
+	s := &Server{cfg: cfg, methods: names, sessions: newSessions(cfg), started: time.Now(), conns: make(map[*connection]struct{})}
+	s.guests, s.dismiss = context.WithCancelCause(context.Background())
+	return s
 }
 
 // ConnectionOptions tell about one connection. The zero value works.
@@ -144,6 +148,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 
+	s.dismiss(ErrClosed)
 	s.sessions.closeAll()
 	var telling sync.WaitGroup
 	for _, c := range conns {

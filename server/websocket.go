@@ -41,11 +41,7 @@ func (h *handler) webSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.server.reserve(); err != nil {
-		if errors.Is(err, ErrTooManyConnections) {
-			h.server.cfg.Logger.Warn("connection refused", "conn", remote, "request", request, "err", err)
-		}
-		w.Header().Set("Retry-After", "1")
-		text(w, http.StatusServiceUnavailable, err.Error())
+		h.server.noRoom(w, r, err)
 		return
 	}
 	ws, err := upgrader.Upgrade(w, r, nil)
@@ -62,6 +58,15 @@ func (h *handler) webSocket(w http.ResponseWriter, r *http.Request) {
 		conn := wsconn.New(ws, wsconn.Config{PingInterval: protocol.PingInterval, Unmasked: true})
 		_ = h.server.serve(context.Background(), conn, opts) // logged there
 	}()
+}
+
+// noRoom answers a request for which there is no place.
+func (s *Server) noRoom(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, ErrTooManyConnections) {
+		s.cfg.Logger.Warn("connection refused", "conn", remoteName(r), "request", shorten(r.Header.Get("X-Request-Id")), "err", err)
+	}
+	w.Header().Set("Retry-After", "1")
+	text(w, http.StatusServiceUnavailable, err.Error())
 }
 
 // refuseUpgrade returns the status and text for a request that is no WebSocket

@@ -1,7 +1,7 @@
 // Package wsconn makes an rpc.Connection of a WebSocket, for either end.
 //
 // One message is one text frame on the way out; text and binary are taken on the
-// way in. Pings are answered even while the other end reads slowly, without holding
+// way in, unless Config says otherwise. Pings are answered even while the other end reads slowly, without holding
 // up what it sends. An idle connection has no goroutine and no buffer of its own.
 //
 // Config turns it into what carries relay frames: binary messages only, that belong to
@@ -54,6 +54,9 @@ type Config struct {
 	// Binary is for messages that are binary. Read returns ErrText for one that is
 	// text, which it skips; whoever wants to can read on.
 	Binary bool
+	// Text is for messages that are text. Read returns ErrBinary for one that is binary,
+	// which it skips; whoever wants to can read on.
+	Text bool
 	// Owned is for messages that whoever reads them keeps, and changes.
 	Owned bool
 	// Unmasked is for the server's end, whose frames leave as they are: TryWrite then
@@ -67,6 +70,9 @@ var (
 	// ErrText is returned by Read for a text message where messages are binary. The
 	// connection can be read on.
 	ErrText = errors.New("text message where messages are binary")
+	// ErrBinary is returned by Read for a binary message where messages are text. The
+	// connection can be read on.
+	ErrBinary = errors.New("binary message where messages are text")
 	// ErrSilent ends a connection whose other end does not answer pings.
 	ErrSilent = errors.New("no answer to a ping")
 )
@@ -132,9 +138,9 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	release(c.buf)
 	c.buf = nil
 	kind, r, err := c.ws.NextReader()
-	if err == nil && c.cfg.Binary && kind != websocket.BinaryMessage {
+	if wrong := c.wrongKind(kind); err == nil && wrong != nil {
 		c.hear()
-		return nil, ErrText // NextReader skips what is left of it
+		return nil, wrong // NextReader skips what is left of it
 	}
 	var msg []byte
 	switch {
@@ -150,6 +156,17 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	}
 	c.hear()
 	return msg, nil
+}
+
+// wrongKind refuses messages that are not as Config says.
+func (c *Conn) wrongKind(kind int) error {
+	switch {
+	case c.cfg.Binary && kind != websocket.BinaryMessage:
+		return ErrText
+	case c.cfg.Text && kind != websocket.TextMessage:
+		return ErrBinary
+	}
+	return nil
 }
 
 func (c *Conn) readError(ctx context.Context, err error) error {

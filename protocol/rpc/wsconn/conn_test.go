@@ -190,3 +190,18 @@ func TestProbe(t *testing.T) {
 		t.Errorf("a live client: %v", err)
 	}
 }
+
+// A binary message is an error after which reading goes on, where messages are text.
+func TestBinaryIsSkipped(t *testing.T) {
+	server, client := dial(t, Config{Text: true})
+	go func() {
+		_ = client.WriteMessage(websocket.BinaryMessage, make([]byte, 1<<20))
+		_ = client.WriteMessage(websocket.TextMessage, []byte("text"))
+	}()
+	if msg, err := server.Read(t.Context()); !errors.Is(err, ErrBinary) || msg != nil {
+		t.Fatalf("got %q, %v", msg, err)
+	}
+	if msg, err := server.Read(t.Context()); err != nil || string(msg) != "text" {
+		t.Fatalf("got %q, %v", msg, err)
+	}
+}
