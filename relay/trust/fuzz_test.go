@@ -11,6 +11,8 @@ func FuzzParseKnown(f *testing.F) {
 	f.Add("h/lab " + print)
 	f.Add("# x\n\nH:1/a/b\t" + print + " note\nh/lab SHA256:")
 	f.Add("h/\u00a0 x\r\n")
+	f.Add("v\xff/lab " + print)
+	f.Add(strings.Repeat("Ⱥ", MaxNameBytes/2-2) + "/lab " + print) // longer in lower case
 	f.Fuzz(func(t *testing.T, text string) {
 		keys, err := parseKnown("f", []byte(text))
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/wsd-dev/wsd/relay/seal"
 )
@@ -83,13 +84,14 @@ func parseAuthorized(path string, data []byte) (map[seal.Fingerprint]bool, error
 // cleanName is the name of an executor as it is compared: the host in lower case.
 func cleanName(name string) (string, error) {
 	host, rest, found := strings.Cut(name, "/")
+	clean := strings.ToLower(host) + "/" + rest
 	switch {
-	case len(name) > MaxNameBytes:
+	case max(len(name), len(clean)) > MaxNameBytes:
 		return "", fmt.Errorf("the name is longer than %d bytes", MaxNameBytes)
 	case !found || host == "" || rest == "" || strings.HasSuffix(rest, "/"):
 		return "", errors.New("the name is not HOST[:PORT][/PREFIX]/ENVIRONMENT")
-	case strings.HasPrefix(name, "#") || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }):
+	case strings.HasPrefix(name, "#") || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }):
 		return "", errors.New("the name has characters that no name has")
 	}
-	return strings.ToLower(host) + "/" + rest, nil
+	return clean, nil
 }
