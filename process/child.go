@@ -31,6 +31,8 @@ type Command struct {
 	Files []*os.File
 	// Attr, if set, changes the attributes of the fork, as in Confined.
 	Attr func(*syscall.SysProcAttr)
+	// Namespace is the view of the file system that the child has; nil is the host's.
+	Namespace *Namespace
 }
 
 // Size is that of a terminal, in characters.

@@ -21,6 +21,8 @@ type Config struct {
 	Directory *Directory
 	// Sandbox confines what a client wants confined; nil refuses to start that.
 	Sandbox Launcher
+	// Mount places commands whose directory is in it; nil places none.
+	Mount *Mount
 	// Spawner starts the children and is closed by the Service; nil means a HostSpawner.
 	Spawner Spawner
 	// OpenLog opens the log of a new process; nil means a MemoryLog.

@@ -15,13 +15,16 @@ import (
 // time. These end with the last HostSpawner that has forked. They are few, because a
 // fork keeps a thread waiting, but a processor busy.
 type forker struct {
-	work chan func()
-	stop chan struct{}
-	wg   sync.WaitGroup
+	work  chan func()
+	stop  chan struct{}
+	enter func() error // prepares a thread; nil for nothing
+	wg    sync.WaitGroup
 
 	mu      sync.Mutex
 	threads int
 }
+
+func newForker() *forker { return &forker{work: make(chan func()), stop: make(chan struct{})} }
 
 // maxForkThreads is how many forks run at a time.
 const maxForkThreads = 4
@@ -37,7 +40,7 @@ func joinForker() *forker {
 	forkers.mu.Lock()
 	defer forkers.mu.Unlock()
 	if forkers.users == 0 {
-		forkers.forker = &forker{work: make(chan func()), stop: make(chan struct{})}
+		forkers.forker = newForker()
 		unignore()
 		sealInherited()
 	}
@@ -94,6 +97,14 @@ func (f *forker) grow() {
 
 func (f *forker) thread() {
 	runtime.LockOSThread() // for good: the thread ends with the goroutine
+	if f.enter != nil && f.enter() != nil {
+		return // the first thread, which came this far, does the work
+	}
+	f.serve()
+}
+
+// serve works until stop is closed.
+func (f *forker) serve() {
 	unblockSignals()
 	for {
 		select {
@@ -124,6 +135,9 @@ func (f *forker) fork(cmd Command, stdio []int, tty bool) (*hostProcess, error) 
 	}
 	if cmd.Attr != nil {
 		cmd.Attr(attr.Sys)
+	}
+	if cmd.Namespace != nil {
+		f = cmd.Namespace.forker
 	}
 	var p *hostProcess
 	var err error

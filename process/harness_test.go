@@ -55,6 +55,11 @@ type record struct {
 // connect makes a Service and a client of it.
 func connect(t testing.TB) *client {
 	t.Helper()
+	return connectWith(t, process.Config{})
+}
+
+func connectWith(t testing.TB, cfg process.Config) *client {
+	t.Helper()
 	c := &client{t: t, dir: t.TempDir(), procs: make(map[string]*record), news: make(chan struct{})}
 	table := rpc.NewTable()
 	process.Register(table)
@@ -62,7 +67,7 @@ func connect(t testing.TB) *client {
 	a, b := rpc.Pair()
 	late := &lateNotifier{}
 	c.table, c.late = table, late
-	c.service = process.NewService(late, process.Config{})
+	c.service = process.NewService(late, cfg)
 	scope.Bind(c.service)
 	c.server = rpc.NewPeer(a, rpc.PeerConfig{Handler: serverHandler{rpc.NewDispatcher(scope, rpc.DispatcherConfig{})}})
 	late.Notifier = c.server

@@ -16,15 +16,13 @@ const launchTime = 30 * time.Second
 
 // launch starts what r asks for. Its error is what the client is told.
 func (s *Service) launch(r *request) (*Child, string, error) {
-	if err := checkDir(r.dir); err != nil {
-		return nil, "", spawnFailed("cwd "+r.dir, err, "")
-	}
-	path, err := findProgram(r.program, r.dir, r.env)
+	r.dir, r.view = s.cfg.Mount.Place(r.dir)
+	path, err := r.find()
 	if err != nil {
-		return nil, "", spawnFailed(r.program, err, "looked for in the PATH of the process")
+		return nil, "", err
 	}
 	child, sandboxType, err := s.launchProgram(r, Launch{Path: path, Argv: r.argv, Env: r.env, Dir: r.dir})
-	if errors.Is(err, syscall.ENOEXEC) && isText(head(inDir(r.dir, path))) {
+	if errors.Is(err, syscall.ENOEXEC) && r.isScript(path) {
 		if strings.HasPrefix(path, "-") { // not an option of the shell's
 			path = "./" + path
 		}
@@ -32,9 +30,30 @@ func (s *Service) launch(r *request) (*Child, string, error) {
 		child, sandboxType, err = s.launchProgram(r, Launch{Path: scriptShell, Argv: argv, Env: r.env, Dir: r.dir})
 	}
 	if err != nil {
-		return nil, "", launchError(r, path, err)
+		r.view.Do(func() { err = launchError(r, path, err) })
+		return nil, "", err
 	}
 	return child, sandboxType, nil
+}
+
+// find checks the directory and finds the program, as findProgram does.
+func (r *request) find() (path string, err error) {
+	r.view.Do(func() {
+		if err = checkDir(r.dir); err != nil {
+			err = spawnFailed("cwd "+r.dir, err, "")
+			return
+		}
+		if path, err = findProgram(r.program, r.dir, r.env); err != nil {
+			err = spawnFailed(r.program, err, "looked for in the PATH of the process")
+		}
+	})
+	return path, err
+}
+
+// isScript reports whether the program found may be text for the shell.
+func (r *request) isScript(path string) (is bool) {
+	r.view.Do(func() { is = isText(head(inDir(r.dir, path))) })
+	return is
 }
 
 // launchError says what is to blame for a failed start.
@@ -64,7 +83,9 @@ func (s *Service) launchProgram(r *request, l Launch) (_ *Child, sandboxType str
 		if s.cfg.Sandbox == nil {
 			return nil, "", sandboxUnavailable("this server has no sandbox")
 		}
-		confined, err = s.cfg.Sandbox.Confine(ctx, policy, r.params.ManagedNetwork, r.params.EnforceManagedNetwork, l)
+		r.view.Do(func() { // what the policy names is there
+			confined, err = s.cfg.Sandbox.Confine(ctx, policy, r.params.ManagedNetwork, r.params.EnforceManagedNetwork, l)
+		})
 		if err != nil {
 			if _, ok := errors.AsType[*protocol.Error](err); ok {
 				return nil, "", err
@@ -76,7 +97,7 @@ func (s *Service) launchProgram(r *request, l Launch) (_ *Child, sandboxType str
 	child, err := s.cfg.Spawner.Start(Command{
 		Path: confined.Launch.Path, Argv: confined.Launch.Argv, Env: confined.Launch.Env, Dir: confined.Launch.Dir,
 		Terminal: r.terminal, PipeStdin: r.params.PipeStdin, Files: confined.Files,
-		Attr: confined.Attr,
+		Attr: confined.Attr, Namespace: r.view,
 	})
 	if err != nil {
 		return nil, "", err

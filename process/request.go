@@ -25,6 +25,7 @@ type request struct {
 	dir      string
 	terminal *Size
 	timeout  time.Duration // 0 for none
+	view     *Namespace    // that dir and program are looked up in
 }
 
 // check turns the parameters of process/start into a request.

@@ -1,0 +1,47 @@
+package process
+
+import (
+	"path"
+	"strings"
+)
+
+// A Mount has a directory stand at another place for commands, as clients know it. A nil
+// Mount changes nothing.
+type Mount struct {
+	Point string // where clients see it; absolute and clean
+	Dir   string // where it is; absolute
+	// Namespace has Dir at Point. nil: commands get the names of Dir instead.
+	Namespace *Namespace
+}
+
+// Place says where a command is started whose directory a client calls dir, and with
+// which view. Both are what they are on the host for a directory outside of Point.
+func (m *Mount) Place(dir string) (string, *Namespace) {
+	rest, inside := m.cut(dir)
+	switch {
+	case !inside:
+		return dir, nil
+	case m.Namespace != nil:
+		return dir, m.Namespace
+	default:
+		return m.Dir + rest, nil
+	}
+}
+
+// Host is the path by which this program reaches what clients call name.
+func (m *Mount) Host(name string) string {
+	if rest, inside := m.cut(name); inside {
+		return m.Dir + rest
+	}
+	return name
+}
+
+// cut returns what follows Point in a path that is there or below. "..", which would lead
+// out of it, is taken as text.
+func (m *Mount) cut(name string) (rest string, inside bool) {
+	if m == nil {
+		return "", false
+	}
+	rest, inside = strings.CutPrefix(path.Clean(name), m.Point)
+	return rest, inside && (rest == "" || rest[0] == '/')
+}
