@@ -15,10 +15,11 @@ type Workspace interface {
 	// Settle returns once the tree has all that was on disk when it was called.
 	Settle(ctx context.Context) error
 	// Apply applies entries in one update of the tree, all or none, together with what
-	// also does (nil for nothing), and returns once they can be seen on disk. What is on
-	// disk and not yet in the tree is settled before. The entries are read once, in the
-	// update, and must not wait for anything; an error among them fails it.
-	Apply(ctx context.Context, entries iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (Applied, error)
+	// also then does (nil for nothing), and returns once they can be seen on disk. What is
+	// on disk and not yet in the tree is settled before. entries is called in the update,
+	// with the tree as it is before them, so that it can decide by what it finds there; what
+	// it returns is read once and must not wait for anything. An error among them fails it.
+	Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (Applied, error)
 }
 
 // Applied is what Workspace.Apply did.
