@@ -63,6 +63,7 @@ type PushInput struct {
 // PushResult says that a push was applied.
 type PushResult struct {
 	Rev     int64 // the receiver's revision
+	Before  int64 // what it was before, so that all in between is of these entries; 0 if not known
 	Applied int   // how many entries came
 	// AppliedPushCursor is the cursor that was pushed; zero if the sender is no peer.
 	AppliedPushCursor tree.Cursor
