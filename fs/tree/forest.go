@@ -107,6 +107,9 @@ func (f *Forest) Tree(ctx context.Context, name string) (*Tree, error) {
 	return t, wrap("make tree", err)
 }
 
+// Name is the tree's in its store.
+func (t *Tree) Name() string { return t.name }
+
 // Info is the size of a tree.
 type Info struct {
 	Rev                int64 // the last revision

@@ -1,0 +1,359 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A PendingError says that entries are in the tree for good, but not all of them are in
+// the directory yet. What is missing is brought there by the next Settle, Apply or Open.
+type PendingError struct{ Err error }
+
+// Error says why.
+func (e *PendingError) Error() string {
+	return "applied, but not yet in the directory: " + e.Err.Error()
+}
+
+// Unwrap is why.
+func (e *PendingError) Unwrap() error { return e.Err }
+
+// Apply applies entries to the tree, all or none of them, and brings them to the
+// directory. Those outside of the mount are in the tree only. With a PendingError the
+// result counts all the same.
+func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (changes.Applied, error) {
+	var done changes.Applied
+	fd, st, err := w.begin(ctx)
+	if err != nil {
+		return done, fmt.Errorf("apply to %s: %w", w.cfg.Dir, err)
+	}
+	defer w.release()
+	defer closeFD(fd)
+	if err := w.settle(ctx, fd, st); err != nil {
+		return done, fmt.Errorf("apply to %s: settle: %w", w.cfg.Dir, err)
+	}
+	p := &plan{w: w, items: map[string]*item{}, dirMode: uint32(st.mode)}
+	done.Rev, err = w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		for entry, err := range entries(e) {
+			if err != nil {
+				return err
+			}
+			done.Entries++
+			changed, err := p.apply(e, &entry, how)
+			if err != nil {
+				return err
+			}
+			if changed {
+				done.Changed++
+			}
+		}
+		if err := p.finish(e); err != nil {
+			return err
+		}
+		if also == nil {
+			return nil
+		}
+		return also(e)
+	})
+	if err != nil {
+		return changes.Applied{}, err
+	}
+	if len(p.order) == 0 {
+		return done, nil
+	}
+	w.pending = true
+	// It is decided: an end of the call changes nothing of it.
+	if err := w.bring(context.WithoutCancel(ctx), fd, p.items); err != nil {
+		return done, &PendingError{err}
+	}
+	return done, nil
+}
+
+// An item is what a path of the directory is to become.
+type item struct {
+	path   string
+	kind   tree.Kind
+	mode   uint32
+	mtime  int64
+	parts  []tree.Part
+	target string
+	// purge: what was there was removed in between, so that a directory keeps nothing that
+	// the tree does not have.
+	purge bool
+	// meta: the content is what it was.
+	meta bool
+}
+
+func itemOf(path string, e *tree.Entry) *item {
+	return &item{path: path, kind: e.Kind, mode: e.Mode & tree.ModeMask, mtime: e.MTime.UnixNano(), parts: e.Parts, target: e.Target}
+}
+
+// A plan collects what a batch of entries means for the directory.
+type plan struct {
+	w       *Workspace
+	dirMode uint32
+	items   map[string]*item // by path; the last one counts
+	order   []string         // their paths, and those of items that were not kept
+	purged  []string
+	links   map[string]struct{} // links that the batch makes
+	dirty   bool                // the mount may be gone
+}
+
+var errMount = fmt.Errorf("%w: the workspace's directory cannot be something else", iofs.ErrPermission)
+
+func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool, error) {
+	mount := p.w.cfg.Mount
+	above := entry.Path == mount || entry.Path == "/" || strings.HasPrefix(mount, entry.Path+"/")
+	if above && (entry.Kind == tree.KindFile || entry.Kind == tree.KindSymlink) {
+		return false, &iofs.PathError{Op: "apply", Path: entry.Path, Err: errMount}
+	}
+	// What the path is now tells whether there is content to write.
+	var old tree.FileInfo
+	rel, inside := p.w.where(entry.Path)
+	if entry.Kind == tree.KindFile && inside && p.items[rel] == nil {
+		if n := p.w.index.find(rel); n != nil && n.stat.kind == tree.KindFile {
+			got, err := e.Lstat(entry.Path)
+			if err != nil && tree.Code(err) == "" {
+				return false, err
+			}
+			old = got
+		}
+	}
+	changed, err := e.Apply(entry, how)
+	if err != nil || !changed {
+		return false, err
+	}
+	if above && entry.Kind == tree.KindDelete {
+		p.dirty = true
+		p.add(&item{kind: tree.KindDelete, purge: true})
+		return true, nil
+	}
+	if !inside || p.throughLink(rel) {
+		info, err := e.Lstat(entry.Path)
+		if err != nil && tree.Code(err) == "" {
+			return true, err
+		}
+		if rel, inside = p.w.where(info.Path); err != nil || !inside {
+			return true, nil
+		}
+	}
+	if hidden(rel) {
+		return true, nil
+	}
+	it := itemOf(rel, entry)
+	it.purge = entry.Kind != tree.KindDir
+	it.meta = old.Kind == tree.KindFile && !old.Stub && entry.Kind == tree.KindFile && old.Manifest == tree.ManifestOf(entry.Parts)
+	p.add(it)
+	return true, nil
+}
+
+// throughLink reports whether a directory above a path is a link.
+func (p *plan) throughLink(path string) bool {
+	n := p.w.index.root
+	for i := 0; i < len(path); i++ {
+		if path[i] != '/' {
+			continue
+		}
+		if len(p.links) > 0 {
+			if _, ok := p.links[path[:i]]; ok {
+				return true
+			}
+		}
+		if n != nil {
+			_, name := split(path[:i])
+			if n = n.kids[name]; n != nil && n.stat.kind == tree.KindSymlink {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *plan) add(it *item) {
+	if it.kind == tree.KindSymlink {
+		if p.links == nil {
+			p.links = map[string]struct{}{}
+		}
+		p.links[it.path] = struct{}{}
+	}
+	old, known := p.items[it.path]
+	if known && old != nil {
+		it.purge = it.purge || old.purge
+	}
+	if !known {
+		p.order = append(p.order, it.path)
+	}
+	if it.purge {
+		p.purged = append(p.purged, it.path)
+	}
+	if len(p.items) < keptEntries || known {
+		p.items[it.path] = it
+	}
+}
+
+// finish writes the journal.
+func (p *plan) finish(e *tree.Edit) error {
+	if len(p.order) == 0 {
+		return nil
+	}
+	if p.dirty {
+		// The directory is there, whatever was deleted.
+		entry := tree.Entry{Kind: tree.KindDir, Path: p.w.cfg.Mount, Mode: p.dirMode, MTime: e.Now()}
+		if _, err := e.Apply(&entry, tree.SkipSame); err != nil {
+			return err
+		}
+	}
+	rows, err := rowsOf(e)
+	if err != nil {
+		return err
+	}
+	purged := map[string]struct{}{}
+	for _, path := range p.purged {
+		purged[path] = struct{}{}
+	}
+	var b []byte
+	for _, path := range p.order {
+		why := byte('=')
+		if _, ok := purged[path]; ok {
+			why = '-'
+		}
+		b = append(append(append(b, why), path...), 0)
+		if len(b) >= journalBytes {
+			if err := rows.AddDiskJournal(p.w.root.ID, b); err != nil {
+				return err
+			}
+			b = b[:0]
+		}
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	return rows.AddDiskJournal(p.w.root.ID, b)
+}
+
+// A page is some rows of the journal.
+type page struct {
+	ids   []int64
+	items []*item // with path and purge
+}
+
+var errPageFull = errors.New("that is enough")
+
+func (w *Workspace) journalPage(ctx context.Context) (page, error) {
+	var p page
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		p = page{}
+		rows, err := rowsOf(e)
+		if err != nil {
+			return err
+		}
+		err = rows.DiskJournal(w.root.ID, func(id int64, paths []byte) error {
+			if len(p.items) >= pagePaths {
+				return errPageFull
+			}
+			p.ids = append(p.ids, id)
+			for s := range strings.SplitSeq(string(paths), "\x00") {
+				if s != "" {
+					p.items = append(p.items, &item{path: s[1:], purge: s[0] == '-'})
+				}
+			}
+			return nil
+		})
+		if errors.Is(err, errPageFull) {
+			err = nil
+		}
+		return err
+	})
+	return p, err
+}
+
+// bring brings what the journal lists to the directory. kept are items that need not be
+// looked up.
+func (w *Workspace) bring(ctx context.Context, root int, kept map[string]*item) error {
+	for {
+		p, err := w.journalPage(ctx)
+		if err != nil {
+			return err
+		}
+		if len(p.ids) == 0 {
+			w.pending = false
+			return nil
+		}
+		list := make([]*item, 0, len(p.items))
+		seen := map[string]int{}
+		for _, row := range p.items {
+			if i, ok := seen[row.path]; ok {
+				list[i].purge = list[i].purge || row.purge
+				continue
+			}
+			it := kept[row.path]
+			if it == nil {
+				if it, err = w.lookup(ctx, row.path); err != nil {
+					return err
+				}
+			}
+			it.purge = it.purge || row.purge
+			seen[row.path] = len(list)
+			list = append(list, it)
+		}
+		slices.SortFunc(list, func(a, b *item) int { return comparePaths(a.path, b.path) })
+		b := &bringer{w: w, ctx: ctx, root: root, walk: newWalker(root)}
+		err = b.run(list)
+		b.walk.forget()
+		if err == nil && w.cfg.Sync {
+			err = syncAll(root)
+		}
+		if err != nil {
+			// What was done is in the index, so that it is not taken for somebody else's.
+			return errors.Join(err, w.note(ctx, b, nil))
+		}
+		if err := w.note(ctx, b, p.ids); err != nil {
+			return err
+		}
+	}
+}
+
+// lookup is what the tree has of a path of the directory.
+func (w *Workspace) lookup(ctx context.Context, path string) (*item, error) {
+	e, err := w.cfg.Tree.Entry(ctx, w.treePath(path))
+	if errors.Is(err, iofs.ErrNotExist) {
+		e, err = tree.Entry{Kind: tree.KindDelete}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return itemOf(path, &e), nil
+}
+
+// note stores what was brought, and that the journal's rows are done with.
+func (w *Workspace) note(ctx context.Context, b *bringer, ids []int64) error {
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		rows, err := rowsOf(e)
+		if err != nil {
+			return err
+		}
+		for _, path := range b.removed {
+			if err := rows.DeleteDiskStats(w.root.ID, path); err != nil {
+				return err
+			}
+		}
+		list := make([]Row, 0, len(b.done))
+		for _, path := range b.done {
+			if n := w.index.find(path); n != nil {
+				list = append(list, Row{path, n.stat.encode()})
+			}
+		}
+		if err := rows.PutDiskStats(w.root.ID, list); err != nil {
+			return err
+		}
+		return rows.DeleteDiskJournal(w.root.ID, ids)
+	})
+	return err
+}

@@ -1,0 +1,126 @@
+package disk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// rootState is what the row of a directory says of it, as JSON.
+type rootState struct {
+	Dir   string `json:"dir"`
+	Ino   uint64 `json:"ino"`
+	BTime int64  `json:"btime"`
+	// Restore: what the tree has is to be put into the journal.
+	Restore bool `json:"restore,omitempty"`
+}
+
+// attach reads what is known of the directory, or makes it known.
+//
+// A directory that was never seen before, and an empty one in the place of one that was
+// not, gets what the tree has below the mount: nobody has deleted that. What is in the
+// directory already stays, and is settled.
+func (w *Workspace) attach(ctx context.Context, fd int, st stat) error {
+	now := rootState{Dir: w.cfg.Dir, Ino: st.ino, BTime: st.btime}
+	empty := true
+	if err := names(fd, func(string) error { empty = false; return nil }); err != nil {
+		return err
+	}
+	restore := false
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		rows, err := rowsOf(e)
+		if err != nil {
+			return err
+		}
+		if w.root, err = rows.DiskRoot(w.cfg.Tree.Name(), w.cfg.Mount); err != nil {
+			return err
+		}
+		if w.root.ID != 0 {
+			if err := json.Unmarshal(w.root.State, &w.state); err != nil {
+				return fmt.Errorf("%w: the row of the workspace's directory: %w", tree.ErrDamaged, err)
+			}
+		}
+		if err := w.index.load(rows, w.root.ID); err != nil {
+			return err
+		}
+		info, err := e.Lstat(w.cfg.Mount)
+		switch {
+		case err == nil && info.Path != w.cfg.Mount:
+			return &iofs.PathError{Op: "mount", Path: w.cfg.Mount, Err: errors.New("a link leads to it")}
+		case err != nil && tree.Code(err) == "":
+			return err
+		}
+		has := err == nil && info.Kind == tree.KindDir
+		lost := empty && w.index.count > 0 && (w.state.Dir != now.Dir || w.state.Ino != now.Ino || w.state.BTime != now.BTime)
+		restore = has && (w.root.ID == 0 || lost || w.state.Restore)
+		if restore {
+			w.index.remove("")
+			if err := rows.DeleteDiskStats(w.root.ID, ""); err != nil {
+				return err
+			}
+		}
+		now.Restore = restore
+		return w.putState(rows, now)
+	})
+	if err != nil {
+		return err
+	}
+	w.pending = true // that may be
+	if !restore {
+		return nil
+	}
+	return w.restore(ctx, fd)
+}
+
+// restore lists in the journal what the tree has and the directory has not.
+func (w *Workspace) restore(ctx context.Context, fd int) error {
+	p := &plan{w: w, items: map[string]*item{}}
+	walk := newWalker(fd)
+	defer walk.forget()
+	err := w.cfg.Tree.Walk(ctx, w.cfg.Mount, func(info *tree.FileInfo) error {
+		path, _ := w.where(info.Path)
+		if path == "" || hidden(path) || info.Stub {
+			return nil
+		}
+		dir, name := split(path)
+		up, err := walk.open(dir)
+		if err == nil {
+			_, err = statAt(up, name)
+		}
+		if gone(err) {
+			p.order = append(p.order, path)
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.log.InfoContext(ctx, "the workspace's directory gets what the store has of it", "dir", w.cfg.Dir, "paths", len(p.order))
+	_, err = w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		if err := p.finish(e); err != nil {
+			return err
+		}
+		rows, err := rowsOf(e)
+		if err != nil {
+			return err
+		}
+		done := w.state
+		done.Restore = false
+		return w.putState(rows, done)
+	})
+	return err
+}
+
+func (w *Workspace) putState(rows Rows, s rootState) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	w.state, w.root.State = s, text
+	return rows.PutDiskRoot(&w.root)
+}

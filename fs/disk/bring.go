@@ -1,0 +1,483 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A bringer makes paths of the directory what items say.
+type bringer struct {
+	w    *Workspace
+	ctx  context.Context //nolint:containedctx // It lives as long as the call.
+	root int
+	walk *walker
+
+	removed []string // from the index
+	done    []string // put into the index
+	dirs    []*item  // whose mode and time are set when all else is done
+}
+
+// run brings items, which are in the order of their paths: first what is not a file, one
+// after the other, then files, several at once, then the modes of directories.
+func (b *bringer) run(list []*item) error {
+	var files []*item
+	for _, it := range list {
+		if err := b.ctx.Err(); err != nil {
+			return err
+		}
+		file, err := b.prepare(it)
+		if err != nil {
+			return pathError("bring", it.path, err)
+		}
+		if file {
+			files = append(files, it)
+		}
+	}
+	err := b.files(files)
+	if err == nil {
+		b.w.stats.brought.Add(int64(len(list)))
+	}
+	// Directories that were opened up for what is in them are closed again.
+	return errors.Join(err, b.finishDirs())
+}
+
+// prepare does what cannot be done beside something else. It reports whether a file is
+// left to write.
+func (b *bringer) prepare(it *item) (bool, error) {
+	if it.path == "" {
+		return false, b.mount(it)
+	}
+	dir, name := split(it.path)
+	if it.kind == tree.KindDelete {
+		fd, err := b.walk.open(dir)
+		if err == nil {
+			err = b.clear(fd, it.path, name)
+		}
+		if gone(err) {
+			err = nil
+		}
+		if err == nil {
+			b.forget(it.path)
+		}
+		return false, err
+	}
+	fd, err := b.ensure(dir)
+	if err != nil {
+		return false, err
+	}
+	switch it.kind {
+	case tree.KindDir:
+		if it.purge {
+			if err := b.prune(it.path); err != nil {
+				return false, err
+			}
+			if fd, err = b.ensure(dir); err != nil {
+				return false, err
+			}
+		}
+		return false, b.mkdir(fd, name, it)
+	case tree.KindSymlink:
+		return false, b.link(fd, name, it)
+	default:
+		st, err := statAt(fd, name)
+		if err == nil && st.kind == tree.KindDir {
+			err = b.clear(fd, it.path, name)
+			b.forget(it.path)
+		}
+		if gone(err) {
+			err = nil
+		}
+		return true, err
+	}
+}
+
+// mount is prepare for the directory itself.
+func (b *bringer) mount(it *item) error {
+	if it.purge {
+		if err := b.emptyMount(); err != nil {
+			return err
+		}
+		var err error
+		if it, err = b.w.lookup(b.ctx, ""); err != nil {
+			return err
+		}
+	}
+	if it.kind == tree.KindDir {
+		b.dirs = append(b.dirs, it)
+	}
+	return nil
+}
+
+// emptyMount removes what the tree does not have (any more) from the directory itself.
+func (b *bringer) emptyMount() error {
+	var list []string
+	if err := names(b.root, func(name string) error { list = append(list, name); return nil }); err != nil {
+		return err
+	}
+	for _, name := range list {
+		if n := b.w.index.root.kids[name]; n != nil {
+			it, err := b.w.lookup(b.ctx, name)
+			if err != nil {
+				return err
+			}
+			if it.kind == n.stat.kind { // it is there again
+				if err := b.prune(name); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if err := b.clear(b.root, name, name); err != nil && !gone(err) {
+			return err
+		}
+		b.forget(name)
+	}
+	return nil
+}
+
+// forget takes a path out of the index.
+func (b *bringer) forget(path string) {
+	if within(b.walk.path, path) {
+		b.walk.forget()
+	}
+	if b.w.index.find(path) != nil {
+		b.w.index.remove(path)
+		b.removed = append(b.removed, path)
+	}
+}
+
+// enter puts what was made into the index.
+func (b *bringer) enter(path string, st stat) error {
+	st.dev = 0 // what we make is on the device of the directory it is in
+	if err := b.w.index.put(path, st); err != nil {
+		return err
+	}
+	b.done = append(b.done, path)
+	return nil
+}
+
+// ensure opens a directory, and makes it when it is not there, whatever is in its place.
+func (b *bringer) ensure(path string) (int, error) {
+	fd, err := b.walk.open(path)
+	if !gone(err) && !denied(err) {
+		return fd, err
+	}
+	if path == "" {
+		return -1, err
+	}
+	dir, name := split(path)
+	up, err2 := b.ensure(dir)
+	if err2 != nil {
+		return -1, err2
+	}
+	if denied(err) {
+		if err := b.openUp(up, path, name); err != nil {
+			return -1, err
+		}
+		return b.walk.open(path)
+	}
+	it, err := b.w.lookup(b.ctx, path)
+	if err != nil {
+		return -1, err
+	}
+	if it.kind != tree.KindDir { // then what is to be in it is not in the tree any more, either
+		it = &item{path: path, kind: tree.KindDir, mode: 0o755, mtime: time.Now().UnixNano()}
+	}
+	if err := b.mkdir(up, name, it); err != nil {
+		return -1, err
+	}
+	return b.walk.open(path)
+}
+
+// openUp lets us into a directory whose mode keeps us out, for the time being.
+func (b *bringer) openUp(up int, path, name string) error {
+	st, err := statAt(up, name)
+	if err != nil {
+		return err
+	}
+	if st.kind != tree.KindDir || st.mode&0o700 == 0o700 {
+		return pathError("open", path, unix.EACCES)
+	}
+	fd, err := openDirAt(up, name)
+	if err == nil {
+		err = unix.Fchmod(fd, uint32(st.mode)|0o700)
+		closeFD(fd)
+	} else if denied(err) {
+		// It cannot even be opened. Should a link be there by now, the mode of what it
+		// leads to is not ours to change.
+		err = unix.Fchmodat(up, name, uint32(st.mode)|0o700, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	if err != nil {
+		return pathError("chmod", path, err)
+	}
+	it, err := b.w.lookup(b.ctx, path)
+	if err == nil && it.kind == tree.KindDir {
+		b.dirs = append(b.dirs, it)
+	}
+	return err
+}
+
+// mkdir makes a directory, or keeps the one that is there.
+func (b *bringer) mkdir(dir int, name string, it *item) error {
+	st, err := statAt(dir, name)
+	if err == nil && st.kind != tree.KindDir {
+		if err = b.clear(dir, it.path, name); err == nil {
+			b.forget(it.path)
+			err = unix.ENOENT
+		}
+	}
+	if gone(err) {
+		if err = retry(func() error { return unix.Mkdirat(dir, name, 0o700) }); err == nil || errors.Is(err, unix.EEXIST) {
+			st, err = statAt(dir, name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	b.dirs = append(b.dirs, it)
+	return b.enter(it.path, st)
+}
+
+// finishDirs gives directories their modes and times, each after those below it.
+func (b *bringer) finishDirs() error {
+	slices.SortStableFunc(b.dirs, func(x, y *item) int { return comparePaths(y.path, x.path) })
+	var errs []error
+	for i, it := range b.dirs {
+		if i+1 < len(b.dirs) && b.dirs[i+1].path == it.path {
+			continue // a later one says what counts
+		}
+		if err := b.finishDir(it); err != nil && !gone(err) { // when it is gone, that is news of its own
+			errs = append(errs, pathError("bring", it.path, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (b *bringer) finishDir(it *item) error {
+	fd, err := b.walk.open(it.path)
+	if err != nil {
+		return err
+	}
+	st, err := statFD(fd)
+	if err != nil {
+		return err
+	}
+	if uint32(st.mode) != it.mode {
+		if err := retry(func() error { return unix.Fchmod(fd, it.mode) }); err != nil {
+			return err
+		}
+		if st, err = statFD(fd); err != nil {
+			return err
+		}
+	}
+	if it.path != "" {
+		dir, name := split(it.path)
+		up, err := b.walk.open(dir)
+		if err != nil {
+			return err
+		}
+		if err := setTimes(up, name, it.mtime); err != nil {
+			return err
+		}
+	}
+	return b.enter(it.path, st)
+}
+
+// link makes a link.
+func (b *bringer) link(dir int, name string, it *item) error {
+	if err := b.overtake(dir, name, it.path, nil); err != nil {
+		return err
+	}
+	temp := b.w.temp.next()
+	err := retry(func() error { return unix.Symlinkat(it.target, dir, temp) })
+	if err != nil {
+		return err
+	}
+	if err = setTimes(dir, temp, it.mtime); err == nil {
+		err = b.place(dir, temp, name, it.path)
+	}
+	if err != nil {
+		cleanTemp(dir, temp)
+		return err
+	}
+	st, err := statAt(dir, name)
+	if err != nil {
+		return err
+	}
+	return b.enter(it.path, st)
+}
+
+// place renames what is whole to where it belongs.
+func (b *bringer) place(dir int, temp, name, path string) error {
+	rename := func() error {
+		return retry(func() error { return unix.Renameat(dir, temp, dir, name) })
+	}
+	err := rename()
+	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+		// Somebody made a directory there just now.
+		if err = b.clear(dir, path, name); err == nil {
+			err = rename()
+		}
+	}
+	return pathError("rename", path, err)
+}
+
+// files writes files, several directories at once.
+func (b *bringer) files(list []*item) error {
+	var groups [][]*item
+	for from := 0; from < len(list); {
+		dir, _ := split(list[from].path)
+		to := from + 1
+		for to < len(list) && to-from < 64 {
+			if d, _ := split(list[to].path); d != dir {
+				break
+			}
+			to++
+		}
+		groups = append(groups, list[from:to])
+		from = to
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	type made struct {
+		path string
+		stat stat
+	}
+	var all []made
+	errs := make([]error, min(b.w.cfg.Parallel, len(groups)))
+	for i := range errs {
+		wg.Go(func() { // waited for below
+			f := &fileBringer{b: b, walk: newWalker(b.root)}
+			defer f.walk.forget()
+			var mine []made
+			for errs[i] == nil {
+				at := int(next.Add(1)) - 1
+				if at >= len(groups) {
+					break
+				}
+				for _, it := range groups[at] {
+					st, err := f.bring(it)
+					if err != nil {
+						errs[i] = pathError("bring", it.path, err)
+						break
+					}
+					mine = append(mine, made{it.path, st})
+				}
+			}
+			if errs[i] != nil {
+				next.Store(int64(len(groups)))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, mine...)
+		})
+	}
+	wg.Wait()
+	for _, m := range all {
+		if err := b.enter(m.path, m.stat); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// A fileBringer writes files, one after the other.
+type fileBringer struct {
+	b    *bringer
+	walk *walker
+	buf  []byte
+}
+
+func (f *fileBringer) bring(it *item) (stat, error) {
+	if err := f.b.ctx.Err(); err != nil {
+		return stat{}, err
+	}
+	dir, name := split(it.path)
+	fd, err := f.walk.open(dir)
+	if err != nil {
+		return stat{}, err
+	}
+	var cur stat
+	if err := f.b.overtake(fd, name, it.path, &cur); err != nil {
+		return stat{}, err
+	}
+	if it.meta && cur.kind == tree.KindFile {
+		if st, err := f.meta(fd, name, it, &cur); err == nil {
+			return st, nil
+		} // else all of it is written
+	}
+	return f.write(fd, name, it)
+}
+
+// meta changes mode and time of a file that has the content already.
+func (f *fileBringer) meta(dir int, name string, it *item, cur *stat) (stat, error) {
+	fd, err := openFileAt(dir, name)
+	if err != nil {
+		return stat{}, err
+	}
+	defer closeFD(fd)
+	st, err := statFD(fd)
+	if err != nil {
+		return st, err
+	}
+	if st.ino != cur.ino || st.kind != tree.KindFile || st.ctime != cur.ctime {
+		return st, unix.ESTALE
+	}
+	if err := unix.Fchmod(fd, it.mode); err != nil {
+		return st, err
+	}
+	if err := setTimes(dir, name, it.mtime); err != nil {
+		return st, err
+	}
+	return statFD(fd)
+}
+
+func (f *fileBringer) write(dir int, name string, it *item) (stat, error) {
+	temp := f.b.w.temp.next()
+	fd, err := openAt(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	if err != nil {
+		return stat{}, err
+	}
+	defer closeFD(fd)
+	st, err := f.fill(fd, dir, temp, name, it)
+	if err != nil {
+		cleanTemp(dir, temp)
+	}
+	return st, err
+}
+
+func (f *fileBringer) fill(fd, dir int, temp, name string, it *item) (stat, error) {
+	for _, p := range it.parts {
+		var err error
+		if f.buf, err = f.b.w.cfg.Forest.Chunk(f.b.ctx, p.Hash, f.buf[:0]); err != nil {
+			return stat{}, err
+		}
+		if err := writeFull(fd, f.buf); err != nil {
+			return stat{}, pathError("write", it.path, err)
+		}
+	}
+	if err := retry(func() error { return unix.Fchmod(fd, it.mode) }); err != nil {
+		return stat{}, pathError("chmod", it.path, err)
+	}
+	if err := setTimes(dir, temp, it.mtime); err != nil {
+		return stat{}, err
+	}
+	if err := f.b.place(dir, temp, name, it.path); err != nil {
+		return stat{}, err
+	}
+	// Of what is open: whatever has come to its place since is somebody else's.
+	st, err := statFD(fd)
+	if now := time.Now(); err == nil && racyTime(st.mtime, now, now) {
+		st.flags |= again
+	}
+	return st, err
+}

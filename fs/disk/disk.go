@@ -1,0 +1,305 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// Config says which directory stands for what.
+type Config struct {
+	Dir   string // is there
+	Mount string // the path of the tree that it stands for, "" for DefaultMount
+	// Forest and Tree are in a store whose transactions are Rows.
+	Forest *tree.Forest
+	Tree   *tree.Tree
+	// Watch: the system tells what changes. Without it each Settle looks at everything.
+	Watch bool
+	// Sync: what was applied survives a power cut. It costs a sync of the file system for
+	// each batch.
+	Sync     bool
+	Parallel int          // how many files are read or written at once, 0 for twice the processors
+	Logger   *slog.Logger // nil for none
+}
+
+// DefaultMount is where published clients have the workspace.
+const DefaultMount = "/workspace"
+
+// ErrNoDirectory says that the workspace's directory is not there. The tree stays as it
+// was; when there is a directory again, that is the workspace.
+var ErrNoDirectory = errors.New("the workspace's directory is gone")
+
+var (
+	errName    = errors.New("no name that a tree can have")
+	errSpecial = errors.New("neither file, directory nor link")
+)
+
+// A Workspace is a directory in step with a tree. It is safe for concurrent use.
+type Workspace struct {
+	cfg   Config
+	log   *slog.Logger
+	stats counters
+	temp  *tempNames
+
+	// turn is held by whoever looks at the directory or changes it: what follows is theirs.
+	turn   chan struct{}
+	closed bool
+	root   Root
+	state  rootState
+	index  *index
+	// full: the next settle looks at everything.
+	full bool
+	// pending: the journal has rows.
+	pending bool
+	opening bool
+}
+
+var _ changes.Workspace = (*Workspace)(nil)
+
+// Open brings directory and tree in step: what a crash has left to be written is written,
+// then what has changed in the directory is settled.
+func Open(ctx context.Context, cfg Config) (*Workspace, error) {
+	w, err := open(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open workspace %s: %w", cfg.Dir, err)
+	}
+	return w, nil
+}
+
+func open(ctx context.Context, cfg Config) (*Workspace, error) {
+	if cfg.Mount == "" {
+		cfg.Mount = DefaultMount
+	}
+	if err := tree.CheckPath(cfg.Mount); err != nil {
+		return nil, err
+	}
+	if cfg.Parallel <= 0 {
+		cfg.Parallel = 2 * runtime.GOMAXPROCS(0)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	abs, err := filepath.Abs(cfg.Dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	cfg.Dir = abs
+	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), full: true, opening: true}
+	fd, st, err := w.openRoot()
+	if err != nil {
+		return nil, err
+	}
+	defer closeFD(fd)
+	if err := w.attach(ctx, fd, st); err != nil {
+		return nil, err
+	}
+	if err := w.settle(ctx, fd, st); err != nil {
+		return nil, err
+	}
+	w.opening = false
+	return w, nil
+}
+
+// Forest is where the content is.
+func (w *Workspace) Forest() *tree.Forest { return w.cfg.Forest }
+
+// Tree is what the directory is in step with. Nobody else may change what it has below
+// the mount.
+func (w *Workspace) Tree() *tree.Tree { return w.cfg.Tree }
+
+// Close waits for what is under way. The workspace cannot be used afterwards.
+func (w *Workspace) Close() error {
+	w.turn <- struct{}{}
+	defer w.release()
+	w.closed = true
+	return nil
+}
+
+// ErrClosed is returned for calls after Close.
+var ErrClosed = errors.New("the workspace is closed")
+
+// take waits for the turn and opens the directory; the caller releases the turn and
+// closes the descriptor unless there is an error.
+func (w *Workspace) begin(ctx context.Context) (int, stat, error) {
+	select {
+	case w.turn <- struct{}{}:
+	case <-ctx.Done():
+		return -1, stat{}, context.Cause(ctx)
+	}
+	if w.closed {
+		w.release()
+		return -1, stat{}, ErrClosed
+	}
+	fd, st, err := w.openRoot()
+	if err != nil {
+		w.release()
+	}
+	return fd, st, err
+}
+
+func (w *Workspace) release() { <-w.turn }
+
+// openRoot opens the directory, which need not be the one that it was before.
+func (w *Workspace) openRoot() (int, stat, error) {
+	fd, err := openRoot(w.cfg.Dir)
+	if gone(err) {
+		return -1, stat{}, fmt.Errorf("%w: %w", ErrNoDirectory, err)
+	}
+	if err != nil {
+		return -1, stat{}, err
+	}
+	st, err := statFD(fd)
+	if err != nil {
+		closeFD(fd)
+	}
+	return fd, st, err
+}
+
+// Settle returns once the tree has all that was in the directory when it was called.
+func (w *Workspace) Settle(ctx context.Context) error {
+	fd, st, err := w.begin(ctx)
+	if err == nil {
+		defer w.release()
+		defer closeFD(fd)
+		err = w.settle(ctx, fd, st)
+	}
+	if err != nil {
+		return fmt.Errorf("settle %s: %w", w.cfg.Dir, err)
+	}
+	return nil
+}
+
+// settle is Settle for whoever has the turn.
+func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
+	if w.pending {
+		if err := w.bring(ctx, root, nil); err != nil {
+			return err
+		}
+	}
+	err := w.look(ctx, root, st)
+	if err != nil {
+		w.full = true
+	}
+	return err
+}
+
+// look finds what has changed and records it.
+func (w *Workspace) look(ctx context.Context, root int, st stat) error {
+	s := w.newScan(ctx, st.dev)
+	s.clean = w.opening
+	st.dev = 0
+	old := w.index.root.stat
+	if old.ino != st.ino || old.btime != st.btime || old.mode != st.mode || old.mtime == 0 {
+		s.add(&change{path: "", old: old, stat: st})
+	}
+	if err := w.scanAll(root, s); err != nil {
+		return err
+	}
+	if err := w.record(ctx, root, s); err != nil {
+		return err
+	}
+	w.full = false
+	for _, path := range s.again {
+		w.index.again[path] = struct{}{}
+	}
+	return nil
+}
+
+func (w *Workspace) scanAll(root int, s *scan) error {
+	w.stats.passes.Add(1)
+	fd, err := openDirAt(root, ".")
+	if err != nil {
+		return err
+	}
+	s.dir(fd, w.index.root, "")
+	s.wg.Wait()
+	return s.err
+}
+
+// treePath is what the tree calls a path of the directory.
+func (w *Workspace) treePath(path string) string {
+	switch {
+	case path == "":
+		return w.cfg.Mount
+	case w.cfg.Mount == "/":
+		return "/" + path
+	default:
+		return w.cfg.Mount + "/" + path
+	}
+}
+
+// where is a path of the tree in the directory; false for one that is not below the mount.
+func (w *Workspace) where(path string) (string, bool) {
+	mount := w.cfg.Mount
+	if mount == "/" {
+		return path[1:], true
+	}
+	if path == mount {
+		return "", true
+	}
+	return strings.CutPrefix(path, mount+"/")
+}
+
+// skipped counts what is left out, and says so once for each reason.
+func (w *Workspace) skipped(err error, path string) {
+	c, why := &w.stats.denied, "cannot be read"
+	switch {
+	case errors.Is(err, errName):
+		c, why = &w.stats.names, "a name is not UTF-8 or too long"
+	case errors.Is(err, errSpecial):
+		c, why = &w.stats.special, "neither file, directory nor link"
+	case gone(err):
+		return
+	}
+	if c.Add(1) == 1 {
+		w.log.Warn("the workspace has what cannot be kept in step; it is left out", "why", why, "path", path, "err", err)
+	}
+}
+
+func errIsInvalid(err error) bool {
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, iofs.ErrInvalid)
+}
+
+type counters struct {
+	passes, settled, files, read, brought, overtaken, names, special, denied atomic.Int64
+}
+
+// Stats is what a Workspace has done since it was opened.
+type Stats struct {
+	Paths     int   // in the index
+	Passes    int64 // how often all of the directory was looked at
+	Settled   int64 // changes that went from the directory into the tree
+	FilesRead int64
+	BytesRead int64
+	Brought   int64 // paths that went from the tree to the directory
+	Overtaken int64 // versions that a command wrote and an entry replaced before they were settled
+	// How often something was left out: for its name, because it is neither file,
+	// directory nor link, because it could not be read.
+	SkippedNames, SkippedSpecial, SkippedUnreadable int64
+}
+
+// Stats waits for what is under way.
+func (w *Workspace) Stats() Stats {
+	w.turn <- struct{}{}
+	defer w.release()
+	s := &w.stats
+	return Stats{
+		Paths: w.index.count, Passes: s.passes.Load(), Settled: s.settled.Load(),
+		FilesRead: s.files.Load(), BytesRead: s.read.Load(), Brought: s.brought.Load(), Overtaken: s.overtaken.Load(),
+		SkippedNames: s.names.Load(), SkippedSpecial: s.special.Load(), SkippedUnreadable: s.denied.Load(),
+	}
+}

@@ -1,0 +1,293 @@
+package disk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/server/sqlite"
+)
+
+// A bench is a workspace with its store.
+type bench struct {
+	t      testing.TB
+	dir    string
+	store  string
+	cfg    disk.Config
+	db     *sqlite.DB
+	forest *tree.Forest
+	tree   *tree.Tree
+	ws     *disk.Workspace
+}
+
+// newBench opens a workspace on a new directory and a new store. It is checked when the
+// test ends.
+func newBench(t testing.TB, cfg disk.Config) *bench {
+	t.Helper()
+	b := &bench{t: t, dir: filepath.Join(t.TempDir(), "dir"), store: filepath.Join(t.TempDir(), "store", "ws.db"), cfg: cfg}
+	b.must(os.Mkdir(b.dir, 0o755))
+	b.open()
+	t.Cleanup(func() {
+		if b.ws != nil {
+			b.settle()
+			b.check()
+			b.close()
+		}
+	})
+	return b
+}
+
+func (b *bench) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) openStore() {
+	b.t.Helper()
+	db, err := sqlite.Open(context.Background(), sqlite.Config{Path: b.store})
+	b.must(err)
+	b.db = db
+	b.forest = tree.New(db.Tree(), tree.Config{})
+	b.tree, err = b.forest.Tree(context.Background(), tree.DefaultName)
+	b.must(err)
+}
+
+func (b *bench) open() {
+	b.t.Helper()
+	b.openStore()
+	cfg := b.cfg
+	cfg.Dir, cfg.Forest, cfg.Tree = b.dir, b.forest, b.tree
+	ws, err := disk.Open(context.Background(), cfg)
+	b.must(err)
+	b.ws = ws
+}
+
+func (b *bench) close() {
+	b.t.Helper()
+	b.must(b.ws.Close())
+	b.must(b.db.Check(context.Background()))
+	b.must(b.db.Close())
+	b.ws = nil
+}
+
+func (b *bench) reopen() {
+	b.t.Helper()
+	b.close()
+	b.open()
+}
+
+func (b *bench) settle() {
+	b.t.Helper()
+	b.must(b.ws.Settle(context.Background()))
+}
+
+// check compares directory, tree and store.
+func (b *bench) check() {
+	b.t.Helper()
+	if err := b.ws.Check(context.Background()); err != nil {
+		b.t.Error(err)
+	}
+	if err := b.forest.Check(context.Background()); err != nil {
+		b.t.Error(err)
+	}
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+
+func (b *bench) write(name, text string) {
+	b.t.Helper()
+	b.must(os.MkdirAll(filepath.Dir(b.path(name)), 0o755))
+	b.must(os.WriteFile(b.path(name), []byte(text), 0o644))
+}
+
+// parts stores content and returns the parts of it.
+func (b *bench) parts(text string) []tree.Part {
+	b.t.Helper()
+	parts, err := b.forest.Stage(context.Background(), strings.NewReader(text))
+	b.must(err)
+	return parts
+}
+
+var entryTime = time.Unix(1_700_000_000, 123_000_000)
+
+func (b *bench) file(path, text string, mode uint32) tree.Entry {
+	b.t.Helper()
+	return tree.Entry{Kind: tree.KindFile, Path: path, Mode: mode, MTime: entryTime, Size: int64(len(text)), Parts: b.parts(text)}
+}
+
+func folder(path string, mode uint32) tree.Entry {
+	return tree.Entry{Kind: tree.KindDir, Path: path, Mode: mode, MTime: entryTime}
+}
+
+func link(path, target string) tree.Entry {
+	return tree.Entry{Kind: tree.KindSymlink, Path: path, Target: target, MTime: entryTime}
+}
+
+func remove(path string) tree.Entry { return tree.Entry{Kind: tree.KindDelete, Path: path} }
+
+func seq(entries []tree.Entry) func(yield func(tree.Entry, error) bool) {
+	return func(yield func(tree.Entry, error) bool) {
+		for _, e := range entries {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (b *bench) apply(entries ...tree.Entry) changes.Applied {
+	b.t.Helper()
+	done, err := b.ws.Apply(context.Background(), seq(entries), tree.SkipSame, nil)
+	b.must(err)
+	return done
+}
+
+// onDisk lists a directory: for each path its mode and content.
+func onDisk(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d iofs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, path)
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		mode := fmt.Sprintf("%04o", unixMode(info.Mode()))
+		switch {
+		case rel == ".":
+		case info.IsDir():
+			out[rel] = "dir " + mode
+		case info.Mode()&iofs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			out[rel] = "link " + target
+		case info.Mode().IsRegular():
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			out[rel] = "file " + mode + " " + brief(data)
+		default:
+			out[rel] = "special"
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func unixMode(m iofs.FileMode) uint32 {
+	mode := uint32(m.Perm())
+	for bit, value := range map[iofs.FileMode]uint32{iofs.ModeSetuid: 0o4000, iofs.ModeSetgid: 0o2000, iofs.ModeSticky: 0o1000} {
+		if m&bit != 0 {
+			mode |= value
+		}
+	}
+	return mode
+}
+
+func brief(data []byte) string {
+	if len(data) <= 40 {
+		return string(data)
+	}
+	return fmt.Sprint(len(data), " bytes ", tree.Sum(data))
+}
+
+// inTree lists what the tree has below the mount, as onDisk does.
+func (b *bench) inTree() map[string]string {
+	b.t.Helper()
+	out := map[string]string{}
+	var files []string
+	err := b.tree.Walk(context.Background(), "/workspace", func(i *tree.FileInfo) error {
+		rel := strings.TrimPrefix(strings.TrimPrefix(i.Path, "/workspace"), "/")
+		switch {
+		case rel == "":
+		case i.Kind == tree.KindDir:
+			out[rel] = fmt.Sprintf("dir %04o", i.Mode)
+		case i.Kind == tree.KindSymlink:
+			out[rel] = "link " + i.Target
+		default:
+			out[rel] = fmt.Sprintf("file %04o ", i.Mode)
+			files = append(files, rel)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		b.t.Fatal(err)
+	}
+	for _, rel := range files {
+		data, err := b.tree.ReadFile(context.Background(), "/workspace/"+rel, 1<<30)
+		b.must(err)
+		out[rel] += brief(data)
+	}
+	return out
+}
+
+// want compares directory and tree with what is expected.
+func (b *bench) want(want map[string]string) {
+	b.t.Helper()
+	if diff := cmp.Diff(want, onDisk(b.t, b.dir)); diff != "" {
+		b.t.Errorf("directory (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, b.inTree()); diff != "" {
+		b.t.Errorf("tree (-want +got):\n%s", diff)
+	}
+}
+
+func (b *bench) same() {
+	b.t.Helper()
+	if diff := cmp.Diff(onDisk(b.t, b.dir), b.inTree()); diff != "" {
+		b.t.Errorf("directory and tree differ (-directory +tree):\n%s", diff)
+	}
+}
+
+// changed lists the paths of the tree that changed after a revision.
+func (b *bench) changed(after int64) []string {
+	b.t.Helper()
+	c, err := b.tree.Changes(context.Background(), tree.ChangesQuery{After: tree.At(after)})
+	b.must(err)
+	set := map[string]struct{}{}
+	for e, err := range c.All(context.Background()) {
+		b.must(err)
+		sign := "+"
+		if e.Kind == tree.KindDelete {
+			sign = "-"
+		}
+		set[sign+strings.TrimPrefix(e.Path, "/workspace/")] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+func (b *bench) rev() int64 {
+	b.t.Helper()
+	info, err := b.tree.Info(context.Background())
+	b.must(err)
+	return info.Rev
+}
+
+func testLog(t testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+}

@@ -1,0 +1,192 @@
+package disk
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// An index is what every path looked like when it was in step: the rows, in memory, about
+// 150 bytes for each path. What it names is in the tree, and in the directory unless that
+// has changed.
+type index struct {
+	root  *node
+	count int
+	// again are the paths that are to be looked at whatever is told of them, linked the
+	// files with other names.
+	again  map[string]struct{}
+	linked map[*node]struct{}
+}
+
+type node struct {
+	name   string
+	parent *node
+	stat   stat
+	kids   map[string]*node // of directories
+}
+
+func newIndex() *index {
+	return &index{
+		root:  &node{stat: stat{kind: tree.KindDir}},
+		again: map[string]struct{}{}, linked: map[*node]struct{}{},
+	}
+}
+
+// path is relative to the root, whose own is "".
+func (n *node) path() string {
+	if n.parent == nil {
+		return ""
+	}
+	return under(n.parent.path(), n.name)
+}
+
+func under(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// split is the directory and the last name of a path that is not "".
+func split(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:max(i, 0)], path[i+1:]
+}
+
+// within reports whether path is dir or below it.
+func within(path, dir string) bool {
+	return dir == "" || strings.HasPrefix(path, dir) && (len(path) == len(dir) || path[len(dir)] == '/')
+}
+
+// comparePaths orders paths so that each directory is followed by all that is below it.
+func comparePaths(a, b string) int {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	if i == len(a) || i == len(b) {
+		return cmp.Compare(len(a), len(b))
+	}
+	x, y := int(a[i]), int(b[i])
+	if x == '/' {
+		x = -1
+	}
+	if y == '/' {
+		y = -1
+	}
+	return cmp.Compare(x, y)
+}
+
+// find returns nil for what is not in the index.
+func (x *index) find(path string) *node {
+	n := x.root
+	for path != "" && n != nil {
+		name, rest, _ := strings.Cut(path, "/")
+		n, path = n.kids[name], rest
+	}
+	return n
+}
+
+// put sets what a path looks like. The directory that it is in is there.
+func (x *index) put(path string, s stat) error {
+	if path == "" {
+		x.root.stat = s
+		return nil
+	}
+	dir, name := split(path)
+	d := x.find(dir)
+	if d == nil || d.stat.kind != tree.KindDir {
+		return fmt.Errorf("%w: the directory's index has %s and not where it is", tree.ErrDamaged, path)
+	}
+	n := d.kids[name]
+	if n == nil {
+		n = &node{name: name, parent: d}
+		if d.kids == nil {
+			d.kids = map[string]*node{}
+		}
+		d.kids[name] = n
+		x.count++
+	} else if s.kind != tree.KindDir && len(n.kids) > 0 {
+		x.drop(n.kids)
+		n.kids = nil
+	}
+	n.stat = s
+	if s.flags&linked != 0 {
+		x.linked[n] = struct{}{}
+	} else if len(x.linked) > 0 {
+		delete(x.linked, n)
+	}
+	if s.flags&again != 0 {
+		x.again[path] = struct{}{}
+	} else {
+		delete(x.again, path)
+	}
+	return nil
+}
+
+// remove forgets a path and all below it.
+func (x *index) remove(path string) {
+	n := x.find(path)
+	if n == nil {
+		return
+	}
+	if path == "" {
+		x.drop(n.kids)
+		n.kids = nil
+		clear(x.again)
+		return
+	}
+	x.drop(map[string]*node{n.name: n})
+	delete(n.parent.kids, n.name)
+	if len(n.parent.kids) == 0 {
+		n.parent.kids = nil
+	}
+	for p := range x.again {
+		if within(p, path) {
+			delete(x.again, p)
+		}
+	}
+}
+
+func (x *index) drop(kids map[string]*node) {
+	for _, n := range kids {
+		x.count--
+		if n.stat.flags&linked != 0 {
+			delete(x.linked, n)
+		}
+		x.drop(n.kids)
+	}
+}
+
+// each calls fn for what is below a node, each directory before its content.
+func (n *node) each(fn func(*node)) {
+	for _, k := range n.kids {
+		fn(k)
+		k.each(fn)
+	}
+}
+
+// sorted are the names in a directory, in order.
+func (n *node) sorted() []string {
+	list := make([]string, 0, len(n.kids))
+	for name := range n.kids {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// load reads the rows of a root.
+func (x *index) load(rows Rows, root int64) error {
+	// In the order of the bytes no path comes before the directory that it is in.
+	return rows.DiskStats(root, func(path string, b []byte) error {
+		s, err := decodeStat(b)
+		if err != nil {
+			return err
+		}
+		return x.put(path, s)
+	})
+}

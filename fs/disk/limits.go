@@ -1,0 +1,27 @@
+package disk
+
+import "time"
+
+const (
+	// batchPaths is how many paths are read and stored with one transaction.
+	batchPaths = 1000
+	// batchBytes is how many bytes of content wait to be stored with one transaction.
+	batchBytes = 4 << 20
+	// journalBytes is the size of a row of the journal.
+	journalBytes = 32 << 10
+	// pagePaths is about how many paths of the journal are brought to the disk together.
+	pagePaths = 4000
+	// keptEntries is how many entries of a batch stay in memory for that; those of longer
+	// ones are read again from the tree.
+	keptEntries = 20_000
+
+	// readAttempts is how often a file is read that changes meanwhile.
+	readAttempts = 3
+	// granularity is what the clock of a file system is at least as fine as: the kernel's
+	// tick. Where all times are whole seconds, coarseGranularity.
+	granularity       = 20 * time.Millisecond
+	coarseGranularity = 2 * time.Second
+
+	// maxReported is how many differences Check names.
+	maxReported = 100
+)

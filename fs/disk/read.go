@@ -1,0 +1,160 @@
+package disk
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// content is what a file was when it was read.
+type content struct {
+	parts []tree.Part
+	size  int64
+	stat  stat // of what was read; again is set when it may have changed since
+}
+
+var windows = sync.Pool{New: func() any { b := make([]byte, tree.ChunkSize); return &b }}
+
+// readFile reads a file in an open directory. Windows that are not among the old ones are
+// given to keep. If the file changes meanwhile it is read again; if it does so each time,
+// the last reading counts, and the file is to be looked at again.
+func (w *Workspace) readFile(dir int, name string, old []tree.Part, keep *keeper) (content, error) {
+	var c content
+	fd, err := openFileAt(dir, name)
+	if err != nil {
+		return c, err
+	}
+	defer closeFD(fd)
+	for attempt := 1; ; attempt++ {
+		at := time.Now()
+		before, err := statFD(fd)
+		if err != nil {
+			return c, err
+		}
+		if before.kind != tree.KindFile {
+			return c, errSpecial
+		}
+		if c.parts, c.size, err = w.readParts(fd, before.size, old, keep); err != nil {
+			return c, err
+		}
+		if c.stat, err = statFD(fd); err != nil {
+			return c, err
+		}
+		quiet := c.stat.size == before.size && c.stat.mtime == before.mtime && c.stat.ctime == before.ctime && c.size == before.size
+		if !quiet && attempt < readAttempts {
+			continue
+		}
+		if !quiet || racy(&c.stat, at, time.Now()) {
+			c.stat.flags |= again
+		}
+		return c, nil
+	}
+}
+
+// racy reports whether a file that was read between two times may have changed after
+// that without another time to show for it.
+func racy(s *stat, from, to time.Time) bool {
+	return racyTime(s.mtime, from, to) || racyTime(s.ctime, from, to)
+}
+
+func racyTime(t int64, from, to time.Time) bool {
+	g := granularity
+	if t%1e9 == 0 {
+		g = coarseGranularity
+	}
+	return t >= from.Add(-g).UnixNano() && t <= to.Add(g).UnixNano()
+}
+
+// readParts reads size bytes, or fewer if the file ends before.
+func (w *Workspace) readParts(fd int, size int64, old []tree.Part, keep *keeper) ([]tree.Part, int64, error) {
+	var parts []tree.Part
+	if size > tree.ChunkSize {
+		parts = make([]tree.Part, 0, (size+tree.ChunkSize-1)/tree.ChunkSize)
+	}
+	var done int64
+	for done < size {
+		want := min(size-done, tree.ChunkSize)
+		b := keep.buffer(int(want))
+		n, err := preadFull(fd, b, done)
+		if err != nil {
+			return nil, 0, pathError("read", "", err)
+		}
+		if n == 0 {
+			break
+		}
+		b = b[:n]
+		p := tree.Part{Hash: tree.Sum(b), Size: int64(n)}
+		done += int64(n)
+		if i := len(parts); i < len(old) && old[i] == p || slices.Contains(parts[max(0, i-1):], p) {
+			keep.free(b)
+		} else if err := keep.put(tree.Data{Hash: p.Hash, Bytes: b}); err != nil {
+			return nil, 0, err
+		}
+		parts = append(parts, p)
+		if n < int(want) {
+			break
+		}
+	}
+	w.stats.read.Add(done)
+	return parts, done, nil
+}
+
+// A keeper stores windows, some at a time. It is used by many goroutines.
+type keeper struct {
+	ctx    context.Context //nolint:containedctx // It lives as long as the call.
+	forest *tree.Forest
+
+	mu    sync.Mutex
+	list  []tree.Data
+	bytes int
+}
+
+func (k *keeper) buffer(n int) []byte {
+	if n < tree.ChunkSize {
+		return make([]byte, n)
+	}
+	b, _ := windows.Get().(*[]byte)
+	return (*b)[:n]
+}
+
+// free takes a buffer back.
+func (k *keeper) free(b []byte) {
+	if cap(b) >= tree.ChunkSize {
+		b = b[:tree.ChunkSize]
+		windows.Put(&b)
+	}
+}
+
+func (k *keeper) put(d tree.Data) error {
+	k.mu.Lock()
+	k.list, k.bytes = append(k.list, d), k.bytes+len(d.Bytes)
+	var full []tree.Data
+	if k.bytes >= batchBytes {
+		full, k.list, k.bytes = k.list, nil, 0
+	}
+	k.mu.Unlock()
+	return k.store(full)
+}
+
+func (k *keeper) store(list []tree.Data) error {
+	if len(list) == 0 {
+		return nil
+	}
+	_, err := k.forest.PutChunks(k.ctx, list...)
+	for _, d := range list {
+		k.free(d.Bytes)
+	}
+	return err
+}
+
+// flush stores what is left.
+func (k *keeper) flush() error {
+	k.mu.Lock()
+	list := k.list
+	k.list, k.bytes = nil, 0
+	k.mu.Unlock()
+	return k.store(list)
+}

@@ -1,0 +1,245 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// record brings what a scan has found into the tree, some at a time: what there is now in
+// the order of the paths, then what is gone.
+func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
+	slices.SortFunc(s.changes, func(a, b *change) int {
+		switch {
+		case a.stat.kind != 0 && b.stat.kind == 0:
+			return -1
+		case a.stat.kind == 0 && b.stat.kind != 0:
+			return 1
+		default:
+			return comparePaths(a.path, b.path)
+		}
+	})
+	if err := w.matchMoved(ctx, s.changes); err != nil {
+		return err
+	}
+	for batch := range slices.Chunk(s.changes, batchPaths) {
+		if err := w.readAll(ctx, root, batch); err != nil {
+			return err
+		}
+		if err := w.commit(ctx, s, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An identity is a file's, whatever its name.
+type identity struct{ dev, ino uint64 }
+
+// matchMoved finds files among the changes that had another name before. Their content is
+// what the tree has under the old one.
+func (w *Workspace) matchMoved(ctx context.Context, changes []*change) error {
+	left := map[identity]*node{} // nodes that are no longer where they were
+	note := func(n *node) {
+		if n.stat.kind == tree.KindFile && n.stat.flags&again == 0 && n.stat.btime != 0 {
+			left[identity{n.stat.dev, n.stat.ino}] = n
+		}
+	}
+	fresh := false
+	for _, c := range changes {
+		if c.stat.kind == tree.KindFile && c.stat.ino != c.old.ino {
+			fresh = true
+		}
+	}
+	if !fresh {
+		return nil
+	}
+	for _, c := range changes {
+		if c.old.kind == 0 || c.stat.kind == tree.KindDir && c.old.kind == tree.KindDir || c.stat.ino == c.old.ino && c.stat.kind == c.old.kind {
+			continue
+		}
+		if n := w.index.find(c.path); n != nil {
+			note(n)
+			n.each(note)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	for _, c := range changes {
+		if c.stat.kind != tree.KindFile {
+			continue
+		}
+		n := left[identity{c.stat.dev, c.stat.ino}]
+		if n == nil || !n.stat.moved(&c.stat) {
+			continue
+		}
+		e, err := w.cfg.Tree.Entry(ctx, w.treePath(n.path()))
+		if err != nil && tree.Code(err) == "" {
+			return err
+		}
+		if err == nil && e.Kind == tree.KindFile && e.Size == c.stat.size {
+			c.parts, c.known = e.Parts, true
+		}
+	}
+	return nil
+}
+
+// readAll reads the files among some changes, several at once.
+func (w *Workspace) readAll(ctx context.Context, root int, batch []*change) error {
+	keep := &keeper{ctx: ctx, forest: w.cfg.Forest}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, min(w.cfg.Parallel, len(batch)))
+	for i := range errs {
+		wg.Go(func() { // waited for below
+			walk := newWalker(root)
+			defer walk.forget()
+			for errs[i] == nil {
+				at := int(next.Add(1)) - 1
+				if at >= len(batch) {
+					return
+				}
+				if c := batch[at]; c.stat.kind == tree.KindFile && !c.known {
+					errs[i] = w.read(ctx, walk, c, keep)
+				}
+				if errs[i] == nil {
+					errs[i] = ctx.Err()
+				}
+			}
+			next.Store(int64(len(batch))) // the others need not go on
+		})
+	}
+	wg.Wait()
+	return errors.Join(errors.Join(errs...), keep.flush())
+}
+
+// read reads the file of a change.
+func (w *Workspace) read(ctx context.Context, walk *walker, c *change, keep *keeper) error {
+	dir, name := split(c.path)
+	fd, err := walk.open(dir)
+	var got content
+	if err == nil {
+		var old []tree.Part
+		if c.old.kind == tree.KindFile && c.old.size > tree.ChunkSize && c.stat.size > tree.ChunkSize {
+			e, err := w.cfg.Tree.Entry(ctx, w.treePath(c.path))
+			if err != nil && tree.Code(err) == "" {
+				return err
+			}
+			old = e.Parts
+		}
+		got, err = w.readFile(fd, name, old, keep)
+	}
+	switch {
+	case err == nil:
+		dev := c.stat.dev
+		c.parts, c.stat = got.parts, got.stat
+		c.stat.size, c.stat.dev = got.size, dev
+		w.stats.files.Add(1)
+	case gone(err) || errors.Is(err, errSpecial):
+		c.vanished = true
+	case denied(err):
+		w.skipped(err, c.path)
+		c.unread = true
+	default:
+		return pathError("read", c.path, err)
+	}
+	return nil
+}
+
+// commit stores some changes in the tree, with the rows of the index.
+func (w *Workspace) commit(ctx context.Context, s *scan, batch []*change) error {
+	var put []*change
+	var rows []Row
+	var removed, later []string
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		put, rows, removed, later = nil, nil, nil, nil
+		r, err := rowsOf(e)
+		if err != nil {
+			return err
+		}
+		for _, c := range batch {
+			taken, err := w.take(e, c)
+			if code := tree.Code(err); err != nil && code == "" {
+				return err
+			}
+			switch {
+			case err != nil:
+				w.skipped(err, c.path)
+			case c.vanished || !taken:
+				later = append(later, c.path)
+			case c.stat.kind == 0:
+				removed = append(removed, c.path)
+				err = r.DeleteDiskStats(w.root.ID, c.path)
+			default:
+				if c.old.kind == tree.KindDir && c.stat.kind != tree.KindDir {
+					err = r.DeleteDiskStats(w.root.ID, c.path)
+				}
+				put = append(put, c)
+				rows = append(rows, Row{c.path, c.stat.encode()})
+			}
+			if err != nil && tree.Code(err) == "" {
+				return err
+			}
+		}
+		return r.PutDiskStats(w.root.ID, rows)
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range put {
+		if err := w.index.put(c.path, c.stat); err != nil {
+			return err
+		}
+	}
+	for _, path := range removed {
+		w.index.remove(path)
+	}
+	for _, path := range later {
+		s.later(path)
+	}
+	return nil
+}
+
+// take brings one change into the tree. It reports whether the index can say so.
+func (w *Workspace) take(e *tree.Edit, c *change) (bool, error) {
+	path := w.treePath(c.path)
+	if c.vanished {
+		return false, nil
+	}
+	if c.unread {
+		// What can be told without reading is its mode.
+		if c.old.kind != tree.KindFile || c.old.ino != c.stat.ino || c.old.size != c.stat.size || c.old.mtime != c.stat.mtime {
+			return false, nil
+		}
+		c.stat.flags |= again
+		if c.old.mode == c.stat.mode {
+			return true, nil
+		}
+		return true, e.Chmod(path, uint32(c.stat.mode))
+	}
+	entry := tree.Entry{
+		Kind: c.stat.kind, Path: path, Mode: uint32(c.stat.mode), MTime: time.Unix(0, c.stat.mtime),
+		Target: c.target, Parts: c.parts,
+	}
+	switch c.stat.kind {
+	case 0:
+		entry.Kind = tree.KindDelete
+	case tree.KindFile:
+		entry.Size = c.stat.size
+	default:
+	}
+	changed, err := e.Apply(&entry, tree.SkipSame|tree.WriteTombs)
+	if err == nil && !changed && c.stat.kind == tree.KindFile && c.old.kind == tree.KindFile && c.old.mtime != c.stat.mtime {
+		err = e.Chtimes(path, entry.MTime)
+	}
+	if changed {
+		w.stats.settled.Add(1)
+	}
+	return err == nil, err
+}

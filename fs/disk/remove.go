@@ -1,0 +1,145 @@
+package disk
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// overtake looks at what is about to be replaced. When the index does not know it, it is
+// a version that somebody has made since the last settle: its content is kept as chunks.
+func (b *bringer) overtake(dir int, name, path string, cur *stat) error {
+	st, err := statAt(dir, name)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if cur != nil {
+		*cur = st
+	}
+	if st.kind != tree.KindFile {
+		return nil
+	}
+	if n := b.w.index.find(path); n != nil {
+		known := n.stat
+		known.dev = st.dev
+		if known.same(&st) && known.flags&again == 0 {
+			return nil
+		}
+	}
+	if cur != nil {
+		cur.kind = 0 // nothing of it is known
+	}
+	keep := &keeper{ctx: b.ctx, forest: b.w.cfg.Forest}
+	got, err := b.w.readFile(dir, name, nil, keep)
+	if err == nil {
+		err = keep.flush()
+	}
+	switch {
+	case gone(err) || errors.Is(err, errSpecial):
+		return nil
+	case denied(err):
+		b.w.skipped(err, path)
+		return nil
+	case err != nil:
+		return err
+	}
+	b.w.stats.overtaken.Add(1)
+	b.w.log.Info("a file was changed while an entry for it arrived; its content is kept in the store only",
+		"path", path, "size", got.size, "manifest", tree.ManifestOf(got.parts).String())
+	return nil
+}
+
+// clear removes whatever has a name in an open directory, with all that is below it, and
+// never through a link.
+func (b *bringer) clear(dir int, path, name string) error {
+	st, err := statAt(dir, name)
+	if err != nil {
+		return err
+	}
+	if st.kind != tree.KindDir {
+		if !temporary(name) {
+			if err := b.overtake(dir, name, path, nil); err != nil {
+				return err
+			}
+		}
+		return pathError("remove", path, retry(func() error { return unix.Unlinkat(dir, name, 0) }))
+	}
+	for attempt := 1; ; attempt++ {
+		if err := b.empty(dir, path, name); err != nil {
+			return err
+		}
+		err := retry(func() error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
+		// Somebody may be putting files into it.
+		if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) || attempt == readAttempts {
+			return pathError("remove", path, err)
+		}
+	}
+}
+
+// empty removes what is in a directory.
+func (b *bringer) empty(dir int, path, name string) error {
+	fd, err := openDirAt(dir, name)
+	if denied(err) {
+		if err = unix.Fchmodat(dir, name, 0o700, unix.AT_SYMLINK_NOFOLLOW); err == nil {
+			fd, err = openDirAt(dir, name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	var list []string
+	if err := names(fd, func(n string) error { list = append(list, n); return nil }); err != nil {
+		return err
+	}
+	opened := false
+	for _, n := range list {
+		err := b.clear(fd, under(path, n), n)
+		if denied(err) && !opened {
+			opened = true
+			if st, serr := statFD(fd); serr == nil && unix.Fchmod(fd, uint32(st.mode)|0o700) == nil {
+				err = b.clear(fd, under(path, n), n)
+			}
+		}
+		if err != nil && !gone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// prune removes from a directory what the index has and the tree does not.
+func (b *bringer) prune(path string) error {
+	n := b.w.index.find(path)
+	if n == nil || n.stat.kind != tree.KindDir {
+		return nil
+	}
+	for _, name := range n.sorted() {
+		kid := under(path, name)
+		it, err := b.w.lookup(b.ctx, kid)
+		if err != nil {
+			return err
+		}
+		switch {
+		case it.kind != n.kids[name].stat.kind:
+			fd, err := b.walk.open(path)
+			if err == nil {
+				err = b.clear(fd, kid, name)
+			}
+			if err != nil && !gone(err) {
+				return err
+			}
+			b.forget(kid)
+		case it.kind == tree.KindDir:
+			if err := b.prune(kid); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

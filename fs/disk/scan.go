@@ -1,0 +1,263 @@
+package disk
+
+import (
+	"context"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A change is a path that no longer looks as the index says.
+type change struct {
+	path  string
+	old   stat // kind 0 for a path that is new
+	stat  stat // kind 0 for one that is gone
+	parts []tree.Part
+	// known: parts are the content, which need not be read.
+	known bool
+	// unread: the content could not be read, and is taken to be what it was.
+	unread bool
+	// vanished: there was nothing to read any more. The next look will tell.
+	vanished bool
+	target   string
+}
+
+// A scan looks at the directory, or at some of it, and lists what has changed. It only
+// reads: the directory, and the index, which nobody changes meanwhile.
+type scan struct {
+	w       *Workspace
+	ctx     context.Context //nolint:containedctx // It lives as long as the call.
+	rootDev uint64
+	clean   bool          // what a crash has left is removed
+	helpers chan struct{} // a token for each goroutine
+	wg      sync.WaitGroup
+
+	mu      sync.Mutex
+	changes []*change
+	again   []string // what could not be looked at
+	err     error
+}
+
+func (w *Workspace) newScan(ctx context.Context, rootDev uint64) *scan {
+	return &scan{w: w, ctx: ctx, rootDev: rootDev, helpers: make(chan struct{}, w.cfg.Parallel)}
+}
+
+func (s *scan) add(c *change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changes = append(s.changes, c)
+}
+
+func (s *scan) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+func (s *scan) failed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err != nil
+}
+
+// later notes that a path is to be looked at again.
+func (s *scan) later(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.again = append(s.again, path)
+}
+
+// A sub is a directory to go into.
+type sub struct {
+	name string
+	node *node // nil if all in it is new
+}
+
+// dir looks at all that is in an open directory, which it closes, and below. n is nil for
+// a directory that is new.
+func (s *scan) dir(fd int, n *node, path string) {
+	defer closeFD(fd)
+	if err := s.w.watchDir(fd, path); err != nil {
+		s.fail(err)
+		return
+	}
+	var subs []sub
+	known := 0
+	err := names(fd, func(name string) error {
+		var kid *node
+		if n != nil {
+			kid = n.kids[name]
+		}
+		there, err := s.entry(fd, path, name, kid, true, &subs)
+		if there && kid != nil {
+			known++
+		}
+		return err
+	})
+	if err == nil && n != nil && known < len(n.kids) {
+		err = s.missing(fd, path, n)
+	}
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	s.below(fd, path, subs)
+}
+
+// missing finds the names of a directory that are gone from it.
+func (s *scan) missing(fd int, path string, n *node) error {
+	for name, kid := range n.kids {
+		st, err := statAt(fd, name)
+		switch {
+		case gone(err) || err == nil && st.kind == 0:
+			s.add(&change{path: under(path, name), old: kid.stat})
+		case err != nil && !denied(err):
+			return err
+		}
+	}
+	return nil
+}
+
+// below goes into directories of an open one.
+func (s *scan) below(fd int, path string, subs []sub) {
+	for _, sub := range subs {
+		if s.failed() {
+			return
+		}
+		if err := s.ctx.Err(); err != nil {
+			s.fail(err)
+			return
+		}
+		path := under(path, sub.name)
+		kid, err := openDirAt(fd, sub.name)
+		switch {
+		case gone(err) || denied(err):
+			s.w.skipped(err, path)
+			s.later(path)
+			continue
+		case err != nil:
+			s.fail(err)
+			return
+		}
+		select {
+		case s.helpers <- struct{}{}:
+			// Whoever called for the scan waits for it.
+			s.wg.Go(func() {
+				defer func() { <-s.helpers }()
+				s.dir(kid, sub.node, path)
+			})
+		default:
+			s.dir(kid, sub.node, path)
+		}
+	}
+}
+
+// entry looks at one name in an open directory, and reports whether a tree can have what
+// is there. It adds a directory that is to be gone into to subs: with deep every one.
+func (s *scan) entry(fd int, dir, name string, kid *node, deep bool, subs *[]sub) (bool, error) {
+	if temporary(name) {
+		if s.clean {
+			cleanTemp(fd, name)
+		}
+		return false, nil
+	}
+	path := under(dir, name)
+	if !utf8.ValidString(name) || len(name) > tree.MaxSegment || len(s.w.treePath(path)) > tree.MaxPath {
+		s.w.skipped(errName, path)
+		return false, nil
+	}
+	st, err := statAt(fd, name)
+	switch {
+	case gone(err):
+		return false, nil
+	case denied(err):
+		s.w.skipped(err, path)
+		s.later(path)
+		return true, nil
+	case err != nil:
+		return false, err
+	case st.kind == 0:
+		s.w.skipped(errSpecial, path)
+		return false, nil
+	}
+	st.dev = s.device(st.dev)
+	var old stat
+	if kid != nil {
+		old = kid.stat
+	}
+	if st.kind == tree.KindDir {
+		moved := old.kind != tree.KindDir || old.ino != st.ino || old.dev != st.dev || old.btime != st.btime
+		if moved || old.mode != st.mode {
+			s.add(&change{path: path, old: old, stat: st})
+		}
+		switch {
+		case old.kind != tree.KindDir:
+			*subs = append(*subs, sub{name, nil})
+		case deep || moved:
+			*subs = append(*subs, sub{name, kid})
+		}
+		return true, nil
+	}
+	if st.same(&old) && old.flags&again == 0 {
+		return true, nil
+	}
+	c := &change{path: path, old: old, stat: st}
+	if st.kind == tree.KindSymlink {
+		c.target, err = readlinkAt(fd, name)
+		switch {
+		case gone(err) || errIsInvalid(err): // not a link any more
+			s.later(path)
+			return true, nil
+		case err != nil:
+			return false, err
+		case !utf8.ValidString(c.target) || len(c.target) > tree.MaxTarget || c.target == "":
+			s.w.skipped(errName, path)
+			return false, nil
+		}
+	}
+	s.add(c)
+	return true, nil
+}
+
+// device is 0 for the root's, whose number is another one after the next start.
+func (s *scan) device(dev uint64) uint64 {
+	if dev == s.rootDev {
+		return 0
+	}
+	return dev
+}
+
+// some looks at some names of a directory that the index has.
+func (s *scan) some(walk *walker, dir string, list []string) error {
+	n := s.w.index.find(dir)
+	if n == nil || n.stat.kind != tree.KindDir {
+		return nil // the directory that it is in has been told to be another one
+	}
+	fd, err := walk.open(dir)
+	switch {
+	case gone(err):
+		return nil
+	case denied(err):
+		s.w.skipped(err, dir)
+		s.later(dir)
+		return nil
+	case err != nil:
+		return err
+	}
+	var subs []sub
+	for _, name := range list {
+		kid := n.kids[name]
+		there, err := s.entry(fd, dir, name, kid, false, &subs)
+		if err != nil {
+			return err
+		}
+		if !there && kid != nil {
+			s.add(&change{path: under(dir, name), old: kid.stat})
+		}
+	}
+	s.below(fd, dir, subs)
+	return nil
+}

@@ -1,0 +1,174 @@
+package disk
+
+import (
+	"errors"
+	iofs "io/fs"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// Everything below the workspace's directory is reached from a descriptor of it, a name
+// at a time and never through a link: whatever is put in the place of a directory
+// meanwhile, nothing outside is read or changed.
+
+// retry calls fn again when a signal has interrupted it.
+func retry(fn func() error) error {
+	for {
+		if err := fn(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+func openAt(dir int, name string, flags int, perm uint32) (int, error) {
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NOCTTY, perm)
+		return err
+	})
+	return fd, pathError("open", name, err)
+}
+
+// openDirAt opens a directory, and nothing else.
+func openDirAt(dir int, name string) (int, error) {
+	return openAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+}
+
+// openFileAt opens what should be a file. Were it something else by now, it would not
+// wait for anybody.
+func openFileAt(dir int, name string) (int, error) {
+	return openAt(dir, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+}
+
+func pathError(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &iofs.PathError{Op: op, Path: path, Err: err}
+}
+
+func closeFD(fd int) { _ = unix.Close(fd) } // nothing that was written is in it any more
+
+// gone reports whether err says that a path is not there (any more), or not as what it was.
+func gone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+}
+
+// denied reports whether err says that we may not look at something that is there.
+func denied(err error) bool {
+	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENAMETOOLONG)
+}
+
+// kindOf is 0 for what a tree has no node for.
+func kindOf(mode uint32) tree.Kind {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return tree.KindFile
+	case unix.S_IFDIR:
+		return tree.KindDir
+	case unix.S_IFLNK:
+		return tree.KindSymlink
+	default:
+		return 0
+	}
+}
+
+var direntBuffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+
+// names calls fn for each name in an open directory but "." and "..".
+func names(fd int, fn func(name string) error) error {
+	buf, _ := direntBuffers.Get().(*[]byte)
+	defer direntBuffers.Put(buf)
+	if _, err := unix.Seek(fd, 0, 0); err != nil {
+		return pathError("list", ".", err)
+	}
+	var list []string
+	for {
+		var n int
+		err := retry(func() (err error) {
+			n, err = unix.ReadDirent(fd, *buf)
+			return err
+		})
+		if err != nil {
+			return pathError("list", ".", err)
+		}
+		if n <= 0 {
+			return nil
+		}
+		_, _, list = unix.ParseDirent((*buf)[:n], -1, list[:0])
+		for _, name := range list {
+			if err := fn(name); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func readlinkAt(dir int, name string) (string, error) {
+	buf := make([]byte, tree.MaxTarget+1)
+	var n int
+	err := retry(func() (err error) {
+		n, err = unix.Readlinkat(dir, name, buf)
+		return err
+	})
+	return string(buf[:max(n, 0)]), pathError("read link", name, err)
+}
+
+// openRoot opens the workspace's directory itself.
+func openRoot(path string) (int, error) {
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	return fd, pathError("open", path, err)
+}
+
+func setTimes(dir int, name string, mtime int64) error {
+	t := unix.NsecToTimespec(mtime)
+	return pathError("set times", name, retry(func() error {
+		return unix.UtimesNanoAt(dir, name, []unix.Timespec{{Nsec: utimeOmit}, t}, unix.AT_SYMLINK_NOFOLLOW)
+	}))
+}
+
+// preadFull reads up to len(p) bytes; fewer at the end of the file.
+func preadFull(fd int, p []byte, offset int64) (int, error) {
+	done := 0
+	for done < len(p) {
+		var n int
+		err := retry(func() (err error) {
+			n, err = unix.Pread(fd, p[done:], offset+int64(done))
+			return err
+		})
+		if err != nil {
+			return done, err
+		}
+		if n <= 0 {
+			break
+		}
+		done += n
+	}
+	return done, nil
+}
+
+func writeFull(fd int, p []byte) error {
+	for len(p) > 0 {
+		var n int
+		err := retry(func() (err error) {
+			n, err = unix.Write(fd, p)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if n <= 0 {
+			return os.ErrInvalid
+		}
+		p = p[n:]
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package disk
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+const utimeOmit = unix.UTIME_OMIT
+
+const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME
+
+// statAt looks at a name in a directory, at a link itself. The device is the real one.
+func statAt(dir int, name string) (stat, error) {
+	return statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT)
+}
+
+// statFD looks at what is open.
+func statFD(fd int) (stat, error) { return statx(fd, "", unix.AT_EMPTY_PATH) }
+
+func statx(dir int, name string, flags int) (stat, error) {
+	var s unix.Statx_t
+	if err := retry(func() error { return unix.Statx(dir, name, flags, statMask, &s) }); err != nil {
+		return stat{}, pathError("stat", name, err)
+	}
+	st := stat{
+		dev: unix.Mkdev(s.Dev_major, s.Dev_minor), ino: s.Ino, size: int64(s.Size),
+		mtime: nanos(s.Mtime), ctime: nanos(s.Ctime), mode: s.Mode & uint16(tree.ModeMask), kind: kindOf(uint32(s.Mode)),
+	}
+	if s.Mask&unix.STATX_BTIME != 0 {
+		st.btime = nanos(s.Btime)
+	}
+	if s.Nlink > 1 && st.kind == tree.KindFile {
+		st.flags = linked
+	}
+	return st, nil
+}
+
+func nanos(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
+
+// syncAll brings all that was written to the file system of an open directory to the disk.
+func syncAll(fd int) error {
+	return pathError("sync", ".", retry(func() error { return unix.Syncfs(fd) }))
+}
