@@ -1,6 +1,12 @@
 package protocol
 
-import "github.com/wsd-dev/wsd/protocol/wire"
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/wsd-dev/wsd/protocol/wire"
+)
 
 // ChangeEntry is what a change stream says of one path, in the JSON of sync/* and of
 // packs (the peers' own wire has its hashes as bytes). Which members there are depends
@@ -11,8 +17,8 @@ import "github.com/wsd-dev/wsd/protocol/wire"
 //	symlink   kind, rev, path, mode, mtime, target
 //	delete    kind, rev, path, prior (optional)
 //
-// Decoding is strict about types: numbers are whole and written without exponent, a
-// member that is there has its type. It is tolerant about presence: members of other
+// Decoding is strict about types: numbers are whole and written without exponent (a time
+// may have a fraction, which is dropped), a member that is there has its type. It is tolerant about presence: members of other
 // kinds and unknown ones are ignored, null counts as absent. What the kind needs and
 // whether the values make sense is decided by whoever takes the entry (package
 // fs/changes, EntryOf).
@@ -21,7 +27,7 @@ type ChangeEntry struct {
 	Rev    int64          `json:"rev"`  // the sender's
 	Path   string         `json:"path"` // absolute and canonical
 	Mode   *int64         `json:"mode,omitempty" wire:"nullable"`
-	MTime  *int64         `json:"mtime,omitempty" wire:"nullable"` // milliseconds since 1970
+	MTime  *Milliseconds  `json:"mtime,omitempty" wire:"nullable"` // since 1970
 	Size   *int64         `json:"size,omitempty" wire:"nullable"`
 	Chunks *[]ChangeChunk `json:"chunks,omitempty" wire:"nullable"`
 	Target *string        `json:"target,omitempty" wire:"nullable"`
@@ -40,6 +46,30 @@ type Cursor struct {
 	Rev  int64   `json:"rev"`
 	Path *string `json:"path" wire:"nullable"`
 }
+
+// Milliseconds is a time that is written whole, and read with a fraction as well: some
+// peers take it from a clock that has one.
+type Milliseconds int64
+
+// UnmarshalWire rounds down.
+func (m *Milliseconds) UnmarshalWire(raw []byte) error {
+	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+		*m = Milliseconds(n)
+		return nil
+	}
+	var f float64
+	if err := wire.Unmarshal(raw, &f); err != nil {
+		return err
+	}
+	if math.Abs(f) > 1<<53 {
+		return fmt.Errorf("a time of %g milliseconds", f)
+	}
+	*m = Milliseconds(math.Floor(f))
+	return nil
+}
+
+// UnmarshalJSON is the same for encoding/json.
+func (m *Milliseconds) UnmarshalJSON(raw []byte) error { return m.UnmarshalWire(raw) }
 
 // MarshalJSON is the same JSON for encoding/json.
 func (e ChangeEntry) MarshalJSON() ([]byte, error) {

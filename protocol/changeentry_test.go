@@ -55,6 +55,17 @@ func TestCursorForms(t *testing.T) {
 	}
 }
 
+func TestChangeEntryTimes(t *testing.T) {
+	for in, want := range map[string]int64{"1.9": 1, "-1.5": -2, "1e3": 1000, "-0": 0, "9007199254740991": 1<<53 - 1} {
+		for name, decode := range map[string]func([]byte, any) error{"wire": wire.Unmarshal, "encoding/json": json.Unmarshal} {
+			var e protocol.ChangeEntry
+			if err := decode([]byte(`{"kind":"dir","rev":1,"path":"/","mtime":`+in+`}`), &e); err != nil || int64(*e.MTime) != want {
+				t.Errorf("%s: %s: %v, %v", name, in, e.MTime, err)
+			}
+		}
+	}
+}
+
 func TestChangeEntryIsStrictAboutTypes(t *testing.T) {
 	for _, form := range []string{
 		`{"kind":"dir","rev":1.5,"path":"/a"}`,
@@ -66,6 +77,8 @@ func TestChangeEntryIsStrictAboutTypes(t *testing.T) {
 		`{"kind":"dir","rev":1,"path":"/a","mode":"0755"}`,
 		`{"kind":"file","rev":1,"path":"/a","chunks":{}}`,
 		`{"kind":"file","rev":1,"path":"/a","chunks":[{"hash":"00"}]}`,
+		`{"kind":"dir","rev":1,"path":"/a","mtime":"1"}`,
+		`{"kind":"dir","rev":1,"path":"/a","mtime":1e300}`,
 		`{"kind":"file","rev":9223372036854775808,"path":"/a"}`,
 		`[]`,
 	} {
