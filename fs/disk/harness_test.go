@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"iter"
 	"log/slog"
 	"maps"
 	"os"
@@ -141,11 +142,13 @@ func link(path, target string) tree.Entry {
 
 func remove(path string) tree.Entry { return tree.Entry{Kind: tree.KindDelete, Path: path} }
 
-func seq(entries []tree.Entry) func(yield func(tree.Entry, error) bool) {
-	return func(yield func(tree.Entry, error) bool) {
-		for _, e := range entries {
-			if !yield(e, nil) {
-				return
+func seq(entries []tree.Entry) func(*tree.Edit) iter.Seq2[tree.Entry, error] {
+	return func(*tree.Edit) iter.Seq2[tree.Entry, error] {
+		return func(yield func(tree.Entry, error) bool) {
+			for _, e := range entries {
+				if !yield(e, nil) {
+					return
+				}
 			}
 		}
 	}
