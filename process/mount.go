@@ -9,7 +9,7 @@ import (
 // Mount changes nothing.
 type Mount struct {
 	Point string // where clients see it; absolute and clean
-	Dir   string // where it is; absolute
+	Dir   string // where it is; absolute and clean
 	// Namespace has Dir at Point. nil: commands get the names of Dir instead.
 	Namespace *Namespace
 }
@@ -42,6 +42,23 @@ func (m *Mount) cut(name string) (rest string, inside bool) {
 	if m == nil {
 		return "", false
 	}
-	rest, inside = strings.CutPrefix(path.Clean(name), m.Point)
+	return below(name, m.Point)
+}
+
+// Enter has a command whose directory is a path of this program be started in the
+// Namespace, whatever the directory, and by the name that it has there.
+func (m *Mount) Enter(cmd *Command) {
+	if m == nil || m.Namespace == nil {
+		return
+	}
+	cmd.Namespace = m.Namespace
+	if rest, inside := below(cmd.Dir, m.Dir); inside {
+		cmd.Dir = m.Point + rest
+	}
+}
+
+// below returns what follows dir in a path that is there or below it.
+func below(name, dir string) (rest string, inside bool) {
+	rest, inside = strings.CutPrefix(path.Clean(name), dir)
 	return rest, inside && (rest == "" || rest[0] == '/')
 }

@@ -38,3 +38,28 @@ func TestMountHost(t *testing.T) {
 		}
 	}
 }
+
+func TestMountEnter(t *testing.T) {
+	seen := new(Namespace)
+	for _, tt := range []struct {
+		name  string
+		mount *Mount
+		dir   string
+		want  string
+		view  *Namespace
+	}{
+		{"no mount", nil, "/home/p", "/home/p", nil},
+		{"no view", &Mount{Point: "/workspace", Dir: "/home/p"}, "/home/p/a", "/home/p/a", nil},
+		{"inside", &Mount{Point: "/workspace", Dir: "/home/p", Namespace: seen}, "/home/p/a", "/workspace/a", seen},
+		{"the directory", &Mount{Point: "/workspace", Dir: "/home/p", Namespace: seen}, "/home/p/", "/workspace", seen},
+		{"outside", &Mount{Point: "/workspace", Dir: "/home/p", Namespace: seen}, "/home/pp", "/home/pp", seen},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cmd := Command{Dir: tt.dir}
+			tt.mount.Enter(&cmd)
+			if cmd.Dir != tt.want || cmd.Namespace != tt.view {
+				t.Errorf("got %q, %p, want %q, %p", cmd.Dir, cmd.Namespace, tt.want, tt.view)
+			}
+		})
+	}
+}
