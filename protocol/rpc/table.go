@@ -22,13 +22,14 @@ type Service interface {
 // decoded, in which order its requests run, and what serves them. It is filled with
 // Handle before use and not changed after; one Table serves all connections.
 type Table struct {
-	methods map[string]*Method
-	slots   map[reflect.Type]int
+	methods       map[string]*Method
+	notifications map[string]*notification
+	slots         map[reflect.Type]int
 }
 
 // NewTable returns an empty Table.
 func NewTable() *Table {
-	return &Table{methods: make(map[string]*Method), slots: make(map[reflect.Type]int)}
+	return &Table{methods: make(map[string]*Method), notifications: make(map[string]*notification), slots: make(map[reflect.Type]int)}
 }
 
 // Method is an entry of a Table.
@@ -43,7 +44,7 @@ type Method struct {
 	serve  func(ctx context.Context, service, params any) (any, error)
 }
 
-// Names returns the names of all methods, sorted.
+// Names returns the names of all methods, sorted. Notifications are not among them.
 func (t *Table) Names() []string { return slices.Sorted(maps.Keys(t.methods)) }
 
 // Spec describes a method whose parameters are a P.

@@ -1,0 +1,55 @@
+package wire
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestList(t *testing.T) {
+	for raw, want := range map[string][]string{
+		`[]`:                           nil,
+		"[ \n]":                        nil,
+		`[1]`:                          {"1"},
+		` [ "a,]" , {"b":[1,2]} ,[] ]`: {`"a,]"`, `{"b":[1,2]}`, `[]`},
+		`[null,true,-1.5e3,"\\\""]`:    {"null", "true", "-1.5e3", `"\\\""`},
+	} {
+		msg := []byte(`{"id":1,"method":"m","params":{"list":` + raw + `}}`)
+		env, err := ParseEnvelope(msg, Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			List List `json:"list"`
+		}
+		if err := Unmarshal(env.Params, &got); err != nil {
+			t.Fatal(err)
+		}
+		for i := range msg {
+			msg[i] = 'X' // nothing may point into the message
+		}
+		var elements []string
+		for e := got.List.Elements(); ; {
+			element, ok := e.Next()
+			if !ok {
+				break
+			}
+			elements = append(elements, string(element))
+		}
+		if !slices.Equal(elements, want) {
+			t.Errorf("%s: %q, want %q", raw, elements, want)
+		}
+		if _, err := Append(nil, got); err != nil {
+			t.Error(err)
+		}
+	}
+	var l List
+	if err := Unmarshal([]byte(`{}`), &l); err == nil {
+		t.Error("an object is a list")
+	}
+	if out, err := Append(nil, List(nil)); err != nil || string(out) != "[]" {
+		t.Errorf("no list: %s, %v", out, err)
+	}
+	if e := List(nil).Elements(); e.rest != nil {
+		t.Error("no list has elements")
+	}
+}
