@@ -33,6 +33,9 @@ type Event struct {
 	Op    Op
 	IsDir bool // the name is a directory's, where the system says so
 	Moved bool // a Remove that may have been a rename
+	// Closed is a Modify that says that a file which was open for writing is not any more.
+	// Only hubs of NewClosingHub tell.
+	Closed bool
 }
 
 // ErrLimit is the error for what the system has no room to watch.
@@ -48,6 +51,9 @@ type backend interface {
 	// add watches a directory; with follow, one that path leads to as a link.
 	add(path string, follow bool) (ID, error)
 	remove(ID)
+	// sync returns when the function that newBackend was given has been called with all
+	// that has happened before; false if that cannot be known.
+	sync() bool
 	// close ends the calls of the function that newBackend was given.
 	close()
 }
@@ -66,6 +72,11 @@ type Hub struct {
 
 // NewHub makes a Hub, which holds nothing until it is used.
 func NewHub() *Hub { return newHub(newSystemBackend) }
+
+// NewClosingHub makes a Hub that also tells when files that were written are closed: what
+// is written through a mapping shows in no other way. Where the system does not tell, it
+// is like another.
+func NewClosingHub() *Hub { return newHub(newClosingBackend) }
 
 func newHub(newBackend func(func(backend, []Event, bool)) (backend, error)) *Hub {
 	return &Hub{newBackend: newBackend, subs: make(map[*Sub]struct{}), refs: make(map[ID]map[*Sub]struct{})}

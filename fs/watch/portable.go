@@ -137,3 +137,6 @@ func (p *portable) translate(e fsnotify.Event) (events []Event) {
 	}
 	return events
 }
+
+// sync cannot know what the system has still to tell.
+func (p *portable) sync() bool { return false }
