@@ -1,4 +1,32 @@
 // Package shell runs commands whose output is durable: every event is in a log before
 // anybody sees it, so that a run can be followed from any point, also after its client
 // or the server was gone. It knows no wire.
+//
+// A [Shell] starts commands and knows those that are live. Each has a keeper, the one
+// goroutine that writes its log: it takes what the pumps have read meanwhile, has the
+// [Store] commit it, and passes it on to the run's follower. Runs that have ended are in
+// the Store only.
+//
+// # Invariants
+//
+//   - Events of a run are numbered from 1 without holes; an exit is the last. What a
+//     follower gets has been committed.
+//   - What the command itself has printed comes before its exit, however slowly it is
+//     taken. What descendants print after that leads nowhere, and does not hold them up.
+//   - With a follower, the pipes are read at its pace. Without one the command runs free
+//     and its output is in the log, up to [Config.MaxLogBytes].
+//   - A run has one live follower. One that joins later finds what it has missed in the
+//     log, and gets it and what follows without a gap and once.
+//
+// # In flight
+//
+// Of a run whose follower takes nothing, there is in memory at most 256 KiB in at most
+// 1,024 events and one read of 64 KiB for each of its two pipes, besides what the kernel's
+// pipes hold: 64 KiB each, and 1 MiB each of a command that has printed much.
+//
+// # Ends
+//
+// A Shell that is opened over the log of one that has crashed ends the runs that were
+// live then: with exit -1, after the output that was committed. Close ends what runs in
+// order, and records how.
 package shell

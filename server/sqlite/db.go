@@ -77,9 +77,12 @@ type DB struct {
 
 	id string
 
-	mu     sync.Mutex
-	closed bool
-	done   chan struct{} // closed with it
+	group group // of small transactions
+
+	mu      sync.Mutex
+	closed  bool
+	done    chan struct{} // closed with it
+	lastRun int64         // number of the newest run; 0 before the first of this process
 }
 
 // Open opens the database, makes it when it is missing, and brings its schema up to date.
@@ -90,6 +93,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("open the workspace's store: %w", err)
 	}
 	db := &DB{path: path, done: make(chan struct{})}
+	db.group.db = db
 	if err := db.open(ctx, &cfg); err != nil {
 		return nil, errors.Join(db.explain("open", err), db.release())
 	}
@@ -285,6 +289,9 @@ func (db *DB) transact(ctx context.Context, from chan *conn, doing, begin string
 // it finds is sqlitefile.ErrDamaged or tree.ErrDamaged.
 func (db *DB) Check(ctx context.Context) error {
 	if err := sqlitefile.IntegrityCheck(ctx, db.pool); err != nil {
+		return db.explain("check", err)
+	}
+	if err := db.checkRuns(ctx); err != nil {
 		return db.explain("check", err)
 	}
 	return db.explain("check", tree.New(db.Tree(), tree.Config{}).Check(ctx))

@@ -1,0 +1,198 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// errClosed is returned by Next after Close.
+var errClosed = errors.New("follow a run: closed")
+
+// A follower is the Events of a run. Between its goroutine and others, next is guarded by
+// the mutex of a run that is live.
+type follower struct {
+	shell *Shell
+	id    string
+	run   *run  // nil if it had ended before
+	key   int64 // of the Store
+
+	next   uint64 // number of the next event to give
+	joined uint64 // of the newest that was committed when it joined
+	last   uint64 // of the exit, if run is nil
+
+	page   []Event // read from the log and not given
+	news   chan struct{}
+	closed chan struct{}
+}
+
+// follow makes f the run's follower. It returns errEnded if the run has ended: the log has
+// all of it.
+func (r *run) follow(f *follower, after After) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.isDropped():
+		return noRecord(r.id)
+	case r.ended:
+		return errEnded
+	case r.evicted && !after.Tail:
+		return truncated(r.id)
+	case r.follower != nil:
+		return refuse(CodeBusy, "exec %s already has a live subscriber", r.id)
+	}
+	f.run, f.joined = r, r.committed
+	f.next = after.Seq + 1
+	if after.Tail {
+		f.next = r.committed + 1
+	}
+	r.follower = f
+	return nil
+}
+
+var errEnded = errors.New("the run has ended")
+
+func truncated(id string) *Error {
+	return refuse(CodeTruncated, "the log of exec %s has become too long and is not kept", id)
+}
+
+// Next implements Events.
+func (f *follower) Next(ctx context.Context) (Event, error) {
+	for {
+		select {
+		case <-f.closed:
+			return Event{}, errClosed
+		case <-ctx.Done():
+			return Event{}, context.Cause(ctx)
+		default:
+		}
+		e, missing, err := f.take()
+		switch {
+		case err != nil:
+			return Event{}, err
+		case e.Seq > 0:
+			return e, nil
+		case missing:
+			if err := f.turn(ctx); err != nil {
+				return Event{}, err
+			}
+			continue
+		}
+		select {
+		case <-f.news:
+		case <-f.closed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// take takes the next event of those that are at hand. Without one, it says whether the
+// log has it; else it is to come.
+func (f *follower) take() (e Event, missing bool, err error) {
+	r := f.run
+	if r == nil {
+		switch {
+		case len(f.page) > 0:
+			return f.turned(), false, nil
+		case f.next > f.last:
+			return Event{}, false, io.EOF
+		}
+		return Event{}, true, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.tail) > 0 && r.tail[0].Seq < f.next { // of a client that has seen them, it says
+		f.pop()
+	}
+	switch {
+	case r.isDropped():
+		if r.failure != nil {
+			err = r.failure
+		} else {
+			err = io.EOF
+		}
+	case len(f.page) > 0:
+		e = f.turned()
+		if f.next == f.joined+1 && r.evicted {
+			notify(r.wake) // to purge what was still needed
+		}
+	case len(r.tail) > 0 && r.tail[0].Seq == f.next:
+		e = f.pop()
+		f.next++
+	case f.next <= r.committed:
+		missing = true
+	case r.ended:
+		err = io.EOF
+	}
+	return e, missing, err
+}
+
+// turned takes the next event of the page.
+func (f *follower) turned() Event {
+	e := f.page[0]
+	f.page[0] = Event{}
+	f.page = f.page[1:]
+	f.next = e.Seq + 1
+	return e
+}
+
+// pop takes the first event of the tail. It is called with the run's mutex held.
+func (f *follower) pop() Event {
+	r := f.run
+	e := r.tail[0]
+	r.took(r.tail[:1])
+	r.tail[0] = Event{}
+	if r.tail = r.tail[1:]; len(r.tail) == 0 {
+		r.tail = nil
+	}
+	return e
+}
+
+// turn reads the next page of the log.
+func (f *follower) turn(ctx context.Context) error {
+	page, err := f.shell.cfg.Store.Read(ctx, f.key, f.next-1, pageBytes)
+	if err != nil {
+		return fmt.Errorf("read the log of exec %s: %w", f.id, err)
+	}
+	if r := f.run; r != nil {
+		r.mu.Lock()
+		for len(page) > 0 && page[len(page)-1].Seq > r.committed { // the keeper is not done with them
+			page = page[:len(page)-1]
+		}
+		lost := len(page) == 0 && r.evicted
+		r.mu.Unlock()
+		if lost { // lifted, and its log has become too long
+			return truncated(f.id)
+		}
+	}
+	if len(page) == 0 {
+		return io.EOF // it was forgotten meanwhile
+	}
+	if page[0].Seq != f.next {
+		return fmt.Errorf("read the log of exec %s: event %d follows %d", f.id, page[0].Seq, f.next-1)
+	}
+	for i := range page {
+		page[i].ID = f.id
+	}
+	f.page = page
+	return nil
+}
+
+// Close implements Events.
+func (f *follower) Close() {
+	select {
+	case <-f.closed:
+		return
+	default:
+		close(f.closed)
+	}
+	if r := f.run; r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.follower == f {
+			r.follower = nil
+			r.dropTail()
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package shell
+
+import "time"
+
+const (
+	// DefaultMaxLogBytes is how much output of a run is kept; see [Config.MaxLogBytes].
+	DefaultMaxLogBytes = 16 << 20
+	// maxLogEvents is how many events of a run are kept. More, of a command that writes
+	// single bytes, are too much as MaxLogBytes are.
+	maxLogEvents = 1 << 20
+	// DefaultTTL is how long a run that has ended is kept.
+	DefaultTTL = 5 * time.Minute
+	// sweepTime is how often runs are looked for that have been kept for long enough.
+	sweepTime = 30 * time.Second
+	// maxKeptRuns is how many runs are kept that have ended, and maxKeptBytes is how much
+	// output of all of them. The oldest go first.
+	maxKeptRuns  = 100_000
+	maxKeptBytes = 1 << 30
+	// sweepBytes is how much output may be logged before the next sweep comes early.
+	sweepBytes = maxKeptBytes / 4
+
+	// DefaultMaxRuns is how many runs are live at once. More are EEXEC_BUSY.
+	DefaultMaxRuns = 256
+	// maxLingering is how many runs that have ended may have descendants that keep their
+	// pipes open. Those of more find that nobody reads them.
+	maxLingering = 256
+	// maxIDBytes, maxStdinBytes and maxStdinTotal (of all live runs) bound requests: more
+	// are EINVAL, and EEXEC_BUSY for the last.
+	maxIDBytes    = 256
+	maxStdinBytes = 16 << 20
+	maxStdinTotal = 64 << 20
+
+	// DefaultTimeout ends a run whose request says nothing of time.
+	DefaultTimeout = 320 * time.Second
+	// killDelay is the time between the SIGTERM and the SIGKILL of a deadline.
+	killDelay = 5 * time.Second
+	// DefaultGrace is the time between the SIGTERM and the SIGKILL of Close.
+	DefaultGrace = 2 * time.Second
+	// closeTime bounds how long Close waits for children that were killed: one may be
+	// stuck in the kernel.
+	closeTime = 10 * time.Second
+
+	// windowBytes and windowEvents bound what was read of a run and not taken by its
+	// follower: at more its pipes are not read, until half of it was taken.
+	windowBytes  = 256 << 10
+	windowEvents = 1024
+	// pageBytes is how much is read from the log at a time.
+	pageBytes = 256 << 10
+)

@@ -1,0 +1,179 @@
+package shell
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/wsd-dev/wsd/process"
+)
+
+// A run is one that is live: it has no end in the log yet.
+type run struct {
+	shell  *Shell
+	id     string
+	logger *slog.Logger
+
+	begun    chan struct{} // closed once the log has it, or beginErr says why not
+	key      int64         // of the Store; valid after begun
+	beginErr error
+	started  chan struct{} // closed once child is set, or stays nil
+	child    *process.Child
+	kept     chan struct{} // closed when its keeper has ended
+	wake     chan struct{} // holds a token when there is work for the keeper
+
+	mu    sync.Mutex
+	last  uint64  // number of the newest event
+	queue []Event // read and not committed, with maybe an exit as its last
+	// unread and events count what was read and neither taken by the follower nor, without
+	// one, committed.
+	unread, events int
+	room           chan struct{} // non-nil while a pump waits
+	committed      uint64        // number of the newest event that is committed
+	tail           []Event       // committed, and not taken by the follower: the newest ones
+	follower       *follower
+	lifted         bool // the tail is not kept any more: the follower reads the log
+	evicted        bool // the log is not complete and never will be
+	purged         bool // nothing is left of it
+	ended          bool // the exit is committed
+	failure        error
+	timer          *time.Timer // of the deadline
+
+	ending  bool          // the exit is in the queue or in the log
+	dropped chan struct{} // closed by drop: nothing more is wanted
+}
+
+func newRun(s *Shell, id string) *run {
+	r := &run{shell: s, id: id, logger: s.cfg.Logger.With("exec", id), wake: make(chan struct{}, 1)}
+	for _, ch := range []*chan struct{}{&r.begun, &r.started, &r.kept, &r.dropped} {
+		*ch = make(chan struct{})
+	}
+	return r
+}
+
+// add numbers an event and leaves it to the keeper. Nothing comes after an exit.
+func (r *run) add(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ending {
+		return
+	}
+	r.ending = e.Name == Exit
+	r.last++
+	e.ID, e.Seq = r.id, r.last
+	r.queue = append(r.queue, e)
+	r.unread += len(e.Data)
+	r.events++
+	notify(r.wake)
+}
+
+// wait returns once more may be read, false when nothing more is wanted.
+func (r *run) wait() bool {
+	for {
+		r.mu.Lock()
+		if r.unread < windowBytes && r.events < windowEvents {
+			r.mu.Unlock()
+			select {
+			case <-r.dropped:
+				return false
+			default:
+				return true
+			}
+		}
+		if r.room == nil {
+			r.room = make(chan struct{})
+		}
+		room := r.room
+		r.mu.Unlock()
+		select {
+		case <-room:
+		case <-r.dropped:
+			return false
+		}
+	}
+}
+
+// took is called with mu held when events have left the window.
+func (r *run) took(events []Event) {
+	for i := range events {
+		r.unread -= len(events[i].Data)
+	}
+	r.events -= len(events)
+	if r.room != nil && r.unread <= windowBytes/2 && r.events <= windowEvents/2 {
+		close(r.room)
+		r.room = nil
+	}
+}
+
+// dropTail is called with mu held when the tail is not wanted any more.
+func (r *run) dropTail() {
+	r.took(r.tail)
+	r.tail = nil
+	if r.evicted && !r.purged {
+		notify(r.wake)
+	}
+}
+
+// drop ends the run: its group is killed, and nothing of it is recorded from then on.
+func (r *run) drop() {
+	r.mu.Lock()
+	first := !r.isDropped()
+	if first {
+		close(r.dropped)
+	}
+	if r.follower != nil {
+		notify(r.follower.news)
+	}
+	r.mu.Unlock()
+	if first {
+		r.end()
+		notify(r.wake)
+	}
+}
+
+func (r *run) isDropped() bool {
+	select {
+	case <-r.dropped:
+		return true
+	default:
+		return false
+	}
+}
+
+// end kills the group and reads no more of it.
+func (r *run) end() {
+	<-r.started
+	if r.child == nil {
+		return
+	}
+	r.signal(syscall.SIGKILL)
+	for _, out := range r.child.Outputs {
+		_ = out.Close() // only fails when it is closed
+	}
+}
+
+// signal sends sig to the group, if there is any.
+func (r *run) signal(sig syscall.Signal) {
+	if err := r.child.Process.Signal(sig, true); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		r.logger.Error("process group could not be signalled", "pid", r.child.PID, "signal", int(sig), "err", err)
+	}
+}
+
+// lift lets the run go on without its follower, who reads the log from then on.
+func (r *run) lift() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lifted = true
+	r.dropTail()
+}
+
+// notify leaves a token in a channel that holds one.
+func notify(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,338 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A Shell is a Runs over a Store. It is safe for concurrent use.
+type Shell struct {
+	cfg      Config
+	lifetime context.Context // ends when Close has ended all runs
+	end      context.CancelFunc
+	sweepNow chan struct{}
+
+	mu        sync.Mutex
+	live      map[string]*run
+	lingering map[*run]struct{} // have ended, and descendants hold their pipes
+	stdin     int               // bytes of all live runs
+	unswept   int64             // bytes that were logged since the last sweep
+	closing   bool
+
+	starts   sync.WaitGroup // Execs under way
+	children sync.WaitGroup // supervisors and keepers
+	sweeper  sync.WaitGroup
+	closed   chan struct{}
+	err      error // of Close; set before closed is
+}
+
+var _ Runs = (*Shell)(nil)
+
+// New makes a Shell, and ends the runs that were live when the Store was used last.
+func New(cfg Config) (*Shell, error) {
+	if cfg.Store == nil {
+		return nil, errors.New("a shell needs a store")
+	}
+	s := &Shell{
+		cfg:  cfg.withDefaults(),
+		live: make(map[string]*run), lingering: make(map[*run]struct{}),
+		sweepNow: make(chan struct{}, 1), closed: make(chan struct{}),
+	}
+	s.lifetime, s.end = context.WithCancel(context.Background())
+	n, err := cfg.Store.Recover(s.lifetime, time.Now())
+	if err == nil {
+		err = s.sweep()
+	}
+	if err != nil {
+		s.end()
+		return nil, fmt.Errorf("recover runs: %w", err)
+	}
+	if n > 0 {
+		s.cfg.Logger.Info("runs that the last server did not end have ended now", "runs", n)
+	}
+	s.sweeper.Go(s.sweepLoop) // ends with lifetime; waited for by Close
+	return s, nil
+}
+
+// Exec implements Runs.
+func (s *Shell) Exec(ctx context.Context, req Request) (string, Events, error) {
+	if err := req.check(); err != nil {
+		return "", nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return "", nil, err
+	}
+	if req.ID == "" {
+		req.ID = newID()
+	}
+	timeout := DefaultTimeout
+	if req.Timeout != nil {
+		timeout = *req.Timeout
+	}
+	r, err := s.reserve(&req)
+	if err != nil {
+		return "", nil, err
+	}
+	defer s.starts.Done()
+	f := s.newFollower(req.ID)
+	f.run, f.next, r.follower = r, 1, f
+	s.children.Go(r.keep) // ends with the run; waited for by Close
+	child, err := s.spawn(&req)
+	r.child = child
+	close(r.started)
+	if child != nil {
+		s.children.Go(func() { r.supervise(&req, timeout) }) // ends with the child; waited for by Close
+	} else {
+		s.fed(len(req.Stdin))
+		r.refused(err)
+	}
+	<-r.begun
+	if r.beginErr != nil {
+		s.remove(r)
+		r.drop()
+		return "", nil, fmt.Errorf("begin exec: %w", r.beginErr)
+	}
+	f.key = r.key
+	return req.ID, f, nil
+}
+
+// reserve takes the id of a request. The caller calls starts.Done.
+func (s *Shell) reserve(req *Request) (*run, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closing:
+		return nil, refuse(CodeShutdown, "the server is shutting down")
+	case s.live[req.ID] != nil:
+		return nil, refuse(CodeBusy, "exec %s is already running", req.ID)
+	case len(s.live) >= s.cfg.MaxRuns:
+		return nil, refuse(CodeBusy, "%d commands are running, as many as are possible", len(s.live))
+	case s.stdin+len(req.Stdin) > maxStdinTotal:
+		return nil, refuse(CodeBusy, "the commands that are running are still reading %d bytes of stdin, at most %d are possible", s.stdin, maxStdinTotal)
+	}
+	r := newRun(s, req.ID)
+	s.live[req.ID] = r
+	s.stdin += len(req.Stdin)
+	s.starts.Add(1)
+	return r, nil
+}
+
+// fed is called when the stdin of a run has been written, or never will be.
+func (s *Shell) fed(size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stdin -= size
+}
+
+// remove forgets a live run, whose id is free from then on.
+func (s *Shell) remove(r *run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live[r.id] == r {
+		delete(s.live, r.id)
+	}
+}
+
+// find returns the live run with that id, nil if there is none.
+func (s *Shell) find(id string) *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live[id]
+}
+
+func (s *Shell) newFollower(id string) *follower {
+	return &follower{shell: s, id: id, news: make(chan struct{}, 1), closed: make(chan struct{})}
+}
+
+// GetExec implements Runs.
+func (s *Shell) GetExec(ctx context.Context, id string, after After) (Events, error) {
+	f := s.newFollower(id)
+	if r := s.find(id); r != nil {
+		select {
+		case <-r.begun:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		f.key = r.key
+		switch err := r.follow(f, after); {
+		case err == nil:
+			return f, nil
+		case !errors.Is(err, errEnded):
+			return nil, err
+		}
+	}
+	rec, err := s.record(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case rec.Evicted:
+		return nil, truncated(id)
+	case !rec.Ended: // its log could not be written
+		return nil, fmt.Errorf("the log of exec %s could not be written to its end", id)
+	}
+	f.key, f.next, f.last = rec.Run, after.Seq+1, rec.End.Last
+	if after.Tail || after.Seq > f.last {
+		f.next = f.last + 1
+	}
+	return f, nil
+}
+
+// record finds a run that is not live.
+func (s *Shell) record(ctx context.Context, id string) (Record, error) {
+	rec, err := s.cfg.Store.Find(ctx, id)
+	switch {
+	case errors.Is(err, ErrNoRun), err == nil && rec.Ended && time.Since(rec.At) > s.cfg.TTL:
+		return Record{}, noRecord(id)
+	case err != nil:
+		return Record{}, fmt.Errorf("find exec %s: %w", id, err)
+	}
+	return rec, nil
+}
+
+// KillExec implements Runs.
+func (s *Shell) KillExec(ctx context.Context, id, signal string) error {
+	r := s.find(id)
+	if r == nil {
+		if _, err := s.record(ctx, id); err != nil {
+			return err
+		}
+	}
+	sig, ok := signals[signal]
+	if !ok {
+		return refuse(CodeInvalid, "unknown signal %.64q, expected SIGTERM, SIGKILL, SIGINT or SIGHUP", signal)
+	}
+	if r == nil {
+		return nil
+	}
+	select {
+	case <-r.started:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if r.child != nil {
+		r.signal(sig)
+	}
+	return nil
+}
+
+// DisposeExec implements Runs.
+func (s *Shell) DisposeExec(ctx context.Context, id string) error {
+	if r := s.find(id); r != nil {
+		s.remove(r)
+		r.drop()
+		select {
+		case <-r.kept:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	rec, err := s.cfg.Store.Find(ctx, id)
+	if errors.Is(err, ErrNoRun) {
+		return nil
+	}
+	if err == nil {
+		err = s.cfg.Store.Forget(ctx, rec.Run)
+	}
+	if err != nil {
+		return fmt.Errorf("forget exec %s: %w", id, err)
+	}
+	return nil
+}
+
+// Running counts the runs that are live.
+func (s *Shell) Running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.live)
+}
+
+// linger notes that descendants of a run that has ended hold its pipes; false if there
+// are too many of those.
+func (s *Shell) linger(r *run) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing || len(s.lingering) >= maxLingering {
+		return false
+	}
+	s.lingering[r] = struct{}{}
+	return true
+}
+
+func (s *Shell) lingered(r *run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.lingering, r)
+}
+
+// Close ends what runs: with SIGTERM, and with SIGKILL what is not gone after Grace. It
+// waits until all ends are recorded. Exec is ESHUTDOWN from its beginning on. What runs
+// have left behind is killed if it holds their pipes. The Store stays open.
+func (s *Shell) Close() error {
+	s.mu.Lock()
+	first := !s.closing
+	s.closing = true
+	s.mu.Unlock()
+	if first {
+		s.err = s.shutDown()
+		close(s.closed)
+	}
+	<-s.closed
+	return s.err
+}
+
+func (s *Shell) shutDown() error {
+	s.starts.Wait()
+	s.mu.Lock()
+	var live, rest []*run
+	for _, r := range s.live {
+		live = append(live, r)
+	}
+	for r := range s.lingering {
+		rest = append(rest, r)
+	}
+	s.mu.Unlock()
+	for _, r := range live {
+		r.lift()
+		if r.child != nil {
+			r.signal(syscall.SIGTERM)
+		}
+	}
+	for _, r := range rest {
+		r.end()
+	}
+	gone := make(chan struct{})
+	go func() { // ends with the children; stuck ones are the system's
+		defer close(gone)
+		s.children.Wait()
+	}()
+	timer := time.NewTimer(s.cfg.Grace)
+	defer timer.Stop()
+	select {
+	case <-gone:
+	case <-timer.C:
+		for _, r := range live {
+			if r.child != nil {
+				r.signal(syscall.SIGKILL)
+			}
+		}
+		timer.Reset(closeTime)
+		select {
+		case <-gone:
+		case <-timer.C:
+			s.end()
+			s.sweeper.Wait()
+			return fmt.Errorf("close shell: %d commands do not end although they were killed", s.Running())
+		}
+	}
+	s.end()
+	s.sweeper.Wait()
+	if err := s.cfg.Spawner.Close(); err != nil {
+		return fmt.Errorf("close spawner: %w", err)
+	}
+	return nil
+}

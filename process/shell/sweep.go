@@ -1,0 +1,41 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// sweepLoop forgets runs that have been kept for long enough, until the Shell ends.
+func (s *Shell) sweepLoop() {
+	ticker := time.NewTicker(sweepTime)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-s.sweepNow:
+		case <-s.lifetime.Done():
+			return
+		}
+		if err := s.sweep(); err != nil && !errors.Is(err, context.Canceled) {
+			s.cfg.Logger.Error("runs that have ended long ago were not forgotten", "err", err)
+		}
+	}
+}
+
+func (s *Shell) sweep() error {
+	s.mu.Lock()
+	s.unswept = 0
+	s.mu.Unlock()
+	return s.cfg.Store.Sweep(s.lifetime, Keep{Since: time.Now().Add(-s.cfg.TTL), Runs: maxKeptRuns, Bytes: maxKeptBytes})
+}
+
+// logged counts output that was logged, so that much of it is swept early.
+func (s *Shell) logged(size int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unswept += size; s.unswept > sweepBytes {
+		s.unswept = 0
+		notify(s.sweepNow)
+	}
+}

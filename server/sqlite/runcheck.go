@@ -1,0 +1,40 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/wsd-dev/wsd/fs/sqlitefile"
+)
+
+// runRules are queries that find what must not be among the rows of runs, and say what it
+// is.
+var runRules = []string{
+	"SELECT 'events of run ' || (key >> 32) || ', which is not there' FROM run_event WHERE key >> 32 NOT IN (SELECT run FROM run) LIMIT 1",
+	`SELECT 'run ' || run || ' has ' || n || ' events of ' || last || ' to ' || newest FROM
+		(SELECT run, evicted, coalesce(last, 0) AS last, count(key) AS n, coalesce(max(key) & 0xffffffff, 0) AS newest
+			FROM run LEFT JOIN run_event ON key BETWEEN run << 32 AND (run << 32) + 0xffffffff GROUP BY run)
+		WHERE NOT evicted AND (n != newest OR last NOT IN (0, newest)) LIMIT 1`,
+	`SELECT 'run ' || run || ' does not end with its exit' FROM run
+		WHERE exited_ms IS NOT NULL AND NOT evicted AND coalesce((SELECT kind FROM run_event WHERE key = (run << 32) + last), 0) != 2 LIMIT 1`,
+	"SELECT 'run ' || run || ' has half an end' FROM run WHERE (exited_ms IS NULL) != (code IS NULL) OR (exited_ms IS NULL) != (last IS NULL) LIMIT 1",
+}
+
+// checkRuns looks for what must not be among the rows of runs.
+func (db *DB) checkRuns(ctx context.Context) error {
+	return db.view(ctx, func(c *conn) error {
+		for _, rule := range runRules {
+			err := c.each(func(row scanner) error {
+				var what string
+				if err := row.Scan(&what); err != nil {
+					return err
+				}
+				return fmt.Errorf("%w: %s", sqlitefile.ErrDamaged, what)
+			}, rule)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
