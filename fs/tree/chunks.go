@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
 )
 
 // freshFor is how long, in milliseconds, a chunk that was seen needs no new note of it.
@@ -202,6 +204,27 @@ func missing(h Hash, err error) error {
 
 func wrongSize(p Part, size int64) error {
 	return fmt.Errorf("%w: chunk %s has %d bytes, not %d", ErrInvalid, p.Hash, size, p.Size)
+}
+
+// Pin keeps chunks from being collected until unpin is called. When one of them is not
+// held, the error says which (a *MissingError) and nothing is pinned.
+func (f *Forest) Pin(ctx context.Context, hashes []Hash) (unpin func(), err error) {
+	parts := make([]Part, len(hashes))
+	for i, h := range hashes {
+		parts[i].Hash = h
+	}
+	// First, so that no collection begins to delete what is then found to be held. One
+	// that is under way deletes nothing that Held has seen, see there.
+	f.pin(parts)
+	held, err := f.Held(ctx, hashes)
+	if i := slices.Index(held, false); err == nil && i >= 0 {
+		err = &MissingError{hashes[i]}
+	}
+	if err != nil {
+		f.unpin(parts)
+		return nil, err
+	}
+	return sync.OnceFunc(func() { f.unpin(parts) }), nil
 }
 
 // pin keeps chunks from being collected until unpin.

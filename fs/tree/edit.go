@@ -24,6 +24,7 @@ type Edit struct {
 	synced bool
 	rev    int64 // what the running call has been given, 0 before it needs one
 	tombs  bool  // the running Apply writes tombs of what makes room
+	real   bool  // the running Apply goes through no link
 }
 
 // Update runs fn and keeps all that it changed if it returns nil, else nothing. It

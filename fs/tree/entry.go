@@ -171,6 +171,11 @@ const (
 	// became a file and then a directory again keeps what was in it. Among peers of the
 	// first kind entries are applied without.
 	WriteTombs
+	// RealParents: a link above the path of an entry makes room for a directory even if
+	// it leads to one. The paths of a peer have no links in them, so what it calls a
+	// directory is one; following the link would write beside it, and when the entry of
+	// the directory itself comes later, what was written would not be in it.
+	RealParents
 )
 
 // Apply makes a path what an entry says, whose sender's revision means nothing here.
@@ -183,7 +188,7 @@ const (
 func (e *Edit) Apply(entry *Entry, how ApplyMode) (bool, error) {
 	e.begin()
 	before, skip := e.ns.Rev, how&SkipSame != 0
-	e.tombs = how&WriteTombs != 0
+	e.tombs, e.real = how&WriteTombs != 0, how&RealParents != 0
 	err := CheckPath(entry.Path)
 	if err == nil && entry.Path == "/" && entry.Kind != KindDir {
 		err = iofs.ErrPermission
@@ -328,7 +333,7 @@ func (e *Edit) spotFor(entry *Entry) (spot, error) {
 
 // wayThrough makes sure that a spot above an entry is a directory, or a link to one.
 func (e *Edit) wayThrough(s *spot, entry *Entry) (spot, error) {
-	if s.ok && s.node.Kind == KindSymlink {
+	if s.ok && s.node.Kind == KindSymlink && !e.real {
 		to, err := e.res.walk(s.path, true)
 		switch {
 		case err == nil && to.ok && to.node.Kind == KindDir:

@@ -61,6 +61,14 @@ func sizeOf(parts []Part) (int64, error) {
 	return int64(last)*ChunkSize + parts[last].Size, nil
 }
 
+// Fingerprint is what Entry.Prior is of a delete that removes what e says; "" for a delete.
+func Fingerprint(e *Entry) string {
+	if e.Kind == KindDelete {
+		return ""
+	}
+	return hex.EncodeToString(fingerprint(&Node{Kind: e.Kind, Mode: e.Mode, Target: e.Target, Manifest: ManifestOf(e.Parts)}))
+}
+
 // fingerprint identifies a version of a node that was removed: the SHA-256 of a compact
 // JSON array, ["file",mode,"<manifest>"], ["symlink",mode,"<target>"] or ["dir",mode].
 // A stub has none.

@@ -1,0 +1,59 @@
+package changes
+
+import (
+	"context"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// FetchChanges settles first; when that fails, it says what the tree has. The stream holds
+// the list of paths that changed, and nothing of the store between two reads of it.
+func (s *Server) FetchChanges(ctx context.Context, q FetchQuery) (*Fetch, error) {
+	open, applied, err := s.changes(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var page []tree.Entry
+	next := func(ctx context.Context) (e tree.Entry, err error) {
+		if len(page) == 0 {
+			if page, err = open.Next(ctx, fetchPage); err != nil {
+				return e, err
+			}
+		}
+		e, page = page[0], page[1:]
+		return e, nil
+	}
+	closed := func(error) { open, page = nil, nil }
+	return &Fetch{Current: open.Current, AppliedPush: applied, Entries: FromFunc(next, closed)}, nil
+}
+
+// changes opens the change stream of a query. It returns the stored fetch cursor as well.
+func (s *Server) changes(ctx context.Context, q FetchQuery) (*tree.Changes, tree.Cursor, error) {
+	var none tree.Cursor
+	if err := CheckCursor(q.After); err != nil {
+		return nil, none, err
+	}
+	if q.Through != nil {
+		if err := CheckCursor(*q.Through); err != nil {
+			return nil, none, err
+		}
+	}
+	if len(q.Ignore) > MaxIgnored {
+		return nil, none, protocolErrorf("%d names to ignore, of at most %d", len(q.Ignore), MaxIgnored)
+	}
+	if q.Ignore == nil {
+		q.Ignore = s.ignore
+	}
+	if err := s.ws.Settle(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, none, context.Cause(ctx)
+		}
+		s.log.Warn("changes are listed without what is not settled", "err", err)
+	}
+	p, err := s.tree.Peer(ctx, s.peer)
+	if err != nil {
+		return nil, none, err
+	}
+	open, err := s.tree.Changes(ctx, tree.ChangesQuery{After: q.After, Through: q.Through, Ignore: q.Ignore})
+	return open, p.Fetch, err
+}

@@ -1,0 +1,29 @@
+package changes
+
+// What a peer can make a Server keep or do. Each names the reaction to exceeding it.
+const (
+	// MaxHashes bounds a list of hashes, and the objects of one PushObjects. A longer one
+	// is refused with EPROTOCOL.
+	MaxHashes = 65_536
+	// MaxIgnored bounds an ignore list; a longer one is refused with EPROTOCOL.
+	MaxIgnored = 1024
+	// MaxSpooledBytes bounds what the pushes that are under way at a Server, and the packs
+	// that it makes, keep of their entries, unless Config says otherwise. A push that goes
+	// beyond it is refused with EPROTOCOL. An entry takes about 40 bytes, its path, and 35
+	// for each chunk: it is room for several million.
+	MaxSpooledBytes = 1 << 30
+	// spoolMemory is how many of those bytes a Server keeps in memory, and spoolOwn how
+	// many one push does; the rest is in a temporary file.
+	spoolMemory = 8 << 20
+	spoolOwn    = 1 << 20
+	// MaxPackEntries bounds the entries of a pack that is made, whatever was asked for.
+	MaxPackEntries = 100_000
+
+	// readAhead is how many objects of a push are taken from the peer while others are
+	// being written, batchObjects and batchBytes what is written in one transaction.
+	readAhead    = 8
+	batchObjects = 64
+	batchBytes   = 4 << 20
+	// fetchPage is how many entries a change stream reads at once.
+	fetchPage = 256
+)

@@ -1,0 +1,143 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// HasObjects takes up to MaxHashes. Those that are held are not collected for a while
+// (tree.MinUnseen), so that the push that needs them finds them.
+func (s *Server) HasObjects(ctx context.Context, hashes []tree.Hash) ([]tree.Hash, error) {
+	if err := checkCount(hashes); err != nil {
+		return nil, err
+	}
+	held, err := s.forest.Held(ctx, hashes)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]tree.Hash, 0, len(hashes))
+	for i, h := range hashes {
+		if held[i] {
+			out = append(out, h)
+		}
+	}
+	return out, nil
+}
+
+func checkCount(hashes []tree.Hash) error {
+	if len(hashes) > MaxHashes {
+		return protocolErrorf("%d hashes in one call, of at most %d", len(hashes), MaxHashes)
+	}
+	return nil
+}
+
+// FetchObjects looks for all of the objects before it returns; they stay until the stream
+// is closed. It reads one at a time, when it is asked for it. The bytes belong to the caller.
+func (s *Server) FetchObjects(ctx context.Context, hashes []tree.Hash) (Stream[tree.Data], error) {
+	if err := checkCount(hashes); err != nil {
+		return nil, err
+	}
+	unpin, err := s.forest.Pin(ctx, hashes)
+	if err != nil {
+		return nil, err
+	}
+	next := func(ctx context.Context) (d tree.Data, err error) {
+		if len(hashes) == 0 {
+			return d, io.EOF
+		}
+		d.Hash = hashes[0]
+		if d.Bytes, err = s.forest.Chunk(ctx, d.Hash, nil); err == nil {
+			hashes = hashes[1:]
+		}
+		return d, err
+	}
+	return FromFunc(next, func(error) { unpin() }), nil
+}
+
+// PushObjects keeps objects as they come, those together that came while others were
+// being written: up to batchBytes, and as much is read ahead. One whose bytes do not have
+// its hash, are too many or none, fails the call with EINVAL. The objects must not be
+// changed after they were given.
+func (s *Server) PushObjects(ctx context.Context, objects Stream[tree.Data]) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	queue := make(chan tree.Data, readAhead)
+	var (
+		reader  sync.WaitGroup
+		readErr error
+	)
+	reader.Go(func() { // ends with the stream, or when nobody takes what it reads
+		defer close(queue)
+		readErr = readObjects(ctx, objects, queue)
+	})
+	err := s.keepObjects(ctx, queue)
+	cancel()
+	reader.Wait()
+	if err == nil {
+		err = readErr
+	}
+	objects.Close(err)
+	return err
+}
+
+// readObjects passes objects on.
+func readObjects(ctx context.Context, objects Stream[tree.Data], queue chan<- tree.Data) error {
+	for n := 0; ; n++ {
+		d, err := objects.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if n == MaxHashes {
+			return protocolErrorf("more than %d objects in one call", MaxHashes)
+		}
+		select {
+		case queue <- d:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// keepObjects writes what comes until the queue is closed.
+func (s *Server) keepObjects(ctx context.Context, queue <-chan tree.Data) error {
+	var batch []tree.Data
+	for d := range queue {
+		batch = append(batch[:0], d)
+		for size, more := len(d.Bytes), true; more && len(batch) < batchObjects && size < batchBytes; {
+			select {
+			case d, more = <-queue:
+				if more {
+					batch = append(batch, d)
+					size += len(d.Bytes)
+				}
+			default:
+				more = false
+			}
+		}
+		if err := s.keep(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep keeps what comes before the first object that is none.
+func (s *Server) keep(ctx context.Context, batch []tree.Data) error {
+	_, err := s.forest.PutChunks(ctx, batch...)
+	if err == nil || len(batch) == 1 || !errors.Is(err, tree.ErrInvalid) {
+		return err
+	}
+	for _, d := range batch {
+		if _, err := s.forest.PutChunks(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
