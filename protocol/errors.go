@@ -27,6 +27,9 @@ const (
 	// CodePreconditionFailed: the file is not what ifMatch or ifNoneMatch asked for
 	// (additive). The data is a PreconditionData.
 	CodePreconditionFailed Code = -32011
+	// CodeNamed: sync/* and shell/* failed in a way that has a name (additive). The data
+	// is a NamedData.
+	CodeNamed Code = -32012
 )
 
 // Error is a JSON-RPC error as it stands on the wire. Services return one where
@@ -64,6 +67,12 @@ type PreconditionData struct {
 	Kind string `json:"kind"` // always "preconditionFailed"
 	// CurrentHash is the hash of the file as it is now, nil when there is none.
 	CurrentHash *string `json:"currentHash" wire:"nullable"`
+}
+
+// NamedData is the data of a CodeNamed error.
+type NamedData struct {
+	Code string `json:"code"` // ENOENT, EUNKNOWN_HASH, EEXEC_BUSY and so on
+	Path string `json:"path,omitempty" wire:"optional"`
 }
 
 // RawData is the data of an error that arrived, still JSON.

@@ -125,4 +125,23 @@ const (
 	// not streamed.
 	MaxHTTPRequests  = 64
 	MaxHTTPBodyBytes = 64 << 20
+
+	// MaxStreamsOut bounds the streams of a connection that the server writes,
+	// MaxStreamsIn those that it reads; the request that would open another is refused.
+	MaxStreamsOut = 256
+	MaxStreamsIn  = 16
+	// StreamWindow is the credit that a stream of the server's begins with when the client
+	// states no window, and that the server gives those which it reads. ShellWindow is that
+	// of a run's events. MaxStreamCredit bounds what a writer may have; more is cut.
+	StreamWindow    = 1 << 20
+	ShellWindow     = 256 << 10
+	MaxStreamCredit = 1 << 30
+	// StreamBatchBytes is how long one stream/items grows unless one item is longer.
+	StreamBatchBytes = 256 << 10
+	// MaxStreamItemsBytes bounds the items of one stream/items that the server reads. A
+	// longer one, and one that there is no credit for, ends its stream. So the unread data
+	// of a connection are at most MaxStreamsIn times this and StreamWindow.
+	MaxStreamItemsBytes = 2 << 20
+	// MaxStreamIDBytes bounds the id of a stream; a longer one is refused.
+	MaxStreamIDBytes = 128
 )

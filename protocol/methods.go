@@ -40,6 +40,21 @@ const (
 
 	MethodHTTPRequest = "http/request"
 
+	MethodSyncWatermarks      = "sync/watermarks"
+	MethodSyncHasObjects      = "sync/hasObjects"
+	MethodSyncFetchObjects    = "sync/fetchObjects"
+	MethodSyncPushObjects     = "sync/pushObjects"
+	MethodSyncPush            = "sync/push"
+	MethodSyncFetchChanges    = "sync/fetchChanges"
+	MethodSyncReadEntry       = "sync/readEntry"
+	MethodSyncFetchChangePack = "sync/fetchChangePack"
+	MethodSyncApplyChangePack = "sync/applyChangePack"
+
+	MethodShellExec        = "shell/exec"
+	MethodShellGetExec     = "shell/getExec"
+	MethodShellKillExec    = "shell/killExec"
+	MethodShellDisposeExec = "shell/disposeExec"
+
 	MethodDiscoverRoots        = "capabilityRoots/discoverV1"
 	MethodDiscoverCapabilities = "capabilities/discoverV2"
 )
@@ -53,4 +68,11 @@ const (
 	NotifyFsMissingChanged = "fs/missingChanged"      // server
 	NotifyFsChanged        = "fs/changed"             // server, additive
 	NotifyHTTPBodyDelta    = "http/request/bodyDelta" // server
+
+	// Of streams, additive: items and the end are sent by the stream's writer, credit and
+	// cancel by its reader, each of which is the client or the server.
+	NotifyStreamItems  = "stream/items"
+	NotifyStreamEnd    = "stream/end"
+	NotifyStreamCredit = "stream/credit"
+	NotifyStreamCancel = "stream/cancel"
 )

@@ -1,0 +1,185 @@
+package stream
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/wire"
+)
+
+// In is a stream that this end reads.
+type In struct {
+	set    *Set
+	id     string
+	window int64
+
+	// Of the goroutine that calls Next.
+	elements wire.Elements // of the message that is being taken
+	size     int64         // of that message
+	taken    int64         // of messages before, for which no credit was given yet
+
+	mu      sync.Mutex
+	credit  int64 // that the writer has left
+	queue   []wire.List
+	over    bool
+	closed  bool
+	err     error         // why it ended early
+	changed chan struct{} // non-nil while Next waits
+}
+
+// written is a stream whose items are all there.
+func written(s *Set, items wire.List) *In {
+	return &In{set: s, queue: []wire.List{items}, over: true}
+}
+
+// Next returns the text of the next item. It is io.EOF after the last one, and an *Error
+// when the writer says why there are no more, or has broken the rules.
+func (in *In) Next(ctx context.Context) ([]byte, error) {
+	for {
+		if item, ok := in.elements.Next(); ok && !in.isClosed() {
+			return item, nil
+		}
+		in.taken, in.size = in.taken+in.size, 0
+		if err := in.giveBack(ctx); err != nil {
+			return nil, err
+		}
+		items, err := in.await(ctx)
+		if err != nil {
+			return nil, err
+		}
+		in.elements, in.size = items.Elements(), int64(len(items))
+	}
+}
+
+func (in *In) isClosed() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.closed
+}
+
+// giveBack gives the writer credit for what was taken, in halves of the window.
+func (in *In) giveBack(ctx context.Context) error {
+	in.mu.Lock()
+	if in.over || in.taken < (in.window+1)/2 {
+		in.mu.Unlock()
+		return nil
+	}
+	n := in.taken
+	in.credit += n // before the writer knows
+	in.mu.Unlock()
+	if err := in.grant(ctx, n); err != nil { // Next may be called again
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.credit -= n
+		return err
+	}
+	in.taken = 0
+	return nil
+}
+
+func (in *In) grant(ctx context.Context, n int64) error {
+	return in.set.notifier.Notify(ctx, protocol.NotifyStreamCredit, &protocol.StreamCreditParams{StreamID: in.id, Bytes: n})
+}
+
+// await returns the items of the next message.
+func (in *In) await(ctx context.Context) (wire.List, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for {
+		switch {
+		case in.closed:
+			return nil, ErrCancelled
+		case len(in.queue) > 0:
+			items := in.queue[0]
+			in.queue[0] = nil
+			in.queue = in.queue[1:]
+			return items, nil
+		case in.over && in.err != nil:
+			return nil, in.err
+		case in.over:
+			return nil, io.EOF
+		}
+		if in.changed == nil {
+			in.changed = make(chan struct{})
+		}
+		changed := in.changed
+		in.mu.Unlock()
+		var err error
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		in.mu.Lock()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Close gives up what is left. err is told to a writer that is not done; nil says nothing.
+func (in *In) Close(err error) {
+	in.mu.Lock()
+	tell := !in.over && !in.closed
+	in.closed, in.over, in.queue = true, true, nil
+	in.wake()
+	in.mu.Unlock()
+	if tell {
+		in.set.forgetIn(in)
+		in.tell(err)
+	}
+}
+
+// tell has the writer stop. It waits while there is no room to tell it, at most as long
+// as the connection lives.
+func (in *In) tell(err error) {
+	_ = in.set.notifier.Notify(in.set.life, protocol.NotifyStreamCancel, &protocol.StreamCancelParams{StreamID: in.id, Error: wireError(err)})
+}
+
+// arrived takes a message of items. It never waits.
+func (in *In) arrived(items wire.List) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.over {
+		return
+	}
+	var fault *Error
+	switch {
+	case in.credit <= 0:
+		fault = &Error{Code: CodeProtocol, Message: "stream/items was sent without credit"}
+	case len(items) > in.set.cfg.MaxItemsBytes:
+		fault = &Error{Code: CodeProtocol, Message: "stream/items is too long"}
+	default:
+		in.credit -= int64(len(items))
+		in.queue = append(in.queue, items)
+		in.wake()
+		return
+	}
+	in.over, in.err, in.queue = true, fault, nil
+	in.wake()
+	in.set.forgetIn(in)
+	in.set.cfg.Logger.Warn("the other end breaks the rules of streams", "stream", in.id, "err", fault.Message)
+	in.set.spawn(func() { in.tell(fault) }) // not on the reading goroutine
+}
+
+// finish takes the end; err is nil for an orderly one. It never waits.
+func (in *In) finish(err error) {
+	in.set.forgetIn(in)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.over {
+		return
+	}
+	in.over, in.err = true, err
+	in.wake()
+}
+
+// wake wakes Next. in.mu is held.
+func (in *In) wake() {
+	if in.changed != nil {
+		close(in.changed)
+		in.changed = nil
+	}
+}

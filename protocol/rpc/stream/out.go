@@ -1,0 +1,303 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime/debug"
+	"sync"
+
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/protocol/wire"
+)
+
+// A Source is what a stream is made of. One goroutine at a time uses it.
+type Source struct {
+	// Next returns the next item, to be encoded before it is called again; io.EOF after
+	// the last one.
+	Next func(ctx context.Context) (any, error)
+	// Close is called once, after the last Next. err is why the rest is not wanted, nil at
+	// the end.
+	Close func(err error)
+	// Describe is how the reader is told of an error of Next; nil tells its text alone.
+	Describe func(err error) *protocol.StreamError
+	// Eager has each item sent as soon as it is there. Others wait for a full message, or
+	// for the end, or until there is no more credit.
+	Eager bool
+}
+
+// Out is a stream that this end writes.
+type Out struct {
+	set  *Set
+	id   string
+	done chan struct{}
+	src  Source
+	ctx  context.Context // ended by Stop
+	stop context.CancelCauseFunc
+
+	mu      sync.Mutex
+	changed sync.Cond
+	state   outState
+	credit  int64
+	batch   []byte // the text of items that are to be sent, without the last bracket
+	spare   []byte
+	ended   bool // Next has returned an error, or io.EOF
+	stopped bool
+	err     error // why it ended early
+}
+
+type outState uint8
+
+const (
+	reserved outState = iota
+	ready             // has a Source
+	flowing           // goroutines work on it
+	over
+)
+
+func newOut(s *Set, id string, credit int64) *Out {
+	o := &Out{set: s, id: id, done: make(chan struct{}), credit: min(credit, protocol.MaxStreamCredit)}
+	o.changed.L = &o.mu
+	o.ctx, o.stop = context.WithCancelCause(s.life)
+	return o
+}
+
+// Ref names the stream in a result.
+func (o *Out) Ref() protocol.StreamRef { return protocol.StreamRef{StreamID: o.id} }
+
+// Param names the stream in parameters.
+func (o *Out) Param() protocol.StreamParam { return protocol.StreamParam{StreamID: &o.id} }
+
+// Done is closed when the Source has been closed, or the Out released.
+func (o *Out) Done() <-chan struct{} { return o.done }
+
+// Err is why the stream ended early: an error of the Source, or what Stop was called
+// with. It is nil before Done, and after all was sent.
+func (o *Out) Err() error {
+	select {
+	case <-o.done:
+	default:
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// Release gives back a reservation that there is no Source for.
+func (o *Out) Release() { o.Stop(ErrCancelled) }
+
+// Send gives the stream its Source. Items are sent behind the answer to the request that
+// ctx belongs to, or at once outside of one.
+func (o *Out) Send(ctx context.Context, src Source) {
+	o.mu.Lock()
+	o.src = src
+	closing := o.state != reserved // the connection has ended
+	if !closing {
+		o.state = ready
+	}
+	o.mu.Unlock()
+	if closing {
+		o.close(ErrClosed)
+		return
+	}
+	rpc.AfterReply(ctx, func() {
+		o.mu.Lock()
+		if o.state != ready {
+			o.mu.Unlock()
+			return
+		}
+		o.state = flowing
+		o.mu.Unlock()
+		if !o.set.spawn(o.run) {
+			o.finish(ErrClosed)
+		}
+	})
+}
+
+// Stop has no more sent. It does not wait: Done does.
+func (o *Out) Stop(err error) {
+	o.mu.Lock()
+	if o.stopped || o.state == over {
+		o.mu.Unlock()
+		return
+	}
+	o.stopped, o.err = true, err
+	state := o.state
+	if state != flowing {
+		o.state = over
+	}
+	o.mu.Unlock()
+	o.stop(err)
+	o.changed.Broadcast()
+	if state != flowing {
+		o.finish(err)
+	}
+}
+
+func (o *Out) addCredit(n int64) {
+	o.mu.Lock()
+	o.credit = min(o.credit+min(n, protocol.MaxStreamCredit), protocol.MaxStreamCredit)
+	o.mu.Unlock()
+	o.changed.Broadcast()
+}
+
+// run reads the Source and sends what it gives.
+func (o *Out) run() {
+	var producing sync.WaitGroup
+	producing.Go(o.produce)
+	complete := o.send()
+	producing.Wait()
+	o.mu.Lock()
+	err := o.err
+	o.mu.Unlock()
+	o.finish(err)
+	if complete {
+		end := protocol.StreamEndParams{StreamID: o.id}
+		if err != nil {
+			end.Error = o.describe(err)
+		}
+		_ = o.set.notifier.Notify(o.set.life, protocol.NotifyStreamEnd, &end) // without a connection nobody waits for it
+	}
+}
+
+func (o *Out) describe(err error) *protocol.StreamError {
+	if o.src.Describe != nil {
+		return o.src.Describe(err)
+	}
+	return wireError(err)
+}
+
+// finish closes the Source and forgets the stream: whoever sees its end may open another.
+func (o *Out) finish(err error) {
+	o.mu.Lock()
+	o.state = over
+	o.mu.Unlock()
+	o.stop(ErrCancelled) // if nobody has
+	o.set.forgetOut(o)
+	o.close(err)
+	close(o.done)
+}
+
+func (o *Out) close(err error) {
+	if o.src.Close != nil {
+		o.src.Close(err)
+	}
+}
+
+// produce fills the batch as long as there is credit.
+func (o *Out) produce() {
+	for o.waitRoom() {
+		item, err := o.next()
+		o.mu.Lock()
+		if err == nil {
+			err = o.append(item)
+		}
+		if err != nil {
+			o.ended = true
+			if !errors.Is(err, io.EOF) && o.err == nil {
+				o.err = err
+			}
+		}
+		o.mu.Unlock()
+		o.changed.Broadcast()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// next is Source.Next, whose panic is an error as that of a request is.
+func (o *Out) next() (item any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			o.set.cfg.Logger.Error("stream panicked", "stream", o.id, "panic", p, "stack", string(debug.Stack()))
+			err = errPanicked
+		}
+	}()
+	return o.src.Next(o.ctx)
+}
+
+var errPanicked = errors.New("internal error while reading a stream; the log has the details")
+
+// waitRoom is false when nothing more is wanted.
+func (o *Out) waitRoom() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.stopped && o.full() {
+		o.changed.Wait()
+	}
+	return !o.stopped
+}
+
+// full reports whether the batch must be sent before there is room for more. o.mu is
+// held, as in the functions below.
+func (o *Out) full() bool {
+	return len(o.batch) >= protocol.StreamBatchBytes || o.credit-int64(len(o.batch)) <= 0
+}
+
+func (o *Out) append(item any) error {
+	before, lead := len(o.batch), byte(',')
+	if before == 0 {
+		lead = '['
+	}
+	batch, err := wire.Append(append(o.batch, lead), item)
+	if err != nil {
+		o.batch = o.batch[:before]
+		return err
+	}
+	o.batch = batch
+	return nil
+}
+
+// due reports whether there is something to do for send.
+func (o *Out) due() bool {
+	if len(o.batch) == 0 {
+		return o.ended
+	}
+	return o.ended || o.src.Eager || o.full()
+}
+
+// send sends batches until the Source has ended, which is true, or nothing more is
+// wanted.
+func (o *Out) send() bool {
+	for {
+		batch, ok := o.take()
+		if !ok {
+			return false
+		}
+		if batch == nil {
+			return true
+		}
+		items := protocol.StreamItemsParams{StreamID: o.id, Items: batch, Bytes: int64(len(batch))}
+		if err := o.set.notifier.Notify(o.ctx, protocol.NotifyStreamItems, &items); err != nil {
+			o.Stop(err)
+			return false
+		}
+		o.mu.Lock()
+		o.spare = batch
+		o.mu.Unlock()
+	}
+}
+
+// take waits for what is to be sent: nil after the last. It is false when nothing more is
+// wanted.
+func (o *Out) take() (wire.List, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.stopped && !o.due() {
+		o.changed.Wait()
+	}
+	if o.stopped {
+		return nil, false
+	}
+	if len(o.batch) == 0 {
+		return nil, true
+	}
+	batch := append(o.batch, ']')
+	o.credit -= int64(len(batch))
+	o.batch, o.spare = o.spare[:0], nil
+	o.changed.Broadcast()
+	return batch, true
+}

@@ -1,0 +1,124 @@
+package protocol
+
+// WatermarksParams asks how far the server is.
+type WatermarksParams struct {
+	// Settle has what changed on disk put into the tree first.
+	Settle bool `json:"settle,omitempty" wire:"optional"`
+}
+
+// WatermarksResult answers sync/watermarks.
+type WatermarksResult struct {
+	CurrentRev  int64  `json:"currentRev"`
+	PushRev     int64  `json:"pushRev"`
+	FetchCursor Cursor `json:"fetchCursor"`
+}
+
+// HashesParams names objects by the hexadecimal digits of their SHA-256.
+type HashesParams struct {
+	Hashes []string `json:"hashes"`
+}
+
+// HasObjectsResult answers sync/hasObjects: the hashes that are held, in the order of the
+// question.
+type HasObjectsResult struct {
+	Hashes []string `json:"hashes"`
+}
+
+// FetchObjectsParams asks for objects.
+type FetchObjectsParams struct {
+	Hashes []string `json:"hashes"`
+	Window *int64   `json:"window,omitempty" wire:"nullable"` // of the stream
+}
+
+// StreamResult is the result of methods that return a stream alone.
+type StreamResult struct {
+	Stream StreamRef `json:"stream"`
+}
+
+// SyncObject is the content of a hash, one item of the streams of sync/fetchObjects and
+// sync/pushObjects.
+type SyncObject struct {
+	Hash  string `json:"hash"`
+	Bytes []byte `json:"bytes"`
+}
+
+// PushObjectsParams gives objects, a stream of SyncObject.
+type PushObjectsParams struct {
+	Objects StreamParam `json:"objects"`
+}
+
+// PushParams gives entries, a stream of ChangeEntry.
+type PushParams struct {
+	SenderRev    int64       `json:"senderRev"`
+	SenderCursor *Cursor     `json:"senderCursor,omitempty" wire:"nullable"`
+	Changes      StreamParam `json:"changes"`
+}
+
+// PushResult answers sync/push.
+type PushResult struct {
+	Rev               int64  `json:"rev"`
+	Applied           int    `json:"applied"`
+	AppliedPushCursor Cursor `json:"appliedPushCursor"`
+	// Before is the revision before the push, absent if the server does not know.
+	Before int64 `json:"before,omitempty" wire:"optional"`
+}
+
+// FetchChangesParams asks for changes.
+type FetchChangesParams struct {
+	After   *Cursor `json:"after,omitempty" wire:"nullable"`   // absent: from the beginning
+	Through *Cursor `json:"through,omitempty" wire:"nullable"` // absent: to the present
+	// Ignore are names that hide paths; absent is the server's list, empty hides nothing.
+	Ignore *[]string `json:"ignore,omitempty" wire:"nullable"`
+	Window *int64    `json:"window,omitempty" wire:"nullable"` // of the stream
+}
+
+// FetchChangesResult answers sync/fetchChanges; the stream is of ChangeEntry.
+type FetchChangesResult struct {
+	CurrentCursor     Cursor    `json:"currentCursor"`
+	AppliedPushCursor Cursor    `json:"appliedPushCursor"`
+	Stream            StreamRef `json:"stream"`
+}
+
+// ReadEntryParams asks for the state of a path.
+type ReadEntryParams struct {
+	Path string `json:"path"`
+}
+
+// ReadEntryResult answers sync/readEntry; Entry is null if there is, and was, nothing.
+type ReadEntryResult struct {
+	Entry *ChangeEntry `json:"entry" wire:"nullable"`
+}
+
+// FetchChangePackParams asks for changes with their content.
+type FetchChangePackParams struct {
+	After      *Cursor   `json:"after,omitempty" wire:"nullable"`
+	Through    *Cursor   `json:"through,omitempty" wire:"nullable"`
+	Ignore     *[]string `json:"ignore,omitempty" wire:"nullable"`
+	MaxEntries int       `json:"maxEntries"`
+	MaxBytes   int64     `json:"maxBytes"`
+	Generation string    `json:"generation"`
+	Window     *int64    `json:"window,omitempty" wire:"nullable"` // of the stream
+}
+
+// FetchChangePackResult answers sync/fetchChangePack; the stream is of pieces of the
+// pack, in base64.
+type FetchChangePackResult struct {
+	Cursor            Cursor    `json:"cursor"`
+	Drained           bool      `json:"drained"`
+	EntryCount        int       `json:"entryCount"`
+	AppliedPushCursor Cursor    `json:"appliedPushCursor"`
+	Stream            StreamRef `json:"stream"`
+}
+
+// ApplyChangePackParams gives a pack, a stream of its pieces in base64.
+type ApplyChangePackParams struct {
+	Generation string      `json:"generation"`
+	Pack       StreamParam `json:"pack"`
+}
+
+// ApplyChangePackResult answers sync/applyChangePack.
+type ApplyChangePackResult struct {
+	AppliedPushCursor Cursor `json:"appliedPushCursor"`
+	Applied           int    `json:"applied"`
+	EntryCount        int    `json:"entryCount"`
+}
