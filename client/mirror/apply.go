@@ -1,0 +1,102 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A Change is what a pull did to a path here.
+type Change struct {
+	Path string // of the local tree
+	Kind tree.Kind
+	What ChangeKind
+	Size int64 // of a file
+}
+
+// A ChangeKind is what happened to a path.
+type ChangeKind int
+
+// The kinds of changes.
+const (
+	Created ChangeKind = iota
+	Modified
+	Deleted
+)
+
+// String is a word for it.
+func (k ChangeKind) String() string {
+	return [...]string{"created", "modified", "deleted"}[k]
+}
+
+// how entries of the remote are applied here: what is the same is left alone, which also
+// ends the exchange of what both have.
+const how = tree.SkipSame
+
+// errCopies ends an update since versions must be copied aside before.
+var errCopies = errors.New("versions are to be copied first")
+
+// applyBatch applies a batch together with its cursor.
+func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, r *Result) error {
+	kept := map[string]copied{}
+	for range maxTries {
+		var d *decision
+		var next state
+		done, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
+			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.cfg.OnConflict}
+			err := d.decide(b.entries)
+			return func(yield func(tree.Entry, error) bool) {
+				if err != nil {
+					yield(tree.Entry{}, err)
+					return
+				}
+				for _, entry := range d.take {
+					if !yield(entry, nil) {
+						return
+					}
+				}
+			}
+		}, how, func(e *tree.Edit) error {
+			next = m.s
+			next.peer.Fetch = b.cursor
+			next.notes.Pulled = next.notes.Pulled.add(d.before, e.Rev())
+			next = next.tidied()
+			return m.store(e, &next)
+		})
+		if errors.Is(err, errCopies) {
+			if err := m.copyAside(ctx, d.copies, kept); err != nil {
+				return fmt.Errorf("keep versions that lose: %w", err)
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		m.s = next
+		m.applied(b, d, done.Changed, r)
+		return nil
+	}
+	return errors.New("what is changed there does not stop changing here")
+}
+
+// applied tells of a batch.
+func (m *Mirror) applied(b *batch, d *decision, changed int, r *Result) {
+	r.Pulled += len(b.entries)
+	r.Changed += changed
+	r.Conflicts += len(d.conflicts)
+	m.meter.count(func(p *Progress) { p.Pulled += int64(len(b.entries)) })
+	if m.cfg.OnChange != nil {
+		for _, c := range d.changes {
+			m.cfg.OnChange(c)
+		}
+	}
+	for _, c := range d.conflicts {
+		m.log.Warn("changed on both sides", "path", c.Path, "local", c.Local.Hash, "remote", c.Remote.Hash, "kept", c.Kept.String())
+		if m.cfg.Conflict != nil {
+			m.cfg.Conflict(c)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package mirror
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A Policy says what happens to a path that has changed on both sides since they last
+// agreed.
+type Policy int
+
+// The policies.
+const (
+	// Theirs takes the remote's version, as the first peers do: the pull comes first and the
+	// last writer wins. After a loss of the remote's store the newer version wins over one
+	// that the lost store had.
+	Theirs Policy = iota
+	// Ours keeps the version here, which the next push sends.
+	Ours
+	// Both takes the remote's version and keeps that from here beside it, as
+	// NAME.conflict-HASH. Nothing is ever overwritten by that. Where one of the two is a
+	// delete, the other one stays.
+	Both
+	// Fail changes nothing here and fails the pull with a ConflictError.
+	Fail
+)
+
+var policyNames = []string{"theirs", "ours", "both", "fail"}
+
+// String is the name that ParsePolicy knows.
+func (p Policy) String() string {
+	if int(p) < len(policyNames) {
+		return policyNames[p]
+	}
+	return fmt.Sprintf("policy %d", int(p))
+}
+
+// ParsePolicy is the policy of a name.
+func ParsePolicy(name string) (Policy, error) {
+	for i, n := range policyNames {
+		if n == name {
+			return Policy(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is none of %s", name, strings.Join(policyNames, ", "))
+}
+
+// A Version is what one side has of a path.
+type Version struct {
+	Kind  tree.Kind
+	Mode  uint32
+	MTime time.Time // zero for a delete
+	Size  int64     // of a file
+	// Hash identifies the content of a file: the hash of its list of chunks. The chunks can
+	// be fetched by theirs until they are collected.
+	Hash   string
+	Chunks []tree.Hash
+	Target string // of a link
+}
+
+func versionOf(e *tree.Entry) Version {
+	v := Version{Kind: e.Kind, Mode: e.Mode, MTime: e.MTime, Size: e.Size, Target: e.Target}
+	if e.Kind == tree.KindFile {
+		v.Hash = tree.ManifestOf(e.Parts).String()
+		for _, p := range e.Parts {
+			v.Chunks = append(v.Chunks, p.Hash)
+		}
+	}
+	return v
+}
+
+// A Conflict is a path that changed on both sides.
+type Conflict struct {
+	Path string // of the local tree
+	// Local and Remote are the versions. Remote is of By if that is not "": of a path above
+	// or below, which leaves no room for this one.
+	Local, Remote Version
+	By            string
+	Kept          Kept
+	Copy          string // the path of the copy that was made, if any
+}
+
+// Kept says which version of a conflict is at its path now.
+type Kept int
+
+// What was kept. KeptNone means that nothing was decided.
+const (
+	KeptNone Kept = iota
+	KeptRemote
+	KeptLocal
+	KeptBoth
+)
+
+// String is a word for it.
+func (k Kept) String() string { return [...]string{"none", "remote", "local", "both"}[k] }
+
+// A ConflictError says that a pull with Fail has found conflicts, and changed nothing.
+type ConflictError struct {
+	Conflicts []Conflict
+	More      int // that are not listed
+}
+
+// Error names the first.
+func (e *ConflictError) Error() string {
+	n := len(e.Conflicts) + e.More
+	if n == 1 {
+		return fmt.Sprintf("%s has changed on both sides", e.Conflicts[0].Path)
+	}
+	return fmt.Sprintf("%d paths have changed on both sides, %s is one of them", n, e.Conflicts[0].Path)
+}

@@ -1,0 +1,241 @@
+package mirror
+
+import (
+	"errors"
+	iofs "io/fs"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A decision is what becomes of the entries of a batch, made within the update that
+// applies them: so nothing can change in between.
+type decision struct {
+	m      *Mirror
+	edit   *tree.Edit
+	local  *localChanges
+	policy Policy
+	kept   map[string]copied // versions that were copied aside, by path
+
+	before    int64 // our revision before the entries
+	take      []tree.Entry
+	changes   []Change
+	conflicts []Conflict
+	copies    []toCopy
+	told      map[string]bool // paths of conflicts
+}
+
+// decide decides about all entries of a batch.
+func (d *decision) decide(entries []tree.Entry) error {
+	d.told = map[string]bool{}
+	s, rev := &d.m.s, d.edit.Rev()
+	clean := s.clean(rev)
+	for i := range entries {
+		x := &entries[i]
+		if d.m.cfg.OnChange == nil && (clean || !d.local.touches(s, x.Path, rev)) {
+			d.take = append(d.take, *x)
+			continue
+		}
+		if err := d.one(x); err != nil {
+			return err
+		}
+	}
+	// What was touched so far is to be sent.
+	d.before = d.edit.Rev()
+	switch {
+	case d.policy == Fail && len(d.conflicts) > 0:
+		return &ConflictError{Conflicts: d.conflicts}
+	case len(d.copies) > 0:
+		return errCopies
+	}
+	return nil
+}
+
+// at is what there is at a path: a node, a tomb, or nil.
+func (d *decision) at(path string) (*tree.Entry, error) {
+	e, err := d.edit.Entry(path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil, nil
+	}
+	return &e, err
+}
+
+func live(e *tree.Entry) bool { return e != nil && e.Kind != tree.KindDelete }
+
+// one decides about an entry.
+func (d *decision) one(x *tree.Entry) error {
+	s := &d.m.s
+	cur, err := d.at(x.Path)
+	if err != nil {
+		return err
+	}
+	var losers []tree.Entry
+	if cur != nil && s.changed(cur.Path, cur.Rev) && !same(cur, x) {
+		if remote, _ := d.m.roots.toRemote(x.Path); s.sent.Prints[remote] != "" && s.sent.Prints[remote] == printOf(x) {
+			return nil // what we sent, and have changed since
+		}
+		losers = append(losers, *cur)
+	}
+	switch {
+	case live(cur) && cur.Kind == tree.KindDir && x.Kind != tree.KindDir:
+		err = d.below(x.Path, &losers)
+	case !live(cur) && x.Kind != tree.KindDelete:
+		err = d.onTheWay(x.Path, &losers)
+	}
+	if err != nil {
+		return err
+	}
+	if len(losers) == 0 {
+		d.accept(x, cur)
+		return nil
+	}
+	return d.resolve(x, cur, losers)
+}
+
+// below finds what has changed in a directory.
+func (d *decision) below(path string, out *[]tree.Entry) error {
+	info, err := d.edit.Lstat(path)
+	if err != nil {
+		return err
+	}
+	for last := ""; ; {
+		list, err := d.edit.Tx().Children(info.Ino, last, page)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			child := join(path, list[i].Name.Name)
+			e, err := d.at(child)
+			if err != nil {
+				return err
+			}
+			if live(e) && d.m.s.changed(child, e.Rev) {
+				*out = append(*out, *e)
+			}
+			if live(e) && e.Kind == tree.KindDir {
+				if err := d.below(child, out); err != nil {
+					return err
+				}
+			}
+		}
+		if len(list) < page {
+			return nil
+		}
+		last = list[len(list)-1].Name.Name
+	}
+}
+
+// onTheWay finds what has changed above a path and is no directory.
+func (d *decision) onTheWay(path string, out *[]tree.Entry) error {
+	for p := above(path); p != "/"; p = above(p) {
+		e, err := d.at(p)
+		if err != nil {
+			return err
+		}
+		if !live(e) {
+			continue
+		}
+		if e.Kind != tree.KindDir && d.m.s.changed(p, e.Rev) {
+			*out = append(*out, *e)
+		}
+		return nil
+	}
+	return nil
+}
+
+// accept has an entry applied.
+func (d *decision) accept(x, cur *tree.Entry) {
+	d.take = append(d.take, *x)
+	if d.m.cfg.OnChange == nil || same(cur, x) {
+		return
+	}
+	c := Change{Path: x.Path, Kind: x.Kind, Size: x.Size, What: Modified}
+	switch {
+	case x.Kind == tree.KindDelete:
+		c.What, c.Kind = Deleted, cur.Kind
+	case !live(cur):
+		c.What = Created
+	}
+	d.changes = append(d.changes, c)
+}
+
+// resolve decides about an entry that would take changes from here away.
+func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
+	kept := d.verdict(x, losers)
+	copies := map[string]string{}
+	if kept == KeptBoth {
+		for i := range losers {
+			if l := &losers[i]; l.Kind == tree.KindFile || l.Kind == tree.KindSymlink {
+				if c, ok := d.kept[l.Path]; ok && c.print == printOf(l) {
+					copies[l.Path] = c.path
+					continue
+				}
+				d.copies = append(d.copies, toCopy{version: *l, by: *x})
+			}
+		}
+	}
+	for i := range losers {
+		l := &losers[i]
+		if d.told[l.Path] {
+			continue
+		}
+		d.told[l.Path] = true
+		c := Conflict{Path: l.Path, Local: versionOf(l), Remote: versionOf(x), Kept: kept, Copy: copies[l.Path]}
+		if l.Path != x.Path {
+			c.By = x.Path
+		}
+		d.conflicts = append(d.conflicts, c)
+	}
+	switch kept {
+	case KeptNone:
+		return nil
+	case KeptRemote, KeptBoth:
+		d.accept(x, cur)
+		return nil
+	case KeptLocal:
+	}
+	if !live(cur) || d.m.s.changed(cur.Path, cur.Rev) {
+		return nil // it is going to be sent
+	}
+	// A directory that stays because of what is in it is sent as well.
+	_, err := d.edit.Apply(cur, 0)
+	return err
+}
+
+// verdict is what the policy says.
+func (d *decision) verdict(x *tree.Entry, losers []tree.Entry) Kept {
+	switch d.policy {
+	case Fail:
+		return KeptNone
+	case Ours:
+		return KeptLocal
+	case Both:
+		if x.Kind == tree.KindDelete {
+			return KeptLocal
+		}
+		for i := range losers {
+			if k := losers[i].Kind; k == tree.KindFile || k == tree.KindSymlink {
+				return KeptBoth
+			}
+		}
+		return KeptRemote
+	case Theirs:
+	}
+	// What a store had that is gone counts as agreed, unless what is there is newer.
+	for i := range losers {
+		l := &losers[i]
+		if l.Rev > d.m.s.notes.Lost || !live(l) {
+			continue
+		}
+		if x.Kind == tree.KindDelete || !x.MTime.After(l.MTime) {
+			return KeptLocal
+		}
+	}
+	return KeptRemote
+}
+
+func join(dir, name string) string {
+	if dir == "/" {
+		return "/" + name
+	}
+	return dir + "/" + name
+}

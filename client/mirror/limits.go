@@ -1,0 +1,32 @@
+package mirror
+
+// What moves at once, and how much is remembered.
+const (
+	// BlockEntries and BlockBytes bound a block of a push or pull: its entries, and the
+	// distinct content that they name and the other end lacks. One entry is always taken.
+	BlockEntries = 2000
+	BlockBytes   = 64 << 20
+	// askHashes is how many hashes are asked about or fetched in one call.
+	askHashes = 2048
+	// storeBytes is how much content is kept in one transaction.
+	storeBytes = 4 << 20
+	// page is how many entries are read from the tree at once.
+	page = 256
+
+	// maxSpans bounds the revisions that are remembered as the other end's. The oldest go:
+	// what they cover is then sent, or fetched, in vain.
+	maxSpans = 512
+	// maxSent bounds the paths that are remembered as sent and not read back, which is
+	// needed for a remote that does not say what its push changed. Above it all are
+	// forgotten, and what is read back of them may be taken for a conflict.
+	maxSent = 20_000
+	// maxLocal bounds the paths that are listed as changed here before a pull. Above it
+	// each incoming path is looked up.
+	maxLocal = 10_000
+	// MaxReported bounds the conflicts that a ConflictError lists. The rest are counted.
+	MaxReported = 1000
+	// maxTries is how often a block is decided anew since what it meets here has changed.
+	maxTries = 8
+	// maxRounds is how many ticks a Sync makes at most.
+	maxRounds = 16
+)

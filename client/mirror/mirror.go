@@ -1,0 +1,209 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// DefaultPeerID is what the remote is called in the local tree.
+const DefaultPeerID = "remote"
+
+// Config says what is kept in step and how. Local and Remote must be set.
+type Config struct {
+	Local  changes.Workspace
+	Remote changes.Peer
+	// PeerID is under which name the cursors are stored in the local tree; "" for
+	// DefaultPeerID. A tree that is in step with several remotes has one for each.
+	PeerID string
+	// LocalRoot and RemoteRoot are paths of the two trees that stand for each other; "" for
+	// the whole of it. What is outside of them is left alone.
+	LocalRoot, RemoteRoot string
+	// Ignore are names; what has one on its path is neither sent nor fetched. What was
+	// synchronised before stays on both sides as it is. A name that is taken from the list
+	// has all compared anew.
+	Ignore []string
+	// OnConflict says what happens to a path that changed on both sides.
+	OnConflict Policy
+	// OnChange is told of each path that a pull changed here, once it has, and Conflict of
+	// each conflict that was decided. They must not use the mirror.
+	OnChange func(Change)
+	Conflict func(Conflict)
+	// Progress is told what has moved. It must not wait.
+	Progress func(Progress)
+	Logger   *slog.Logger // nil for none
+}
+
+// A Progress is what has moved since Connect. What is known of the totals grows.
+type Progress struct {
+	Pushed, Pulled           int64 // entries
+	ToPush, ToPull           int64 // entries that are known to be due, those that moved included
+	ObjectsOut, ObjectsIn    int64
+	BytesOut, BytesIn        int64
+	BytesToPush, BytesToPull int64 // as far as blocks have been looked at
+}
+
+// A Result is what a call has moved.
+type Result struct {
+	Pushed, Pulled        int // entries
+	Changed               int // of the pulled ones, those that changed something here
+	ObjectsOut, ObjectsIn int
+	BytesOut, BytesIn     int64
+	Conflicts             int
+	// InStep: both ends had all of each other's changes when the call ended.
+	InStep bool
+}
+
+func (r *Result) moved() bool { return r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0 }
+
+func (r *Result) add(o *Result) {
+	r.Pushed += o.Pushed
+	r.Pulled += o.Pulled
+	r.Changed += o.Changed
+	r.ObjectsOut += o.ObjectsOut
+	r.ObjectsIn += o.ObjectsIn
+	r.BytesOut += o.BytesOut
+	r.BytesIn += o.BytesIn
+	r.Conflicts += o.Conflicts
+	r.InStep = o.InStep
+}
+
+// A Mirror keeps two ends in step. It owns no goroutine between calls and needs no
+// closing. Calls wait for each other. After an error of any of them, the next one goes on
+// from what is stored.
+type Mirror struct {
+	cfg    Config
+	log    *slog.Logger
+	forest *tree.Forest
+	tree   *tree.Tree
+	roots  roots
+	meter  meter
+
+	// turn is held by the call that uses what follows.
+	turn   chan struct{}
+	s      state
+	loaded bool // s is what is stored
+	fresh  bool // the remote's cursors were compared with ours
+}
+
+// New returns a mirror. It looks at nothing yet.
+func New(cfg Config) *Mirror {
+	if cfg.PeerID == "" {
+		cfg.PeerID = DefaultPeerID
+	}
+	if cfg.Ignore == nil {
+		cfg.Ignore = []string{} // not the remote's default
+	}
+	m := &Mirror{
+		cfg: cfg, log: cfg.Logger, forest: cfg.Local.Forest(), tree: cfg.Local.Tree(),
+		roots: newRoots(cfg.LocalRoot, cfg.RemoteRoot), turn: make(chan struct{}, 1),
+	}
+	m.meter.tell = cfg.Progress
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	return m
+}
+
+// An InvariantError says that the remote contradicts itself: what it answered cannot be
+// if it applied what it was sent.
+type InvariantError struct{ Text string }
+
+// Error says what is wrong.
+func (e *InvariantError) Error() string { return "the remote is out of order: " + e.Text }
+
+// Connect compares the cursors of both ends, and begins anew where the remote has lost
+// what it had. It must be called for each new connection, and is by the first call on a
+// mirror that was not.
+func (m *Mirror) Connect(ctx context.Context) error {
+	return m.alone(ctx, func() error {
+		m.fresh = false
+		return m.connect(ctx)
+	})
+}
+
+// Pull applies what changed at the remote.
+func (m *Mirror) Pull(ctx context.Context) (Result, error) {
+	return m.run(ctx, m.pull)
+}
+
+// Push sends what changed here.
+func (m *Mirror) Push(ctx context.Context) (Result, error) {
+	return m.run(ctx, m.push)
+}
+
+// Tick pulls and then pushes.
+func (m *Mirror) Tick(ctx context.Context) (Result, error) {
+	return m.run(ctx, m.tick)
+}
+
+// Sync ticks until nothing moves any more. A remote that never rests is left after some
+// rounds; Result.InStep tells.
+func (m *Mirror) Sync(ctx context.Context) (Result, error) {
+	return m.run(ctx, func(ctx context.Context, all *Result) error {
+		for range maxRounds {
+			var r Result
+			err := m.tick(ctx, &r)
+			all.add(&r)
+			if err != nil || !r.moved() {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (m *Mirror) tick(ctx context.Context, r *Result) error {
+	if err := m.pull(ctx, r); err != nil {
+		return err
+	}
+	if err := m.push(ctx, r); err != nil {
+		return err
+	}
+	wm, err := m.cfg.Remote.Watermarks(ctx, false)
+	if err != nil {
+		return fmt.Errorf("read the remote's watermarks: %w", err)
+	}
+	info, err := m.tree.Info(ctx)
+	if err != nil {
+		return err
+	}
+	r.InStep = m.s.peer.Fetch.Compare(tree.At(wm.CurrentRev)) >= 0 && m.s.peer.Push.Compare(tree.At(info.Rev)) >= 0
+	return nil
+}
+
+// run runs a call on a mirror that is connected.
+func (m *Mirror) run(ctx context.Context, fn func(context.Context, *Result) error) (Result, error) {
+	var r Result
+	err := m.alone(ctx, func() error {
+		if !m.fresh || !m.loaded {
+			if err := m.connect(ctx); err != nil {
+				return err
+			}
+		}
+		return fn(ctx, &r)
+	})
+	return r, err
+}
+
+// alone runs fn when no other call runs.
+func (m *Mirror) alone(ctx context.Context, fn func() error) error {
+	select {
+	case m.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-m.turn }()
+	err := fn()
+	if err != nil {
+		m.loaded = false
+		if _, ok := errors.AsType[*ConflictError](err); !ok && ctx.Err() == nil {
+			m.fresh = false
+		}
+	}
+	return err
+}

@@ -1,0 +1,290 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A batch is what is applied at once.
+type batch struct {
+	entries []tree.Entry // as they are called here
+	cursor  tree.Cursor  // the remote's, once they are applied
+}
+
+func (m *Mirror) pull(ctx context.Context, r *Result) error {
+	if err := m.cfg.Local.Settle(ctx); err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	if err := m.twice(ctx, func() error { return m.pullOnce(ctx, r) }); err != nil {
+		return fmt.Errorf("pull: %w", err)
+	}
+	return nil
+}
+
+// target is up to where a pull goes: what the remote has when it begins.
+func (m *Mirror) target(ctx context.Context) (tree.Cursor, error) {
+	wm, err := m.cfg.Remote.Watermarks(ctx, true)
+	if err != nil {
+		return tree.Cursor{}, fmt.Errorf("read the remote's watermarks: %w", err)
+	}
+	if lost := lostBy(&m.s, wm.CurrentRev, wm.Fetch); lost.any() {
+		return tree.Cursor{}, &rebaseError{lost}
+	}
+	return tree.At(wm.CurrentRev), nil
+}
+
+// fetch opens the remote's change stream up to the target.
+func (m *Mirror) fetch(ctx context.Context, target tree.Cursor) (*changes.Fetch, error) {
+	f, err := m.cfg.Remote.FetchChanges(ctx, changes.FetchQuery{After: m.s.peer.Fetch, Through: &target, Ignore: m.cfg.Ignore})
+	if err != nil {
+		return nil, fmt.Errorf("list the remote's changes: %w", err)
+	}
+	lost := loss{ours: f.AppliedPush.Compare(m.s.peer.Push) < 0, theirs: f.Current.Compare(m.s.peer.Fetch) < 0}
+	if lost.any() {
+		f.Entries.Close(nil)
+		return nil, &rebaseError{lost}
+	}
+	return f, nil
+}
+
+// pullOnce applies what there is. While one batch is applied the next one is fetched.
+func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
+	target, err := m.target(ctx)
+	if err != nil || m.s.peer.Fetch.Compare(target) >= 0 {
+		return err
+	}
+	if m.cfg.OnConflict == Fail {
+		if err := m.refuse(ctx, target); err != nil {
+			return err
+		}
+	}
+	local, err := m.localChanges(ctx)
+	if err != nil {
+		return err
+	}
+	f, err := m.fetch(ctx, target)
+	if err != nil {
+		return err
+	}
+	from, notes := m.s.peer.Fetch, m.s.notes // the last stage changes them
+	read, ready := make(chan *batch), make(chan *batch)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { // ends with the stream, or with ctx
+		defer close(read)
+		defer func() { f.Entries.Close(err) }()
+		return m.readBatches(ctx, f, from, &notes, read)
+	})
+	group.Go(func() error { // ends with the one before it
+		defer close(ready)
+		return m.fetchContent(ctx, read, ready, r)
+	})
+	group.Go(func() error {
+		for b := range ready {
+			if err := m.applyBatch(ctx, b, local, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// readBatches cuts a change stream into batches, without what came from here.
+func (m *Mirror) readBatches(ctx context.Context, f *changes.Fetch, from tree.Cursor, notes *notes, out chan<- *batch) error {
+	b, size := &batch{cursor: from}, int64(0)
+	send := func() error {
+		done := b
+		b, size = &batch{cursor: b.cursor}, 0
+		select {
+		case out <- done:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	for {
+		e, err := f.Entries.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			b.cursor = f.Current
+			return send()
+		}
+		if err != nil {
+			return fmt.Errorf("list the remote's changes: %w", err)
+		}
+		at := after(&e)
+		if at.Compare(b.cursor) <= 0 || at.Compare(f.Current) > 0 {
+			return &InvariantError{fmt.Sprintf("its changes are not in order: revision %d comes behind %d, up to %d", e.Rev, b.cursor.Rev, f.Current.Rev)}
+		}
+		if m.wanted(&e, notes) {
+			if len(b.entries) >= BlockEntries || (len(b.entries) > 0 && size+e.Size > BlockBytes) {
+				if err := send(); err != nil {
+					return err
+				}
+			}
+			b.entries = append(b.entries, e)
+			size += e.Size
+		}
+		b.cursor = at
+	}
+}
+
+// wanted reports whether an entry is to be applied, and gives it its path here.
+func (m *Mirror) wanted(e *tree.Entry, notes *notes) bool {
+	path, ok := m.roots.toLocal(e.Path)
+	if !ok || notes.Pushed.has(e.Rev) || notes.agreed(e.Path, after(e), notes.AgreedFetch) {
+		return false
+	}
+	if e.Kind != tree.KindDir && m.roots.isRoot(path) {
+		return false // what was below it has entries of its own
+	}
+	e.Path = path
+	return true
+}
+
+// fetchContent gets what is missing here of the content of batches, and passes them on.
+func (m *Mirror) fetchContent(ctx context.Context, in <-chan *batch, out chan<- *batch, r *Result) error {
+	for b := range in {
+		missing, err := m.missing(ctx, b.entries)
+		if err != nil {
+			return err
+		}
+		gone := map[tree.Hash]bool{}
+		for len(missing) > 0 {
+			some := missing[:min(len(missing), askHashes)]
+			missing = missing[len(some):]
+			if err := m.fetchObjects(ctx, some, gone, r); err != nil {
+				return fmt.Errorf("fetch content: %w", err)
+			}
+		}
+		b.drop(gone)
+		m.meter.count(func(p *Progress) { p.ToPull += int64(len(b.entries)) })
+		select {
+		case out <- b:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// drop leaves out entries whose content the remote has no more: their paths have changed
+// since, and come again.
+func (b *batch) drop(gone map[tree.Hash]bool) {
+	if len(gone) == 0 {
+		return
+	}
+	kept := b.entries[:0]
+	for _, e := range b.entries {
+		lost := false
+		for _, p := range e.Parts {
+			lost = lost || gone[p.Hash]
+		}
+		if !lost {
+			kept = append(kept, e)
+		}
+	}
+	b.entries = kept
+}
+
+// missing are the chunks of entries that are not held here, each once.
+func (m *Mirror) missing(ctx context.Context, entries []tree.Entry) ([]tree.Hash, error) {
+	var all []tree.Hash
+	seen := map[tree.Hash]bool{}
+	for i := range entries {
+		for _, p := range entries[i].Parts {
+			if !seen[p.Hash] {
+				seen[p.Hash] = true
+				all = append(all, p.Hash)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	held, err := m.forest.Held(ctx, all)
+	if err != nil {
+		return nil, fmt.Errorf("look for content: %w", err)
+	}
+	missing := all[:0]
+	for i, h := range all {
+		if !held[i] {
+			missing = append(missing, h)
+		}
+	}
+	return missing, nil
+}
+
+// fetchObjects fetches content and keeps it. What the remote does not have goes to gone.
+func (m *Mirror) fetchObjects(ctx context.Context, hashes []tree.Hash, gone map[tree.Hash]bool, r *Result) error {
+	s, err := m.cfg.Remote.FetchObjects(ctx, hashes)
+	if err == nil {
+		err = m.keep(ctx, s, r)
+	}
+	if err == nil || changes.Code(err) != tree.Code(tree.ErrUnknownHash) {
+		return err
+	}
+	// Some have been collected. What there is of the rest is fetched in a second attempt.
+	held, err := m.cfg.Remote.HasObjects(ctx, hashes)
+	if err != nil {
+		return err
+	}
+	has := make(map[tree.Hash]bool, len(held))
+	for _, h := range held {
+		has[h] = true
+	}
+	for _, h := range hashes {
+		if !has[h] {
+			gone[h] = true
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	if s, err = m.cfg.Remote.FetchObjects(ctx, held); err != nil {
+		return err
+	}
+	return m.keep(ctx, s, r)
+}
+
+// keep keeps what comes, some of it at once.
+func (m *Mirror) keep(ctx context.Context, s changes.Stream[tree.Data], r *Result) (err error) {
+	defer func() { s.Close(err) }()
+	var some []tree.Data
+	size := 0
+	flush := func() error {
+		if len(some) == 0 {
+			return nil
+		}
+		if _, err := m.forest.PutChunks(ctx, some...); err != nil {
+			return fmt.Errorf("keep content: %w", err)
+		}
+		n, bytes := len(some), int64(size)
+		r.ObjectsIn += n
+		r.BytesIn += bytes
+		m.meter.count(func(p *Progress) { p.ObjectsIn += int64(n); p.BytesIn += bytes })
+		some, size = some[:0], 0
+		return nil
+	}
+	for {
+		d, err := s.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return flush()
+		}
+		if err != nil {
+			return err
+		}
+		some = append(some, d)
+		if size += len(d.Bytes); size >= storeBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+}

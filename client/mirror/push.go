@@ -1,0 +1,235 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A block is what one push brings.
+type block struct {
+	entries []tree.Entry // as the remote calls them
+	objects []tree.Hash  // that it lacks
+	bytes   int64
+	cursor  tree.Cursor // ours, once it is applied
+}
+
+func (m *Mirror) push(ctx context.Context, r *Result) error {
+	if err := m.cfg.Local.Settle(ctx); err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	if err := m.twice(ctx, func() error { return m.pushOnce(ctx, r) }); err != nil {
+		return fmt.Errorf("push: %w", err)
+	}
+	return nil
+}
+
+// pushOnce sends what there is. While the remote applies one block, the content of the
+// next one is sent, and the one after that is looked for.
+func (m *Mirror) pushOnce(ctx context.Context, r *Result) error {
+	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.cfg.Ignore})
+	if err != nil {
+		return err
+	}
+	target := list.Current
+	if m.s.peer.Push.Compare(target) >= 0 {
+		return nil
+	}
+	m.meter.count(func(p *Progress) { p.ToPush = p.Pushed + int64(list.Len()) })
+	notes := m.s.notes // the last stage changes them
+	asked, full := make(chan *block), make(chan *block)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { // ends with the list, or with ctx
+		defer close(asked)
+		return m.makeBlocks(ctx, list, notes, asked)
+	})
+	group.Go(func() error { // ends with the one before it
+		defer close(full)
+		return m.pushObjects(ctx, asked, full, r)
+	})
+	group.Go(func() error {
+		for b := range full {
+			if err := m.pushBlock(ctx, b, target, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// makeBlocks reads what changed and asks which content of it the remote has.
+func (m *Mirror) makeBlocks(ctx context.Context, list *tree.Changes, notes notes, out chan<- *block) error {
+	b := newBlockMaker(m)
+	for {
+		entries, err := list.Next(ctx, page)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		done := err != nil
+		for i := range entries {
+			e := &entries[i]
+			path, ok := m.roots.toRemote(e.Path)
+			at := after(e)
+			if !ok || notes.Pulled.has(e.Rev) || notes.agreed(e.Path, at, notes.AgreedPush) || (e.Kind == tree.KindDelete && m.roots.isRoot(e.Path)) {
+				b.cursor = at
+				continue
+			}
+			if b.fullFor(e) {
+				if err := b.send(ctx, out); err != nil {
+					return err
+				}
+			}
+			e.Path = path
+			b.add(e, at)
+		}
+		if done {
+			b.cursor = list.Current
+			return b.send(ctx, out)
+		}
+	}
+}
+
+// A blockMaker fills blocks.
+type blockMaker struct {
+	m *Mirror
+	block
+	named map[tree.Hash]int64 // sizes of what the entries consist of
+	order []tree.Hash
+	size  int64
+}
+
+func newBlockMaker(m *Mirror) *blockMaker { return &blockMaker{m: m, named: map[tree.Hash]int64{}} }
+
+// fullFor reports whether an entry belongs into the next block.
+func (b *blockMaker) fullFor(e *tree.Entry) bool {
+	if len(b.entries) == 0 {
+		return false
+	}
+	return len(b.entries) >= BlockEntries || b.size+e.Size > BlockBytes
+}
+
+func (b *blockMaker) add(e *tree.Entry, at tree.Cursor) {
+	b.entries = append(b.entries, *e)
+	b.cursor = at
+	for _, p := range e.Parts {
+		if _, ok := b.named[p.Hash]; !ok {
+			b.named[p.Hash] = p.Size
+			b.order = append(b.order, p.Hash)
+			b.size += p.Size
+		}
+	}
+}
+
+// send finds out what the remote lacks, and passes the block on.
+func (b *blockMaker) send(ctx context.Context, out chan<- *block) error {
+	for rest := b.order; len(rest) > 0; {
+		ask := rest[:min(len(rest), askHashes)]
+		rest = rest[len(ask):]
+		held, err := b.m.cfg.Remote.HasObjects(ctx, ask)
+		if err != nil {
+			return fmt.Errorf("ask what the remote has: %w", err)
+		}
+		for _, h := range ask {
+			// The answer is in the order of the question.
+			if len(held) > 0 && held[0] == h {
+				held = held[1:]
+				continue
+			}
+			b.objects = append(b.objects, h)
+			b.bytes += b.named[h]
+		}
+		if len(held) > 0 {
+			return &InvariantError{"it says that it has content that it was not asked for"}
+		}
+	}
+	b.m.meter.count(func(p *Progress) { p.BytesToPush += b.bytes })
+	done := b.block
+	b.block, b.order, b.size = block{cursor: b.cursor}, nil, 0
+	clear(b.named)
+	select {
+	case out <- &done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// pushObjects sends the content of blocks, before they are passed on.
+func (m *Mirror) pushObjects(ctx context.Context, in <-chan *block, out chan<- *block, r *Result) error {
+	for b := range in {
+		for rest := b.objects; len(rest) > 0; {
+			some := rest[:min(len(rest), askHashes)]
+			rest = rest[len(some):]
+			if err := m.cfg.Remote.PushObjects(ctx, m.objects(some, r)); err != nil {
+				return fmt.Errorf("send content: %w", err)
+			}
+		}
+		select {
+		case out <- b:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// objects is the content of some hashes, read when it is asked for.
+func (m *Mirror) objects(hashes []tree.Hash, r *Result) changes.Stream[tree.Data] {
+	return changes.FromFunc(func(ctx context.Context) (tree.Data, error) {
+		if len(hashes) == 0 {
+			return tree.Data{}, io.EOF
+		}
+		data, err := m.forest.Chunk(ctx, hashes[0], nil)
+		if err != nil {
+			return tree.Data{}, err
+		}
+		d := tree.Data{Hash: hashes[0], Bytes: data}
+		hashes = hashes[1:]
+		r.ObjectsOut++
+		r.BytesOut += int64(len(data))
+		m.meter.count(func(p *Progress) { p.ObjectsOut++; p.BytesOut += int64(len(data)) })
+		return d, nil
+	}, nil)
+}
+
+// pushBlock has a block applied and stores that it was.
+func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r *Result) error {
+	if len(b.entries) > 0 {
+		// Should we not get the answer, this tells later what may come back of it.
+		next := m.s
+		next.sent = next.sent.with(b.entries)
+		if err := m.commit(ctx, next); err != nil {
+			return err
+		}
+	}
+	in := changes.PushInput{SenderRev: target.Rev, Cursor: &b.cursor}
+	res, err := m.cfg.Remote.Push(ctx, in, changes.FromSlice(b.entries))
+	if err != nil {
+		return fmt.Errorf("send changes: %w", err)
+	}
+	if res.AppliedPushCursor.Compare(b.cursor) < 0 {
+		return &InvariantError{fmt.Sprintf("it was sent changes up to revision %d, and says that it is at %d", b.cursor.Rev, res.AppliedPushCursor.Rev)}
+	}
+	next := m.s
+	next.peer.Push = b.cursor
+	if len(b.entries) > 0 {
+		told := res.Before > 0 && res.Before <= res.Rev
+		if told {
+			next.notes.Pushed = next.notes.Pushed.add(res.Before, res.Rev)
+		}
+		next.sent = next.sent.answered(b.entries, res.Rev, told)
+	}
+	if err := m.commit(ctx, next.tidied()); err != nil {
+		return err
+	}
+	r.Pushed += len(b.entries)
+	m.meter.count(func(p *Progress) { p.Pushed += int64(len(b.entries)) })
+	return nil
+}

@@ -1,0 +1,77 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// errUndo ends an update that was to change nothing.
+var errUndo = errors.New("nothing is to change")
+
+// refuse finds conflicts in all that is to be pulled, before anything is.
+func (m *Mirror) refuse(ctx context.Context, target tree.Cursor) error {
+	local, err := m.localChanges(ctx)
+	if err != nil || (local != nil && len(local.paths) == 0) {
+		return err
+	}
+	var found ConflictError
+	err = m.survey(ctx, target, local, func(d *decision) {
+		for _, c := range d.conflicts {
+			if len(found.Conflicts) < MaxReported {
+				found.Conflicts = append(found.Conflicts, c)
+			} else {
+				found.More++
+			}
+		}
+	})
+	if err == nil && len(found.Conflicts) > 0 {
+		err = &found
+	}
+	return err
+}
+
+// survey decides about all that is to be pulled, and changes nothing.
+func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localChanges, tell func(*decision)) error {
+	f, err := m.fetch(ctx, target)
+	if err != nil {
+		return err
+	}
+	read := make(chan *batch)
+	failed := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from, notes := m.s.peer.Fetch, m.s.notes
+	go func() { // ends with the stream, or with ctx
+		defer close(read)
+		err := m.readBatches(ctx, f, from, &notes, read)
+		f.Entries.Close(err)
+		failed <- err
+	}()
+	for b := range read {
+		if err := m.surveyBatch(ctx, b, local, tell); err != nil {
+			cancel()
+			_ = <-failed // it is no news
+			return err
+		}
+	}
+	return <-failed
+}
+
+func (m *Mirror) surveyBatch(ctx context.Context, b *batch, local *localChanges, tell func(*decision)) error {
+	var d *decision
+	_, err := m.tree.Update(ctx, func(e *tree.Edit) error {
+		d = &decision{m: m, edit: e, local: local, policy: Fail}
+		err := d.decide(b.entries)
+		if _, ok := errors.AsType[*ConflictError](err); err != nil && !ok {
+			return err
+		}
+		return errUndo
+	})
+	if !errors.Is(err, errUndo) {
+		return err
+	}
+	tell(d)
+	return nil
+}

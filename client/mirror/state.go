@@ -1,0 +1,167 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A state is how far the synchronisation has come. It is stored in rows of peers, in the
+// transactions that do what it says. It is a value: to change it is to make another one.
+type state struct {
+	peer  tree.Peer
+	notes notes
+	// sent is the prints of what was pushed and may come back, by remote path.
+	sent sent
+}
+
+// notes are what there is to know beside the cursors.
+type notes struct {
+	Pulled spans `json:"pulled,omitempty"` // revisions here that came from there
+	Pushed spans `json:"pushed,omitempty"` // revisions there that came from here
+	// Lost is the revision here up to which a remote store that is gone had all changes, 0
+	// when none is gone, or all has been sent to the one that there is now.
+	Lost int64 `json:"lost,omitempty"`
+	// Shown are names that were ignored and no longer are, until all has been sent and
+	// fetched. How far everything else was in step before is in the cursors.
+	Shown       []string    `json:"shown,omitempty"`
+	AgreedPush  tree.Cursor `json:"agreedPush,omitzero"`
+	AgreedFetch tree.Cursor `json:"agreedFetch,omitzero"`
+	Ignore      []string    `json:"ignore,omitempty"` // the names that are ignored
+}
+
+// sent are the prints of entries that were pushed.
+type sent struct {
+	Prints map[string]string `json:"prints,omitempty"`
+	// Until is the remote's revision by which all of them were applied, 0 while a push is
+	// under way.
+	Until int64 `json:"until,omitempty"`
+}
+
+// The rows beside that of the cursors. Rows of peers are all that a tree stores for its
+// peers, and all that commits with it: the text is where a path would be.
+const (
+	notesRow = " notes"
+	sentRow  = " sent"
+)
+
+func (m *Mirror) loadState(ctx context.Context) (state, error) {
+	var s state
+	var err error
+	if s.peer, err = m.tree.Peer(ctx, m.cfg.PeerID); err != nil {
+		return s, err
+	}
+	for suffix, into := range map[string]any{notesRow: &s.notes, sentRow: &s.sent} {
+		row, err := m.tree.Peer(ctx, m.cfg.PeerID+suffix)
+		if err != nil {
+			return s, err
+		}
+		if row.Fetch.Path == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(row.Fetch.Path), into); err != nil {
+			return s, fmt.Errorf("read %s%s: %w: %w", m.cfg.PeerID, suffix, tree.ErrDamaged, err)
+		}
+	}
+	return s, nil
+}
+
+// store stores next, as far as it differs from what is there.
+func (m *Mirror) store(e *tree.Edit, next *state) error {
+	if m.s.peer != next.peer {
+		if err := e.ResetPeer(next.peer); err != nil {
+			return err
+		}
+	}
+	if err := m.storeText(e, notesRow, &m.s.notes, &next.notes); err != nil {
+		return err
+	}
+	if len(m.s.sent.Prints) == 0 && len(next.sent.Prints) == 0 {
+		return nil
+	}
+	return m.storeText(e, sentRow, &m.s.sent, &next.sent)
+}
+
+func (m *Mirror) storeText(e *tree.Edit, suffix string, old, next any) error {
+	was, err := json.Marshal(old)
+	if err != nil {
+		return err
+	}
+	is, err := json.Marshal(next)
+	if err != nil || string(was) == string(is) {
+		return err
+	}
+	return e.ResetPeer(tree.Peer{ID: m.cfg.PeerID + suffix, Fetch: tree.AtPath(0, string(is))})
+}
+
+// commit stores next by itself.
+func (m *Mirror) commit(ctx context.Context, next state) error {
+	_, err := m.tree.Update(ctx, func(e *tree.Edit) error { return m.store(e, &next) })
+	if err != nil {
+		m.loaded = false
+		return fmt.Errorf("store the cursors: %w", err)
+	}
+	m.s = next
+	return nil
+}
+
+// tidied is the state without what its cursors have made useless.
+func (s state) tidied() state {
+	// What comes next there may be our own.
+	if p, ok := s.notes.Pushed.find(s.peer.Fetch.Rev + 1); ok && !s.peer.Fetch.Within {
+		s.peer.Fetch = tree.At(p.Hi)
+	}
+	s.notes.Pushed = s.notes.Pushed.above(s.peer.Fetch.Rev - 1)
+	s.notes.Pulled = s.notes.Pulled.above(s.peer.Push.Rev - 1)
+	if s.sent.Until > 0 && s.peer.Fetch.Compare(tree.At(s.sent.Until)) >= 0 {
+		s.sent = sent{}
+	}
+	if s.peer.Push.Compare(tree.At(s.notes.Lost)) >= 0 {
+		s.notes.Lost = 0
+	}
+	if s.peer.Push.Compare(s.notes.AgreedPush) >= 0 && s.peer.Fetch.Compare(s.notes.AgreedFetch) >= 0 {
+		s.notes.Shown, s.notes.AgreedPush, s.notes.AgreedFetch = nil, tree.Cursor{}, tree.Cursor{}
+	}
+	return s
+}
+
+// with returns what was sent and a block more.
+func (s sent) with(entries []tree.Entry) sent {
+	out := sent{Prints: maps.Clone(s.Prints)}
+	if out.Prints == nil || len(out.Prints)+len(entries) > maxSent {
+		out.Prints = make(map[string]string, len(entries))
+	}
+	for i := range entries {
+		out.Prints[entries[i].Path] = printOf(&entries[i])
+	}
+	return out
+}
+
+// agreed reports whether a path was in step, at a place in one of the change streams,
+// before all was begun anew because of a name that is no longer ignored.
+func (n *notes) agreed(path string, at, upTo tree.Cursor) bool {
+	return at.Compare(upTo) <= 0 && !hidden(path, n.Shown)
+}
+
+// answered returns what may still come back once a push was answered that brought the
+// remote to a revision. If that says which revisions it made, nothing of its entries does;
+// what was sent earlier under other paths has been applied by then, or never will be.
+func (s sent) answered(entries []tree.Entry, rev int64, told bool) sent {
+	if told && len(s.Prints) <= len(entries) {
+		return sent{}
+	}
+	out := sent{Prints: s.Prints, Until: rev}
+	if told {
+		out.Prints = maps.Clone(s.Prints)
+		for i := range entries {
+			delete(out.Prints, entries[i].Path)
+		}
+	}
+	if len(out.Prints) == 0 {
+		return sent{}
+	}
+	return out
+}
