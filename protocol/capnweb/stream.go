@@ -120,11 +120,12 @@ func (s Stream[T]) Next(ctx context.Context) (item T, err error) {
 		claimAll(v)
 		return t, nil
 	}
-	err = assign(v, &item)
-	if err != nil {
-		s.Cancel(&Error{Name: "TypeError", Message: err.Error(), Code: CodeInvalid})
+	if err := assign(v, &item); err != nil {
+		misfit := &Error{Name: "TypeError", Message: err.Error(), Code: CodeInvalid}
+		s.Cancel(misfit)
+		return item, misfit
 	}
-	return item, err
+	return item, nil
 }
 
 // All returns the items that are left. It cancels the stream when the loop is left early.

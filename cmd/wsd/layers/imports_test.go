@@ -45,8 +45,10 @@ var table = []struct {
 	{"server/execserver", []string{"protocol/...", "server/...", "process/...", "fs/..."}},
 	// The database implements the stores that others declare.
 	{"server/sqlite", []string{"fs/tree", "fs/disk", "fs/sqlitefile", "process", "process/shell"}},
+	// The workspace is all of that together, for whoever serves it.
+	{"server/workspace", []string{"protocol", "protocol/rpc", "server/sqlite", "process", "process/shell", "fs/..."}},
 	// The daemon's wire: capnweb over HTTP, in front of what others do.
-	{"server/computer/...", []string{"protocol/...", "server", "fs/tree", "fs/changes", "process/shell"}},
+	{"server/computer/...", []string{"protocol/...", "server", "fs/tree", "fs/changes", "fs/changes/computerwire", "process/shell"}},
 	{"server/environment", []string{"protocol/...", "fs/fileuri"}},
 	{"server/discovery", []string{"protocol/...", "fs/fileuri"}},
 	{"server/httprequest", []string{"protocol/..."}},
@@ -64,6 +66,8 @@ var table = []struct {
 	{"relay/...", []string{"relay/...", "protocol/rpc/...", "protocol", "proto/..."}},
 	{"proto/...", []string{"proto/..."}},
 
+	// It gives what process/shell declares.
+	{"client/computer/...", []string{"protocol/...", "fs/tree", "fs/changes", "fs/changes/computerwire", "process/shell"}},
 	{"client/...", []string{"protocol/...", "fs/fileuri", "fs/tree", "fs/changes", "client/...", "relay/..."}},
 	{"bench/...", []string{"protocol/...", "bench/...", "relay/..."}},
 	{"cmd/...", []string{"..."}},

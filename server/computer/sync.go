@@ -1,0 +1,112 @@
+package computer
+
+import (
+	"context"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
+	"github.com/wsd-dev/wsd/protocol/capnweb"
+)
+
+// syncTarget is the object called sync.
+func syncTarget(peer changes.Peer) *capnweb.Target {
+	s := &syncer{peer}
+	t := capnweb.NewTarget()
+	t.Handle("watermarks", capnweb.Func1(s.watermarks))
+	t.Handle("hasObjects", capnweb.Func1(s.hasObjects))
+	t.Handle("fetchObjects", capnweb.Func1(s.fetchObjects))
+	t.Handle("pushObjects", capnweb.Func1(s.pushObjects))
+	t.Handle("push", capnweb.Func1(s.push))
+	t.Handle("fetchChanges", capnweb.Func1(s.fetchChanges))
+	t.Handle("readEntry", capnweb.Func1(s.readEntry))
+	t.Handle("fetchChangePack", capnweb.Func1(s.fetchChangePack))
+	t.Handle("applyChangePack", capnweb.Func1(s.applyChangePack))
+	return t
+}
+
+type syncer struct{ peer changes.Peer }
+
+func (s *syncer) watermarks(ctx context.Context, in wire.WatermarksInput) (wire.Watermarks, error) {
+	w, err := s.peer.Watermarks(ctx, in.Settle)
+	return wire.WatermarksOf(w), err
+}
+
+func (s *syncer) hasObjects(ctx context.Context, list [][]byte) ([][]byte, error) {
+	wanted, err := wire.HashesOf(list)
+	if err != nil {
+		return nil, err
+	}
+	held, err := s.peer.HasObjects(ctx, wanted)
+	return wire.HashList(held), err
+}
+
+func (s *syncer) fetchObjects(ctx context.Context, list [][]byte) (none capnweb.Stream[*wire.Object], err error) {
+	wanted, err := wire.HashesOf(list)
+	if err != nil {
+		return none, err
+	}
+	objects, err := s.peer.FetchObjects(ctx, wanted)
+	if err != nil {
+		return none, err
+	}
+	return wire.Send(objects, wire.ObjectOf), nil
+}
+
+func (s *syncer) pushObjects(ctx context.Context, objects capnweb.Stream[wire.Object]) (none capnweb.Undefined, err error) {
+	if objects.IsZero() {
+		return none, missing("a stream of objects")
+	}
+	return none, s.peer.PushObjects(ctx, wire.Receive(objects, wire.Object.Tree, nil))
+}
+
+func (s *syncer) push(ctx context.Context, in wire.PushInput) (out wire.PushResult, err error) {
+	if in.Changes.IsZero() {
+		return out, missing("changes")
+	}
+	r, err := s.peer.Push(ctx, in.Input(), wire.Receive(in.Changes, wire.Entry.Tree, nil))
+	return wire.PushResult{Rev: r.Rev, Applied: r.Applied, AppliedPushCursor: wire.CursorOf(r.AppliedPushCursor)}, err
+}
+
+func (s *syncer) fetchChanges(ctx context.Context, in wire.FetchQuery) (out wire.FetchResult, err error) {
+	f, err := s.peer.FetchChanges(ctx, in.Changes())
+	if err != nil {
+		return out, err
+	}
+	return wire.FetchResult{
+		CurrentCursor:     wire.CursorOf(f.Current),
+		AppliedPushCursor: wire.CursorOf(f.AppliedPush),
+		Stream:            wire.Send(f.Entries, wire.EntryOf),
+	}, nil
+}
+
+func (s *syncer) readEntry(ctx context.Context, path string) (any, error) {
+	e, err := s.peer.ReadEntry(ctx, path)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	return wire.EntryOf(*e)
+}
+
+func (s *syncer) fetchChangePack(ctx context.Context, in wire.PackQuery) (out wire.PackResult, err error) {
+	p, err := s.peer.FetchChangePack(ctx, in.Changes())
+	if err != nil {
+		return out, err
+	}
+	return wire.PackResult{
+		Cursor: wire.CursorOf(p.Cursor), Drained: p.Drained, EntryCount: p.Entries,
+		AppliedPushCursor: wire.CursorOf(p.AppliedPush),
+		Stream:            wire.Send(p.Pieces, wire.Same[[]byte]),
+	}, nil
+}
+
+func (s *syncer) applyChangePack(ctx context.Context, in wire.ApplyInput) (out wire.ApplyResult, err error) {
+	if in.Stream.IsZero() {
+		return out, missing("the stream of the pack")
+	}
+	r, err := s.peer.ApplyChangePack(ctx, in.Generation, wire.Receive(in.Stream, wire.Same[[]byte], nil))
+	return wire.ApplyResult{AppliedPushCursor: wire.CursorOf(r.AppliedPushCursor), Applied: r.Applied, EntryCount: r.Entries}, err
+}
+
+func missing(what string) error {
+	return &capnweb.Error{Name: "TypeError", Code: capnweb.CodeInvalid, Message: what + " must be given"}
+}
