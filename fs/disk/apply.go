@@ -99,11 +99,14 @@ func itemOf(path string, e *tree.Entry) *item {
 type plan struct {
 	w       *Workspace
 	dirMode uint32
-	items   map[string]*item // by path; the last one counts
-	order   []string         // their paths, and those of items that were not kept
-	purged  []string
-	links   map[string]struct{} // links that the batch makes
-	dirty   bool                // the mount may be gone
+	// items are by path; the last one for a path counts. nil stands for one that is to be
+	// looked up, because what comes after it may have changed it as well.
+	items  map[string]*item
+	order  []string            // their paths, and those of items that were not kept
+	dirs   map[string]struct{} // above items
+	purged []string
+	links  map[string]struct{} // links that the batch makes
+	dirty  bool                // the mount may be gone
 }
 
 var errMount = fmt.Errorf("%w: the workspace's directory cannot be something else", iofs.ErrPermission)
@@ -183,8 +186,9 @@ func (p *plan) add(it *item) {
 		}
 		p.links[it.path] = struct{}{}
 	}
+	p.supersede(it)
 	old, known := p.items[it.path]
-	if known && old != nil {
+	if old != nil {
 		it.purge = it.purge || old.purge
 	}
 	if !known {
@@ -195,6 +199,36 @@ func (p *plan) add(it *item) {
 	}
 	if len(p.items) < keptEntries || known {
 		p.items[it.path] = it
+	}
+}
+
+// supersede finds items that are not what the tree has any more once it has this one: what
+// is below something that is no directory, and what is no directory above something.
+func (p *plan) supersede(it *item) {
+	if p.dirs == nil {
+		p.dirs = map[string]struct{}{}
+	}
+	if _, above := p.dirs[it.path]; above && it.kind != tree.KindDir {
+		for path := range p.items {
+			if within(path, it.path) {
+				p.items[path] = nil
+			}
+		}
+		for path := range p.dirs {
+			if within(path, it.path) {
+				delete(p.dirs, path)
+			}
+		}
+	}
+	for dir := it.path; dir != ""; {
+		dir, _ = split(dir)
+		if _, known := p.dirs[dir]; known {
+			break
+		}
+		p.dirs[dir] = struct{}{}
+		if old := p.items[dir]; old != nil && old.kind != tree.KindDir {
+			p.items[dir] = nil
+		}
 	}
 }
 

@@ -57,6 +57,9 @@ func (b *bringer) prepare(it *item) (bool, error) {
 	}
 	dir, name := split(it.path)
 	if it.kind == tree.KindDelete {
+		if err := b.above(dir); err != nil {
+			return false, err
+		}
 		fd, err := b.walk.open(dir)
 		if err == nil {
 			err = b.clear(fd, it.path, name)
@@ -97,6 +100,25 @@ func (b *bringer) prepare(it *item) (bool, error) {
 		}
 		return true, err
 	}
+}
+
+// above makes the directories that the tree has on the way to something that it has no
+// longer: an entry may have made them for what another one then removed.
+func (b *bringer) above(dir string) error {
+	for ; dir != ""; dir, _ = split(dir) {
+		if n := b.w.index.find(dir); n != nil && n.stat.kind == tree.KindDir {
+			return nil
+		}
+		it, err := b.w.lookup(b.ctx, dir)
+		if err != nil {
+			return err
+		}
+		if it.kind == tree.KindDir {
+			_, err := b.ensure(dir)
+			return err
+		}
+	}
+	return nil
 }
 
 // mount is prepare for the directory itself.
@@ -149,6 +171,7 @@ func (b *bringer) forget(path string) {
 		b.walk.forget()
 	}
 	if b.w.index.find(path) != nil {
+		b.w.unwatch(path)
 		b.w.index.remove(path)
 		b.removed = append(b.removed, path)
 	}
@@ -167,11 +190,14 @@ func (b *bringer) enter(path string, st stat) error {
 // ensure opens a directory, and makes it when it is not there, whatever is in its place.
 func (b *bringer) ensure(path string) (int, error) {
 	fd, err := b.walk.open(path)
-	if !gone(err) && !denied(err) {
-		return fd, err
+	if err == nil {
+		// One that the index does not know is a command's of just now.
+		if n := b.w.index.find(path); n == nil || n.stat.kind != tree.KindDir {
+			err = unix.ENOENT
+		}
 	}
-	if path == "" {
-		return -1, err
+	if path == "" || !gone(err) && !denied(err) {
+		return fd, err
 	}
 	dir, name := split(path)
 	up, err2 := b.ensure(dir)
@@ -227,23 +253,46 @@ func (b *bringer) openUp(up int, path, name string) error {
 
 // mkdir makes a directory, or keeps the one that is there.
 func (b *bringer) mkdir(dir int, name string, it *item) error {
+	var known stat
+	if n := b.w.index.find(it.path); n != nil {
+		known = n.stat
+	}
+	made := false
 	st, err := statAt(dir, name)
 	if err == nil && st.kind != tree.KindDir {
 		if err = b.clear(dir, it.path, name); err == nil {
-			b.forget(it.path)
 			err = unix.ENOENT
 		}
 	}
 	if gone(err) {
-		if err = retry(func() error { return unix.Mkdirat(dir, name, 0o700) }); err == nil || errors.Is(err, unix.EEXIST) {
+		if err = retry(func() error { return unix.Mkdirat(dir, name, 0o700) }); err == nil {
+			b.forget(it.path)
+			made = true
+		}
+		if err == nil || errors.Is(err, unix.EEXIST) {
 			st, err = statAt(dir, name)
 		}
 	}
 	if err != nil {
 		return err
 	}
+	if made && b.w.watch != nil {
+		fd, err := openDirAt(dir, name)
+		if err != nil {
+			return err
+		}
+		b.w.watchDir(fd, it.path, true)
+		closeFD(fd)
+	}
 	b.dirs = append(b.dirs, it)
-	return b.enter(it.path, st)
+	if err := b.enter(it.path, st); err != nil {
+		return err
+	}
+	if !made && (known.kind != tree.KindDir || known.ino != st.ino) {
+		// It is somebody else's, with what is in it.
+		b.w.index.again[it.path] = struct{}{}
+	}
+	return nil
 }
 
 // finishDirs gives directories their modes and times, each after those below it.

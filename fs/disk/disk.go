@@ -58,6 +58,7 @@ type Workspace struct {
 	root   Root
 	state  rootState
 	index  *index
+	watch  *watcher // nil while nobody tells of changes
 	// full: the next settle looks at everything.
 	full bool
 	// pending: the journal has rows.
@@ -107,7 +108,11 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 	if err := w.attach(ctx, fd, st); err != nil {
 		return nil, err
 	}
+	w.startWatching(fd)
 	if err := w.settle(ctx, fd, st); err != nil {
+		if w.watch != nil {
+			w.watch.close()
+		}
 		return nil, err
 	}
 	w.opening = false
@@ -125,6 +130,10 @@ func (w *Workspace) Tree() *tree.Tree { return w.cfg.Tree }
 func (w *Workspace) Close() error {
 	w.turn <- struct{}{}
 	defer w.release()
+	if !w.closed && w.watch != nil {
+		w.watch.close()
+		w.watch = nil
+	}
 	w.closed = true
 	return nil
 }
@@ -167,67 +176,6 @@ func (w *Workspace) openRoot() (int, stat, error) {
 		closeFD(fd)
 	}
 	return fd, st, err
-}
-
-// Settle returns once the tree has all that was in the directory when it was called.
-func (w *Workspace) Settle(ctx context.Context) error {
-	fd, st, err := w.begin(ctx)
-	if err == nil {
-		defer w.release()
-		defer closeFD(fd)
-		err = w.settle(ctx, fd, st)
-	}
-	if err != nil {
-		return fmt.Errorf("settle %s: %w", w.cfg.Dir, err)
-	}
-	return nil
-}
-
-// settle is Settle for whoever has the turn.
-func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
-	if w.pending {
-		if err := w.bring(ctx, root, nil); err != nil {
-			return err
-		}
-	}
-	err := w.look(ctx, root, st)
-	if err != nil {
-		w.full = true
-	}
-	return err
-}
-
-// look finds what has changed and records it.
-func (w *Workspace) look(ctx context.Context, root int, st stat) error {
-	s := w.newScan(ctx, st.dev)
-	s.clean = w.opening
-	st.dev = 0
-	old := w.index.root.stat
-	if old.ino != st.ino || old.btime != st.btime || old.mode != st.mode || old.mtime == 0 {
-		s.add(&change{path: "", old: old, stat: st})
-	}
-	if err := w.scanAll(root, s); err != nil {
-		return err
-	}
-	if err := w.record(ctx, root, s); err != nil {
-		return err
-	}
-	w.full = false
-	for _, path := range s.again {
-		w.index.again[path] = struct{}{}
-	}
-	return nil
-}
-
-func (w *Workspace) scanAll(root int, s *scan) error {
-	w.stats.passes.Add(1)
-	fd, err := openDirAt(root, ".")
-	if err != nil {
-		return err
-	}
-	s.dir(fd, w.index.root, "")
-	s.wg.Wait()
-	return s.err
 }
 
 // treePath is what the tree calls a path of the directory.

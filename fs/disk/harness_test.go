@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,9 +24,18 @@ import (
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
+// A tester is a test or a property's.
+type tester interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // A bench is a workspace with its store.
 type bench struct {
-	t      testing.TB
+	t      tester
 	dir    string
 	store  string
 	cfg    disk.Config
@@ -39,9 +49,7 @@ type bench struct {
 // test ends.
 func newBench(t testing.TB, cfg disk.Config) *bench {
 	t.Helper()
-	b := &bench{t: t, dir: filepath.Join(t.TempDir(), "dir"), store: filepath.Join(t.TempDir(), "store", "ws.db"), cfg: cfg}
-	b.must(os.Mkdir(b.dir, 0o755))
-	b.open()
+	b := benchAt(t, t.TempDir(), cfg)
 	t.Cleanup(func() {
 		if b.ws != nil {
 			b.settle()
@@ -52,6 +60,15 @@ func newBench(t testing.TB, cfg disk.Config) *bench {
 	return b
 }
 
+// benchAt opens a workspace in an empty directory of ours.
+func benchAt(t tester, dir string, cfg disk.Config) *bench {
+	t.Helper()
+	b := &bench{t: t, dir: filepath.Join(dir, "dir"), store: filepath.Join(dir, "store", "ws.db"), cfg: cfg}
+	b.must(os.Mkdir(b.dir, 0o755))
+	b.open()
+	return b
+}
+
 func (b *bench) must(err error) {
 	b.t.Helper()
 	if err != nil {
@@ -59,9 +76,32 @@ func (b *bench) must(err error) {
 	}
 }
 
+var emptyStore = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "wsd-disk-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	db, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(dir, "db")})
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(db.Path())
+})
+
 func (b *bench) openStore() {
 	b.t.Helper()
-	db, err := sqlite.Open(context.Background(), sqlite.Config{Path: b.store})
+	if _, err := os.Stat(b.store); err != nil {
+		// To make a new one takes longer than most tests.
+		data, err := emptyStore()
+		b.must(err)
+		b.must(os.MkdirAll(filepath.Dir(b.store), 0o700))
+		b.must(os.WriteFile(b.store, data, 0o600))
+	}
+	db, err := sqlite.Open(context.Background(), sqlite.Config{Path: b.store, Readers: 2})
 	b.must(err)
 	b.db = db
 	b.forest = tree.New(db.Tree(), tree.Config{})
@@ -162,7 +202,7 @@ func (b *bench) apply(entries ...tree.Entry) changes.Applied {
 }
 
 // onDisk lists a directory: for each path its mode and content.
-func onDisk(t testing.TB, dir string) map[string]string {
+func onDisk(t tester, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d iofs.DirEntry, err error) error {

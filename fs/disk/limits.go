@@ -15,6 +15,11 @@ const (
 	// ones are read again from the tree.
 	keptEntries = 20_000
 
+	// maxEvents is how many events of the system wait to be noted, maxDirty of how many
+	// names they may be until the next settle. When there are more, that looks at everything.
+	maxEvents = 1 << 16
+	maxDirty  = 100_000
+
 	// readAttempts is how often a file is read that changes meanwhile.
 	readAttempts = 3
 	// granularity is what the clock of a file system is at least as fine as: the kernel's

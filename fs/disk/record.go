@@ -24,6 +24,9 @@ func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 			return comparePaths(a.path, b.path)
 		}
 	})
+	s.changes = slices.CompactFunc(s.changes, func(a, b *change) bool {
+		return a.path == b.path && (a.stat.kind == 0) == (b.stat.kind == 0)
+	})
 	if err := w.matchMoved(ctx, s.changes); err != nil {
 		return err
 	}
@@ -163,7 +166,12 @@ func (w *Workspace) commit(ctx context.Context, s *scan, batch []*change) error 
 		if err != nil {
 			return err
 		}
+		dirs := map[string]struct{}{}
 		for _, c := range batch {
+			if c.stat.kind != 0 && !w.hasDir(c.path, dirs) {
+				later = append(later, c.path) // what it is in could not be taken
+				continue
+			}
 			taken, err := w.take(e, c)
 			if code := tree.Code(err); err != nil && code == "" {
 				return err
@@ -181,6 +189,9 @@ func (w *Workspace) commit(ctx context.Context, s *scan, batch []*change) error 
 					err = r.DeleteDiskStats(w.root.ID, c.path)
 				}
 				put = append(put, c)
+				if c.stat.kind == tree.KindDir {
+					dirs[c.path] = struct{}{}
+				}
 				rows = append(rows, Row{c.path, c.stat.encode()})
 			}
 			if err != nil && tree.Code(err) == "" {
@@ -193,17 +204,39 @@ func (w *Workspace) commit(ctx context.Context, s *scan, batch []*change) error 
 		return err
 	}
 	for _, c := range put {
+		if c.old.kind == tree.KindDir && c.stat.kind != tree.KindDir {
+			w.unwatch(c.path)
+		}
 		if err := w.index.put(c.path, c.stat); err != nil {
 			return err
 		}
 	}
 	for _, path := range removed {
+		w.unwatch(path)
 		w.index.remove(path)
 	}
 	for _, path := range later {
 		s.later(path)
 	}
 	return nil
+}
+
+// hasDir reports whether the directory that a path is in is in the index, or is one of
+// those that are about to be.
+func (w *Workspace) hasDir(path string, dirs map[string]struct{}) bool {
+	if path == "" {
+		return true
+	}
+	dir, _ := split(path)
+	if _, ok := dirs[dir]; ok {
+		return true
+	}
+	n := w.index.find(dir)
+	if n == nil || n.stat.kind != tree.KindDir {
+		return false
+	}
+	dirs[dir] = struct{}{}
+	return true
 }
 
 // take brings one change into the tree. It reports whether the index can say so.

@@ -64,6 +64,8 @@ type stat struct {
 	flags        uint8
 }
 
+const kindDir = tree.KindDir
+
 const (
 	// again: the content may have changed without a trace, so it is to be read again.
 	again uint8 = 1 << iota

@@ -72,18 +72,16 @@ func (s *scan) later(path string) {
 
 // A sub is a directory to go into.
 type sub struct {
-	name string
-	node *node // nil if all in it is new
+	name  string
+	node  *node // nil if all in it is new
+	other bool  // it is not the directory that the index knows
 }
 
 // dir looks at all that is in an open directory, which it closes, and below. n is nil for
-// a directory that is new.
-func (s *scan) dir(fd int, n *node, path string) {
+// a directory that is new, other set for one that is not the one that the index knows.
+func (s *scan) dir(fd int, n *node, path string, other bool) {
 	defer closeFD(fd)
-	if err := s.w.watchDir(fd, path); err != nil {
-		s.fail(err)
-		return
-	}
+	s.w.watchDir(fd, path, other)
 	var subs []sub
 	known := 0
 	err := names(fd, func(name string) error {
@@ -91,7 +89,7 @@ func (s *scan) dir(fd int, n *node, path string) {
 		if n != nil {
 			kid = n.kids[name]
 		}
-		there, err := s.entry(fd, path, name, kid, true, &subs)
+		there, err := s.entry(fd, path, name, kid, whyDeep, &subs)
 		if there && kid != nil {
 			known++
 		}
@@ -147,17 +145,18 @@ func (s *scan) below(fd int, path string, subs []sub) {
 			// Whoever called for the scan waits for it.
 			s.wg.Go(func() {
 				defer func() { <-s.helpers }()
-				s.dir(kid, sub.node, path)
+				s.dir(kid, sub.node, path, sub.other)
 			})
 		default:
-			s.dir(kid, sub.node, path)
+			s.dir(kid, sub.node, path, sub.other)
 		}
 	}
 }
 
 // entry looks at one name in an open directory, and reports whether a tree can have what
-// is there. It adds a directory that is to be gone into to subs: with deep every one.
-func (s *scan) entry(fd int, dir, name string, kid *node, deep bool, subs *[]sub) (bool, error) {
+// is there. It adds a directory that is to be gone into to subs: one that is new, or any
+// if the look is to be deep.
+func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub) (bool, error) {
 	if temporary(name) {
 		if s.clean {
 			cleanTemp(fd, name)
@@ -195,13 +194,13 @@ func (s *scan) entry(fd int, dir, name string, kid *node, deep bool, subs *[]sub
 		}
 		switch {
 		case old.kind != tree.KindDir:
-			*subs = append(*subs, sub{name, nil})
-		case deep || moved:
-			*subs = append(*subs, sub{name, kid})
+			*subs = append(*subs, sub{name, nil, true})
+		case moved || look&whyDeep != 0:
+			*subs = append(*subs, sub{name, kid, moved})
 		}
 		return true, nil
 	}
-	if st.same(&old) && old.flags&again == 0 {
+	if st.same(&old) && old.flags&again == 0 && (look&whyRead == 0 || st.kind != tree.KindFile) {
 		return true, nil
 	}
 	c := &change{path: path, old: old, stat: st}
@@ -231,7 +230,7 @@ func (s *scan) device(dev uint64) uint64 {
 }
 
 // some looks at some names of a directory that the index has.
-func (s *scan) some(walk *walker, dir string, list []string) error {
+func (s *scan) some(walk *walker, dir string, list map[string]why) error {
 	n := s.w.index.find(dir)
 	if n == nil || n.stat.kind != tree.KindDir {
 		return nil // the directory that it is in has been told to be another one
@@ -248,9 +247,9 @@ func (s *scan) some(walk *walker, dir string, list []string) error {
 		return err
 	}
 	var subs []sub
-	for _, name := range list {
+	for name, look := range list {
 		kid := n.kids[name]
-		there, err := s.entry(fd, dir, name, kid, false, &subs)
+		there, err := s.entry(fd, dir, name, kid, look, &subs)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,8 @@
 package disk
 
 import (
+	"fmt"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -41,4 +43,25 @@ func nanos(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 // syncAll brings all that was written to the file system of an open directory to the disk.
 func syncAll(fd int) error {
 	return pathError("sync", ".", retry(func() error { return unix.Syncfs(fd) }))
+}
+
+// remote are file systems on which others change files without our kernel's knowledge.
+var remote = map[uint32]string{
+	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB",
+	unix.V9FS_MAGIC: "9P", unix.FUSE_SUPER_MAGIC: "FUSE", unix.CEPH_SUPER_MAGIC: "Ceph", unix.AFS_SUPER_MAGIC: "AFS",
+	unix.CODA_SUPER_MAGIC: "Coda", unix.OCFS2_SUPER_MAGIC: "OCFS2", 0x786f4256: "a host's folder", 0xbacbacbc: "a host's folder",
+	0x0bd00bd0: "Lustre", 0x01161970: "GFS2",
+}
+
+// trusted refuses to rely on being told of changes in a directory where the system does
+// not tell of all.
+func trusted(fd int) error {
+	var s unix.Statfs_t
+	if err := retry(func() error { return unix.Fstatfs(fd, &s) }); err != nil {
+		return pathError("statfs", ".", err)
+	}
+	if name, ok := remote[uint32(s.Type)]; ok {
+		return fmt.Errorf("it is on %s, where others may change files", name)
+	}
+	return nil
 }

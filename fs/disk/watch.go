@@ -1,4 +1,258 @@
 package disk
 
-// watchDir has the system tell of changes in an open directory.
-func (w *Workspace) watchDir(int, string) error { return nil }
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/wsd-dev/wsd/fs/watch"
+)
+
+// why says what there is about a name to look at, as bits.
+type why uint8
+
+const (
+	// whyRead: the content may be another one, whatever else says that it is not.
+	whyRead why = 1 << iota
+	// whyDeep: all that is below is to be looked at.
+	whyDeep
+)
+
+// A watcher collects what the system tells of the directory: which names in which
+// directories are to be looked at.
+type watcher struct {
+	sub  *watch.Sub
+	stop chan struct{}
+	done chan struct{}
+
+	// mu is held while the system is asked to watch a directory, so that what it then
+	// tells is not of a directory without a path.
+	mu    sync.Mutex
+	dirs  map[watch.ID]string
+	ids   map[string]watch.ID
+	dirty map[string]map[string]why
+	count int // of the names in dirty
+	lost  bool
+	err   error // why a directory could not be watched
+}
+
+func startWatcher() (*watcher, error) {
+	sub, err := watch.NewClosingHub().Subscribe(maxEvents)
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{
+		sub: sub, stop: make(chan struct{}), done: make(chan struct{}),
+		dirs: map[watch.ID]string{}, ids: map[string]watch.ID{}, dirty: map[string]map[string]why{},
+	}
+	go w.run() // ends with close
+	return w, nil
+}
+
+// run takes events as they come, so that few of them wait.
+func (w *watcher) run() {
+	defer close(w.done)
+	for {
+		select {
+		case <-w.stop:
+			return
+		case <-w.sub.Wake():
+			w.fold()
+		}
+	}
+}
+
+func (w *watcher) close() {
+	close(w.stop)
+	<-w.done
+	w.sub.Close()
+}
+
+// fold notes the events that have come.
+func (w *watcher) fold() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	events, lost := w.sub.Take()
+	for _, e := range events {
+		path, known := w.dirs[e.ID]
+		switch {
+		case !known:
+		case e.Name != "":
+			if !temporary(e.Name) {
+				w.note(path, e.Name, e.Closed)
+			}
+		case e.Op == watch.Modify || e.Op == watch.Create || e.Op == watch.Remove:
+			// Of the directory itself; the one that it is in tells as well.
+		default:
+			delete(w.dirs, e.ID)
+			if w.ids[path] == e.ID {
+				delete(w.ids, path)
+			}
+		}
+	}
+	if lost {
+		w.drop()
+	}
+}
+
+func (w *watcher) note(dir, name string, closed bool) {
+	if w.lost {
+		return
+	}
+	list := w.dirty[dir]
+	if list == nil {
+		list = map[string]why{}
+		w.dirty[dir] = list
+	}
+	old, known := list[name]
+	if !known {
+		if w.count++; w.count > maxDirty {
+			w.drop()
+			return
+		}
+	}
+	if closed {
+		old |= whyRead
+	}
+	list[name] = old
+}
+
+// drop gives up the list: all is to be looked at.
+func (w *watcher) drop() {
+	w.lost, w.count = true, 0
+	clear(w.dirty)
+}
+
+// take returns what there is to look at because of what has happened before the call;
+// lost means all there is.
+func (w *watcher) take() (dirty map[string]map[string]why, lost bool) {
+	told := w.sub.Sync()
+	w.fold()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	dirty, lost = w.dirty, w.lost || !told
+	w.dirty, w.count, w.lost = map[string]map[string]why{}, 0, false
+	return dirty, lost
+}
+
+// add watches an open directory.
+func (w *watcher) add(fd int, path string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// Through the descriptor, whatever its path leads to by now.
+	id, err := w.sub.Add(fmt.Sprintf("/proc/self/fd/%d", fd), true)
+	if err != nil {
+		return err
+	}
+	if old, known := w.ids[path]; known && old != id && w.dirs[old] == path {
+		w.sub.Remove(old)
+		delete(w.dirs, old)
+	}
+	w.dirs[id], w.ids[path] = path, id
+	return nil
+}
+
+// has reports whether a path is watched.
+func (w *watcher) has(path string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.ids[path]
+	return ok
+}
+
+// forget watches a directory no more, unless it has another path by now.
+func (w *watcher) forget(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id, known := w.ids[path]
+	if !known {
+		return
+	}
+	delete(w.ids, path)
+	if w.dirs[id] == path {
+		w.sub.Remove(id)
+		delete(w.dirs, id)
+	}
+}
+
+// fail notes that the directory cannot be watched, at least not all of it.
+func (w *watcher) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+func (w *watcher) failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// startWatching begins to watch, if it is wanted and possible.
+func (w *Workspace) startWatching(root int) {
+	if !w.cfg.Watch {
+		return
+	}
+	err := trusted(root)
+	if err == nil {
+		w.watch, err = startWatcher()
+	}
+	if err != nil {
+		w.notWatched(err)
+	}
+}
+
+// stopWatching gives up watching for good when some directory cannot be watched.
+func (w *Workspace) stopWatching() {
+	if w.watch == nil {
+		return
+	}
+	if err := w.watch.failed(); err != nil {
+		w.watch.close()
+		w.watch = nil
+		w.notWatched(err)
+	}
+}
+
+func (w *Workspace) notWatched(err error) {
+	w.full = true
+	hint := ""
+	if errors.Is(err, watch.ErrLimit) {
+		hint = "raise the limit that the error names"
+	}
+	w.log.Warn("the workspace's directory cannot be watched; all of it is looked at each time instead", "dir", w.cfg.Dir, "err", err, "hint", hint)
+}
+
+// watchDir has the system tell of changes in an open directory, which is done before it is
+// read. other says that it is, or may be, another one than before.
+func (w *Workspace) watchDir(fd int, path string, other bool) {
+	if w.watch == nil || w.watch.failed() != nil || !other && w.watch.has(path) {
+		return
+	}
+	err := trusted(fd)
+	if err == nil {
+		err = w.watch.add(fd, path)
+	}
+	if err != nil {
+		w.watch.fail(fmt.Errorf("watch %s: %w", path, err))
+	}
+}
+
+// unwatch ends the watches of a directory and those below it.
+func (w *Workspace) unwatch(path string) {
+	if w.watch == nil {
+		return
+	}
+	n := w.index.find(path)
+	if n == nil || n.stat.kind != kindDir {
+		return
+	}
+	w.watch.forget(path)
+	n.each(func(k *node) {
+		if k.stat.kind == kindDir {
+			w.watch.forget(k.path())
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package disk
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Settle returns once the tree has all that was in the directory when it was called.
+func (w *Workspace) Settle(ctx context.Context) error {
+	fd, st, err := w.begin(ctx)
+	if err == nil {
+		defer w.release()
+		defer closeFD(fd)
+		err = w.settle(ctx, fd, st)
+	}
+	if err != nil {
+		return fmt.Errorf("settle %s: %w", w.cfg.Dir, err)
+	}
+	return nil
+}
+
+// settle is Settle for whoever has the turn.
+func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
+	if w.pending {
+		if err := w.bring(ctx, root, nil); err != nil {
+			return err
+		}
+	}
+	err := w.look(ctx, root, st)
+	if err != nil {
+		w.full = true
+	}
+	return err
+}
+
+// look finds what has changed and records it.
+func (w *Workspace) look(ctx context.Context, root int, st stat) error {
+	s := w.newScan(ctx, st.dev)
+	s.clean = w.opening
+	st.dev = 0
+	old := w.index.root.stat
+	other := old.ino != st.ino || old.btime != st.btime
+	if other || old.mode != st.mode || old.mtime == 0 {
+		s.add(&change{path: "", old: old, stat: st})
+	}
+	full := w.full || other || w.watch == nil
+	var dirty map[string]map[string]why
+	if w.watch != nil {
+		var lost bool
+		dirty, lost = w.watch.take()
+		full = full || lost
+	}
+	var err error
+	if full {
+		err = w.scanAll(root, s, other)
+	} else {
+		err = w.scanSome(root, s, dirty)
+	}
+	w.stopWatching()
+	if err != nil {
+		return err
+	}
+	clear(w.index.again)
+	if err := w.record(ctx, root, s); err != nil {
+		return err
+	}
+	w.full = false
+	for _, path := range s.again {
+		w.index.again[path] = struct{}{}
+	}
+	return nil
+}
+
+// scanAll looks at everything.
+func (w *Workspace) scanAll(root int, s *scan, other bool) error {
+	w.stats.passes.Add(1)
+	fd, err := openDirAt(root, ".")
+	if err != nil {
+		return err
+	}
+	s.dir(fd, w.index.root, "", other)
+	s.wg.Wait()
+	return s.err
+}
+
+// scanSome looks at what was told of, and at what nobody would tell of: what could not be
+// read, or may have changed just after that, and files with several names, since what is
+// done under one of them is told of that one only.
+func (w *Workspace) scanSome(root int, s *scan, dirty map[string]map[string]why) error {
+	add := func(path string, look why) {
+		dir, name := split(path)
+		if dirty[dir] == nil {
+			dirty[dir] = map[string]why{}
+		}
+		dirty[dir][name] |= look
+	}
+	for path := range w.index.again {
+		if path != "" {
+			add(path, whyDeep|whyRead)
+		}
+	}
+	for n := range w.index.linked {
+		add(n.path(), 0)
+	}
+	walk := newWalker(root)
+	defer walk.forget()
+	for _, dir := range slices.SortedFunc(maps.Keys(dirty), comparePaths) {
+		if err := s.some(walk, dir, dirty[dir]); err != nil {
+			s.fail(err)
+		}
+		if s.failed() {
+			break
+		}
+	}
+	s.wg.Wait()
+	return s.err
+}
