@@ -13,7 +13,8 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/wsd-dev/wsd/protocol/rpc/wsconn"
+	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
+	"github.com/wsd-dev/wsd/protocol"
 )
 
 // connectBody is the body of /connect: the base of the host's addresses and two paths
@@ -252,7 +253,7 @@ func (c *Computer) dial(ctx context.Context, s *session, to destination, header 
 		return
 	}
 	c.log.Info("host reached", "conn", s.remote)
-	conn := wsconn.New(ws, connConfig)
+	conn := wire.NewTransport(ws, protocol.PingInterval)
 	defer conn.Close()
-	s.serve(ctx, conn)
+	s.serve(ctx, conn.Conn)
 }

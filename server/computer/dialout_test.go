@@ -11,8 +11,8 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
-	"github.com/wsd-dev/wsd/protocol/rpc/wsconn"
 )
 
 // A host is what a computer dials.
@@ -67,7 +67,7 @@ func (w *world) connect(t *testing.T, body any) (*http.Response, string) {
 // serves checks that the computer is at the other end.
 func serves(t *testing.T, ws *websocket.Conn) *capnweb.Session {
 	t.Helper()
-	s := capnweb.New(transport{wsconn.New(ws, connConfig)}, capnweb.Config{})
+	s := capnweb.New(wire.NewTransport(ws, 0), capnweb.Config{})
 	t.Cleanup(func() { s.Close() })
 	if err := s.Main().Call(t.Context(), nil, "sync.watermarks"); err != nil {
 		t.Fatal(err)

@@ -11,10 +11,10 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 	"github.com/wsd-dev/wsd/protocol/rpc"
-	"github.com/wsd-dev/wsd/protocol/rpc/wsconn"
 	"github.com/wsd-dev/wsd/server"
 )
 
@@ -79,7 +79,7 @@ func (w *world) socket(t *testing.T, path string) *websocket.Conn {
 // session opens a session.
 func (w *world) session(t *testing.T) *capnweb.Session {
 	t.Helper()
-	s := capnweb.New(transport{wsconn.New(w.socket(t, "/api"), connConfig)}, capnweb.Config{})
+	s := capnweb.New(wire.NewTransport(w.socket(t, "/api"), 0), capnweb.Config{})
 	t.Cleanup(func() { s.Close() })
 	return s
 }

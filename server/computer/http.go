@@ -7,6 +7,7 @@ import (
 	"time"
 
 	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 	"github.com/wsd-dev/wsd/server"
 )
@@ -87,7 +88,7 @@ func (r *routes) webSocket(w http.ResponseWriter, req *http.Request) {
 		busy(w, err.Error())
 		return
 	}
-	if !r.server.ServeWebSocket(w, req, connConfig, s.serve) {
+	if !r.server.ServeWebSocket(w, req, wire.ConnConfig(protocol.PingInterval), s.serve) {
 		s.drop()
 	}
 }

@@ -3,18 +3,12 @@ package computer
 import (
 	"context"
 	"errors"
-	"io"
 	"time"
 
-	"github.com/gorilla/websocket"
-
-	"github.com/wsd-dev/wsd/protocol"
+	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 	"github.com/wsd-dev/wsd/protocol/rpc/wsconn"
 )
-
-// connConfig is that of the WebSockets, whoever dialled.
-var connConfig = wsconn.Config{MaxMessageBytes: capnweb.MaxMessageBytes, PingInterval: protocol.PingInterval, Text: true}
 
 // A session is one WebSocket with a client.
 type session struct {
@@ -72,7 +66,7 @@ func (s *session) serve(ctx context.Context, conn *wsconn.Conn) {
 	}
 	began := time.Now()
 	c.log.Debug("session opened", "conn", s.remote)
-	err := capnweb.Serve(ctx, transport{conn}, c.config(s))
+	err := capnweb.Serve(ctx, wire.Transport{Conn: conn}, c.config(s))
 	c.log.Info("session ended", "conn", s.remote, "dur", time.Since(began), "err", err)
 }
 
@@ -89,19 +83,4 @@ func (s *session) close(code int, reason string) {
 	if conn != nil && !again {
 		_ = conn.CloseFault(code, reason) // never fails
 	}
-}
-
-// transport makes of a WebSocket what package capnweb wants.
-type transport struct{ *wsconn.Conn }
-
-// Read implements capnweb.Transport.
-func (t transport) Read(ctx context.Context) ([]byte, error) {
-	msg, err := t.Conn.Read(ctx)
-	if errors.Is(err, wsconn.ErrBinary) {
-		return nil, errors.Join(capnweb.ErrBadMessage, err)
-	}
-	if c, ok := errors.AsType[*websocket.CloseError](err); ok && c.Code == capnweb.CloseCode {
-		return nil, io.EOF // clients end a session so
-	}
-	return msg, err
 }

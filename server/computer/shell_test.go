@@ -220,12 +220,12 @@ func TestFollowBesideASilentConnection(t *testing.T) {
 	say(t, ws, `["push",["pipeline",0,["shell","exec"],[{"command":"a","id":"x"}]]]`, `["pull",1]`)
 	hear(t, ws)
 	hear(t, ws) // from here on nobody reads, and so nobody answers pings
-	w.runs.run("x").add(newEvent("exit", ""))
 	second := w.session(t)
 	var again wire.Run[wire.Event]
 	if err := second.Main().Call(t.Context(), &again, "shell.getExec", map[string]any{"id": "x"}); err != nil {
 		t.Fatal(err)
 	}
+	w.runs.run("x").add(newEvent("exit", ""))
 	if diff := cmp.Diff([]uint64{1}, events(t, again)); diff != "" {
 		t.Error(diff)
 	}

@@ -64,7 +64,7 @@ func (s *syncer) push(ctx context.Context, in wire.PushInput) (out wire.PushResu
 		return out, missing("changes")
 	}
 	r, err := s.peer.Push(ctx, in.Input(), wire.Receive(in.Changes, wire.Entry.Tree, nil))
-	return wire.PushResult{Rev: r.Rev, Applied: r.Applied, AppliedPushCursor: wire.CursorOf(r.AppliedPushCursor)}, err
+	return wire.PushResultOf(r), err
 }
 
 func (s *syncer) fetchChanges(ctx context.Context, in wire.FetchQuery) (out wire.FetchResult, err error) {

@@ -49,6 +49,18 @@ type PushResult struct {
 	Rev               int64  `json:"rev"`
 	Applied           int    `json:"applied"`
 	AppliedPushCursor Cursor `json:"appliedPushCursor"`
+	// Before is an addition of ours.
+	Before int64 `json:"before,omitempty"`
+}
+
+// PushResultOf is the form of a result.
+func PushResultOf(r changes.PushResult) PushResult {
+	return PushResult{r.Rev, r.Applied, CursorOf(r.AppliedPushCursor), r.Before}
+}
+
+// Changes is the result that r stands for.
+func (r PushResult) Changes() changes.PushResult {
+	return changes.PushResult{Rev: r.Rev, Applied: r.Applied, AppliedPushCursor: r.AppliedPushCursor.Tree(), Before: r.Before}
 }
 
 // FetchQuery is the argument of sync.fetchChanges.
