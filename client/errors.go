@@ -51,6 +51,9 @@ type Error struct {
 	Message string
 	// Kind is the kind of a failed process/start, as in protocol.SpawnErrorData, else "".
 	Kind string
+	// Name and Path are what sync/* and shell/* say of a failure, as in
+	// protocol.NamedData: ENOENT, EUNKNOWN_HASH, EEXEC_BUSY and so on, else "".
+	Name, Path string
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -86,7 +89,7 @@ const (
 func (e *Error) Is(target error) bool {
 	switch target {
 	case iofs.ErrNotExist:
-		return e.Code == protocol.CodeNotFound || e.Kind == protocol.KindSpawnNotFound || e.Errno() == errnoNoEnt
+		return e.Code == protocol.CodeNotFound || e.Kind == protocol.KindSpawnNotFound || e.Name == "ENOENT" || e.Errno() == errnoNoEnt
 	case iofs.ErrExist:
 		return e.Errno() == errnoExist
 	case iofs.ErrPermission:
@@ -142,6 +145,13 @@ func callError(method string, err error) error {
 				precondition.CurrentHash = *current.CurrentHash
 			}
 			return precondition
+		}
+		return out
+	}
+	if failure.Code == protocol.CodeNamed {
+		var named protocol.NamedData
+		if wire.Unmarshal(data, &named) == nil {
+			out.Name, out.Path = named.Code, named.Path
 		}
 		return out
 	}

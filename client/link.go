@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/protocol/rpc/stream"
 	"github.com/wsd-dev/wsd/protocol/wire"
 )
 
@@ -15,12 +16,17 @@ import (
 // a million files has ten million.
 const maxAnswerValues = 1 << 26
 
+// maxStreams bounds the streams of a connection in each direction. It is for servers to
+// say that there are too many.
+const maxStreams = 65_536
+
 // link is one connection, for as long as it lives.
 type link struct {
-	client *Client
-	peer   *rpc.Peer
-	done   chan struct{} // closed when nothing is read any more
-	err    error         // why; set before done is closed
+	client  *Client
+	peer    *rpc.Peer
+	streams *stream.Set
+	done    chan struct{} // closed when nothing is read any more
+	err     error         // why; set before done is closed
 }
 
 // newLink begins to read from conn. The goroutine ends with the connection, which the
@@ -28,8 +34,10 @@ type link struct {
 func newLink(c *Client, conn rpc.Connection) (*link, error) {
 	l := &link{client: c, done: make(chan struct{})}
 	l.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: l, Logger: c.log, MaxValues: maxAnswerValues})
+	l.streams = stream.New(l.peer, stream.Config{MaxOut: maxStreams, MaxIn: maxStreams, MaxItemsBytes: protocol.MaxMessageBytes, Logger: c.log})
 	ok := c.spawn(func() {
 		defer close(l.done)
+		defer l.closeStreams()
 		stop := context.AfterFunc(c.life, func() { _ = l.peer.Close() })
 		defer stop()
 		l.err = l.peer.Serve(c.life)
@@ -40,6 +48,15 @@ func newLink(c *Client, conn rpc.Connection) (*link, error) {
 		return nil, ErrClosed
 	}
 	return l, nil
+}
+
+// closeStreams ends the streams of the connection. It does not wait for those that read
+// what is to be sent from elsewhere, unless the Client is closing.
+func (l *link) closeStreams() {
+	end := func() { _ = l.streams.Close() } // never fails
+	if !l.client.spawn(end) {
+		end()
+	}
 }
 
 func (l *link) alive() bool {
@@ -137,6 +154,8 @@ func (l *link) HandleNotification(_ context.Context, method string, params []byt
 		if err = wire.Unmarshal(params, &out); err == nil {
 			l.toBody(&out)
 		}
+	default:
+		_, err = l.streams.HandleNotification(method, params)
 	}
 	if err != nil {
 		l.client.log.Warn("notification does not decode", "method", method, "err", err)

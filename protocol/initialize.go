@@ -77,4 +77,8 @@ const (
 	CapFsWatch           = "fsWatch"
 	CapFsConditional     = "fsConditionalWrites"
 	CapFsAtomicWrites    = "fsAtomicWrites"
+
+	// Of servers with a workspace.
+	CapSync  = "sync"  // sync/*
+	CapShell = "shell" // shell/*
 )

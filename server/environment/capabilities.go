@@ -23,6 +23,8 @@ var needs = map[string][]string{
 	protocol.CapFsGlob:            {protocol.MethodFsGlob},
 	protocol.CapFsGrep:            {protocol.MethodFsGrep},
 	protocol.CapFsWatch:           {protocol.MethodFsWatch, protocol.MethodFsUnwatch},
+
+	protocol.CapWorkspaceCollect: {protocol.MethodWorkspaceCollect},
 }
 
 // refines names, for each capability that is a way in which methods behave, those
@@ -37,6 +39,16 @@ var refines = map[string][]string{
 	protocol.CapProcessAttach:  {protocol.MethodProcessStart},
 	protocol.CapFsConditional:  {protocol.MethodFsReadFile, protocol.MethodFsWriteFile},
 	protocol.CapFsAtomicWrites: {protocol.MethodFsWriteFile},
+
+	// Servers without a workspace have them in their table all the same.
+	protocol.CapSync: {
+		protocol.MethodSyncWatermarks, protocol.MethodSyncHasObjects, protocol.MethodSyncFetchObjects,
+		protocol.MethodSyncPushObjects, protocol.MethodSyncPush, protocol.MethodSyncFetchChanges,
+		protocol.MethodSyncReadEntry, protocol.MethodSyncFetchChangePack, protocol.MethodSyncApplyChangePack,
+	},
+	protocol.CapShell: {
+		protocol.MethodShellExec, protocol.MethodShellGetExec, protocol.MethodShellKillExec, protocol.MethodShellDisposeExec,
+	},
 }
 
 // Capabilities returns what a server with these methods may announce: every

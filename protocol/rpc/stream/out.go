@@ -44,6 +44,7 @@ type Out struct {
 	spare   []byte
 	ended   bool // Next has returned an error, or io.EOF
 	stopped bool
+	tell    bool  // the reader of the end, although it was stopped
 	err     error // why it ended early
 }
 
@@ -71,6 +72,13 @@ func (o *Out) Param() protocol.StreamParam { return protocol.StreamParam{StreamI
 
 // Done is closed when the Source has been closed, or the Out released.
 func (o *Out) Done() <-chan struct{} { return o.done }
+
+// Stopped reports whether Stop has been called, or the reader has cancelled.
+func (o *Out) Stopped() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stopped
+}
 
 // Err is why the stream ended early: an error of the Source, or what Stop was called
 // with. It is nil before Done, and after all was sent.
@@ -116,14 +124,22 @@ func (o *Out) Send(ctx context.Context, src Source) {
 	})
 }
 
-// Stop has no more sent. It does not wait: Done does.
-func (o *Out) Stop(err error) {
+// Stop has no more sent, to a reader that waits for no more. It does not wait: Done does.
+func (o *Out) Stop(err error) { o.halt(err, false) }
+
+// Abort is Stop for a reader that waits: it is told that the stream ended early, and why.
+func (o *Out) Abort(err error) { o.halt(err, true) }
+
+func (o *Out) halt(err error, tell bool) {
 	o.mu.Lock()
 	if o.stopped || o.state == over {
 		o.mu.Unlock()
 		return
 	}
-	o.stopped, o.err = true, err
+	o.stopped, o.tell = true, tell
+	if o.err == nil {
+		o.err = err
+	}
 	state := o.state
 	if state != flowing {
 		o.state = over
@@ -150,10 +166,10 @@ func (o *Out) run() {
 	complete := o.send()
 	producing.Wait()
 	o.mu.Lock()
-	err := o.err
+	err, tell := o.err, o.tell
 	o.mu.Unlock()
 	o.finish(err)
-	if complete {
+	if complete || tell {
 		end := protocol.StreamEndParams{StreamID: o.id}
 		if err != nil {
 			end.Error = o.describe(err)

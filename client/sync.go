@@ -1,0 +1,196 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// Sync is the server's workspace as an end of a synchronisation. It needs the capability
+// sync.
+//
+// Watermarks, HasObjects, ReadEntry and the opening of what is fetched are sent again when
+// the connection is lost before the answer. A stream that is open then fails with
+// ErrTransportClosed: open another from the cursor of the last entry. Calls that push are
+// sent once. Errors that the server has a name for are *changes.Error around *Error.
+//
+// Push, PushObjects and ApplyChangePack read up to 256 KiB of their stream before anything
+// is sent, and close it before they return.
+func (c *Client) Sync() changes.Peer { return syncPeer{c} }
+
+type syncPeer struct{ client *Client }
+
+// syncError gives an error of the server the name that it has among peers.
+func syncError(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && e.Name != "" {
+		return &changes.Error{Code: e.Name, Path: e.Path, Err: err}
+	}
+	return err
+}
+
+// Watermarks implements changes.Peer.
+func (p syncPeer) Watermarks(ctx context.Context, settle bool) (w changes.Watermarks, err error) {
+	if err := p.client.need(ctx, protocol.CapSync); err != nil {
+		return w, err
+	}
+	var r protocol.WatermarksResult
+	if err := p.client.repeat(ctx, protocol.MethodSyncWatermarks, &protocol.WatermarksParams{Settle: settle}, &r); err != nil {
+		return w, syncError(err)
+	}
+	w.CurrentRev, w.PushRev = r.CurrentRev, r.PushRev
+	w.Fetch, err = changes.CursorFromWire(r.FetchCursor)
+	return w, err
+}
+
+// HasObjects implements changes.Peer.
+func (p syncPeer) HasObjects(ctx context.Context, hashes []tree.Hash) ([]tree.Hash, error) {
+	var held []tree.Hash
+	for len(hashes) > 0 {
+		some := hashes[:min(len(hashes), changes.MaxHashes)]
+		hashes = hashes[len(some):]
+		var r protocol.HasObjectsResult
+		if err := p.client.repeat(ctx, protocol.MethodSyncHasObjects, &protocol.HashesParams{Hashes: digits(some)}, &r); err != nil {
+			return nil, syncError(err)
+		}
+		for _, d := range r.Hashes {
+			h, err := changes.ParseHash(d)
+			if err != nil {
+				return nil, err
+			}
+			held = append(held, h)
+		}
+	}
+	return held, nil
+}
+
+func digits(hashes []tree.Hash) []string {
+	out := make([]string, len(hashes))
+	for i, h := range hashes {
+		out[i] = h.String()
+	}
+	return out
+}
+
+// FetchObjects implements changes.Peer.
+func (p syncPeer) FetchObjects(ctx context.Context, hashes []tree.Hash) (changes.Stream[tree.Data], error) {
+	window := int64(syncWindow)
+	var r protocol.StreamResult
+	o := &opening{window: window, result: &r, ref: &r.Stream}
+	if err := p.client.reopen(ctx, protocol.MethodSyncFetchObjects, &protocol.FetchObjectsParams{Hashes: digits(hashes), Window: &window}, o); err != nil {
+		return nil, syncError(err)
+	}
+	return received(o.in, changes.ObjectFromWire), nil
+}
+
+// PushObjects implements changes.Peer.
+func (p syncPeer) PushObjects(ctx context.Context, objects changes.Stream[tree.Data]) error {
+	return syncError(give(ctx, p.client, protocol.MethodSyncPushObjects, objects, changes.ObjectToWire,
+		func(s protocol.StreamParam) any { return &protocol.PushObjectsParams{Objects: s} }, nil))
+}
+
+// Push implements changes.Peer.
+func (p syncPeer) Push(ctx context.Context, in changes.PushInput, entries changes.Stream[tree.Entry]) (out changes.PushResult, err error) {
+	cursor := optionalCursor(in.Cursor)
+	var r protocol.PushResult
+	err = give(ctx, p.client, protocol.MethodSyncPush, entries, changes.EntryToWire,
+		func(s protocol.StreamParam) any {
+			return &protocol.PushParams{SenderRev: in.SenderRev, SenderCursor: cursor, Changes: s}
+		}, &r)
+	if err != nil {
+		return out, syncError(err)
+	}
+	out = changes.PushResult{Rev: r.Rev, Before: r.Before, Applied: r.Applied}
+	out.AppliedPushCursor, err = changes.CursorFromWire(r.AppliedPushCursor)
+	return out, err
+}
+
+// FetchChanges implements changes.Peer.
+func (p syncPeer) FetchChanges(ctx context.Context, q changes.FetchQuery) (*changes.Fetch, error) {
+	window := int64(syncWindow)
+	after := changes.CursorToWire(q.After)
+	params := &protocol.FetchChangesParams{After: &after, Through: optionalCursor(q.Through), Ignore: optionalList(q.Ignore), Window: &window}
+	var r protocol.FetchChangesResult
+	o := &opening{window: window, result: &r, ref: &r.Stream}
+	if err := p.client.reopen(ctx, protocol.MethodSyncFetchChanges, params, o); err != nil {
+		return nil, syncError(err)
+	}
+	f := &changes.Fetch{Entries: received(o.in, changes.FromWire)}
+	var err, err2 error
+	f.Current, err = changes.CursorFromWire(r.CurrentCursor)
+	f.AppliedPush, err2 = changes.CursorFromWire(r.AppliedPushCursor)
+	if err = errors.Join(err, err2); err != nil {
+		f.Entries.Close(err)
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReadEntry implements changes.Peer.
+func (p syncPeer) ReadEntry(ctx context.Context, path string) (*tree.Entry, error) {
+	var r protocol.ReadEntryResult
+	if err := p.client.repeat(ctx, protocol.MethodSyncReadEntry, &protocol.ReadEntryParams{Path: path}, &r); err != nil {
+		return nil, syncError(err)
+	}
+	if r.Entry == nil {
+		return nil, nil
+	}
+	e, err := changes.FromWire(r.Entry)
+	return &e, err
+}
+
+// FetchChangePack implements changes.Peer.
+func (p syncPeer) FetchChangePack(ctx context.Context, q changes.PackQuery) (*changes.Pack, error) {
+	window := int64(syncWindow)
+	after := changes.CursorToWire(q.After)
+	params := &protocol.FetchChangePackParams{
+		After: &after, Through: optionalCursor(q.Through), Ignore: optionalList(q.Ignore),
+		MaxEntries: q.MaxEntries, MaxBytes: q.MaxBytes, Generation: q.Generation, Window: &window,
+	}
+	var r protocol.FetchChangePackResult
+	o := &opening{window: window, result: &r, ref: &r.Stream}
+	if err := p.client.reopen(ctx, protocol.MethodSyncFetchChangePack, params, o); err != nil {
+		return nil, syncError(err)
+	}
+	pack := &changes.Pack{Drained: r.Drained, Entries: r.EntryCount, Pieces: received(o.in, changes.PieceFromWire)}
+	var err, err2 error
+	pack.Cursor, err = changes.CursorFromWire(r.Cursor)
+	pack.AppliedPush, err2 = changes.CursorFromWire(r.AppliedPushCursor)
+	if err = errors.Join(err, err2); err != nil {
+		pack.Pieces.Close(err)
+		return nil, err
+	}
+	return pack, nil
+}
+
+// ApplyChangePack implements changes.Peer.
+func (p syncPeer) ApplyChangePack(ctx context.Context, generation string, pieces changes.Stream[[]byte]) (out changes.PackResult, err error) {
+	var r protocol.ApplyChangePackResult
+	err = give(ctx, p.client, protocol.MethodSyncApplyChangePack, pieces, changes.PieceToWire,
+		func(s protocol.StreamParam) any {
+			return &protocol.ApplyChangePackParams{Generation: generation, Pack: s}
+		}, &r)
+	if err != nil {
+		return out, syncError(err)
+	}
+	out = changes.PackResult{Applied: r.Applied, Entries: r.EntryCount}
+	out.AppliedPushCursor, err = changes.CursorFromWire(r.AppliedPushCursor)
+	return out, err
+}
+
+func optionalCursor(c *tree.Cursor) *protocol.Cursor {
+	if c == nil {
+		return nil
+	}
+	out := changes.CursorToWire(*c)
+	return &out
+}
+
+func optionalList(list []string) *[]string {
+	if list == nil {
+		return nil
+	}
+	return &list
+}

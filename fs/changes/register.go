@@ -1,0 +1,242 @@
+package changes
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/protocol/rpc/stream"
+)
+
+// Service serves sync/* on one connection.
+type Service struct {
+	peer    Peer
+	streams *stream.Set
+}
+
+// NewService makes the Service of a connection whose streams are those of a Set, which is
+// bound beside it and closed after it. All connections have the same Peer.
+func NewService(peer Peer, streams *stream.Set) *Service {
+	return &Service{peer: peer, streams: streams}
+}
+
+// Close implements rpc.Service. The streams end with their Set.
+func (s *Service) Close() error { return nil }
+
+// Register adds the methods of a *Service to t, but not the notifications of streams.
+// They run beside each other, and those that stream or settle hold up nobody.
+func Register(t *rpc.Table) {
+	handle(t, protocol.MethodSyncWatermarks, (*Service).watermarks)
+	handle(t, protocol.MethodSyncHasObjects, (*Service).hasObjects)
+	handle(t, protocol.MethodSyncFetchObjects, (*Service).fetchObjects)
+	handle(t, protocol.MethodSyncPushObjects, (*Service).pushObjects)
+	handle(t, protocol.MethodSyncPush, (*Service).push)
+	handle(t, protocol.MethodSyncFetchChanges, (*Service).fetchChanges)
+	handle(t, protocol.MethodSyncReadEntry, (*Service).readEntry)
+	handle(t, protocol.MethodSyncFetchChangePack, (*Service).fetchChangePack)
+	handle(t, protocol.MethodSyncApplyChangePack, (*Service).applyChangePack)
+}
+
+func handle[P, R any](t *rpc.Table, method string, fn func(*Service, context.Context, *P) (R, error)) {
+	rpc.Handle(t, rpc.Spec[P]{Name: method, Family: "sync"}, func(s *Service, ctx context.Context, p *P) (R, error) {
+		result, err := fn(s, ctx, p)
+		return result, answerError(err)
+	})
+}
+
+func (s *Service) watermarks(ctx context.Context, p *protocol.WatermarksParams) (*protocol.WatermarksResult, error) {
+	rpc.Async(ctx)
+	w, err := s.peer.Watermarks(ctx, p.Settle)
+	if err != nil {
+		return nil, err
+	}
+	return &protocol.WatermarksResult{CurrentRev: w.CurrentRev, PushRev: w.PushRev, FetchCursor: CursorToWire(w.Fetch)}, nil
+}
+
+func (s *Service) hasObjects(ctx context.Context, p *protocol.HashesParams) (*protocol.HasObjectsResult, error) {
+	hashes, err := hashesOf(p.Hashes)
+	if err != nil {
+		return nil, err
+	}
+	held, err := s.peer.HasObjects(ctx, hashes)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, len(held))
+	for i, h := range held {
+		out[i] = h.String()
+	}
+	return &protocol.HasObjectsResult{Hashes: out}, nil
+}
+
+func (s *Service) fetchObjects(ctx context.Context, p *protocol.FetchObjectsParams) (*protocol.StreamResult, error) {
+	rpc.Async(ctx)
+	hashes, err := hashesOf(p.Hashes)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.streams.Reserve(p.Window, protocol.StreamWindow)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := s.peer.FetchObjects(ctx, hashes)
+	if err != nil {
+		out.Release()
+		return nil, err
+	}
+	out.Send(ctx, ToSource(objects, ObjectToWire))
+	return &protocol.StreamResult{Stream: out.Ref()}, nil
+}
+
+func (s *Service) pushObjects(ctx context.Context, p *protocol.PushObjectsParams) (*protocol.Empty, error) {
+	rpc.Async(ctx)
+	in, err := s.streams.Receive(ctx, &p.Objects)
+	if err != nil {
+		return nil, err
+	}
+	objects := FromStream(in, ObjectFromWire)
+	err = s.peer.PushObjects(ctx, objects)
+	objects.Close(err)
+	return &protocol.Empty{}, err
+}
+
+func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.PushResult, error) {
+	rpc.Async(ctx)
+	input := PushInput{SenderRev: p.SenderRev}
+	var err error
+	if input.Cursor, err = optionalCursor(p.SenderCursor); err != nil {
+		return nil, err
+	}
+	in, err := s.streams.Receive(ctx, &p.Changes)
+	if err != nil {
+		return nil, err
+	}
+	entries := FromStream(in, FromWire)
+	r, err := s.peer.Push(ctx, input, entries)
+	entries.Close(err)
+	if err != nil {
+		return nil, err
+	}
+	return &protocol.PushResult{
+		Rev: r.Rev, Before: r.Before, Applied: r.Applied, AppliedPushCursor: CursorToWire(r.AppliedPushCursor),
+	}, nil
+}
+
+func (s *Service) fetchChanges(ctx context.Context, p *protocol.FetchChangesParams) (*protocol.FetchChangesResult, error) {
+	rpc.Async(ctx)
+	query, err := queryOf(p.After, p.Through, p.Ignore)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.streams.Reserve(p.Window, protocol.StreamWindow)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.peer.FetchChanges(ctx, query)
+	if err != nil {
+		out.Release()
+		return nil, err
+	}
+	out.Send(ctx, ToSource(f.Entries, EntryToWire))
+	return &protocol.FetchChangesResult{
+		CurrentCursor: CursorToWire(f.Current), AppliedPushCursor: CursorToWire(f.AppliedPush), Stream: out.Ref(),
+	}, nil
+}
+
+func (s *Service) readEntry(ctx context.Context, p *protocol.ReadEntryParams) (*protocol.ReadEntryResult, error) {
+	e, err := s.peer.ReadEntry(ctx, p.Path)
+	if err != nil || e == nil {
+		return &protocol.ReadEntryResult{}, err
+	}
+	w := ToWire(e)
+	return &protocol.ReadEntryResult{Entry: &w}, nil
+}
+
+func (s *Service) fetchChangePack(ctx context.Context, p *protocol.FetchChangePackParams) (*protocol.FetchChangePackResult, error) {
+	rpc.Async(ctx)
+	query := PackQuery{MaxEntries: p.MaxEntries, MaxBytes: p.MaxBytes, Generation: p.Generation}
+	var err error
+	if query.FetchQuery, err = queryOf(p.After, p.Through, p.Ignore); err != nil {
+		return nil, err
+	}
+	out, err := s.streams.Reserve(p.Window, protocol.StreamWindow)
+	if err != nil {
+		return nil, err
+	}
+	pack, err := s.peer.FetchChangePack(ctx, query)
+	if err != nil {
+		out.Release()
+		return nil, err
+	}
+	out.Send(ctx, ToSource(pack.Pieces, PieceToWire))
+	return &protocol.FetchChangePackResult{
+		Cursor: CursorToWire(pack.Cursor), Drained: pack.Drained, EntryCount: pack.Entries,
+		AppliedPushCursor: CursorToWire(pack.AppliedPush), Stream: out.Ref(),
+	}, nil
+}
+
+func (s *Service) applyChangePack(ctx context.Context, p *protocol.ApplyChangePackParams) (*protocol.ApplyChangePackResult, error) {
+	rpc.Async(ctx)
+	in, err := s.streams.Receive(ctx, &p.Pack)
+	if err != nil {
+		return nil, err
+	}
+	pieces := FromStream(in, PieceFromWire)
+	r, err := s.peer.ApplyChangePack(ctx, p.Generation, pieces)
+	pieces.Close(err)
+	if err != nil {
+		return nil, err
+	}
+	return &protocol.ApplyChangePackResult{AppliedPushCursor: CursorToWire(r.AppliedPushCursor), Applied: r.Applied, EntryCount: r.Entries}, nil
+}
+
+func queryOf(after, through *protocol.Cursor, ignore *[]string) (q FetchQuery, err error) {
+	if after != nil {
+		if q.After, err = CursorFromWire(*after); err != nil {
+			return q, err
+		}
+	}
+	if ignore != nil {
+		if q.Ignore = *ignore; q.Ignore == nil {
+			q.Ignore = []string{}
+		}
+	}
+	q.Through, err = optionalCursor(through)
+	return q, err
+}
+
+func optionalCursor(c *protocol.Cursor) (*tree.Cursor, error) {
+	if c == nil {
+		return nil, nil
+	}
+	out, err := CursorFromWire(*c)
+	return &out, err
+}
+
+// hashesOf reads a list of hashes, within the limit.
+func hashesOf(digits []string) ([]tree.Hash, error) {
+	if len(digits) > MaxHashes {
+		return nil, protocolErrorf("%d hashes in one call, where %d are possible", len(digits), MaxHashes)
+	}
+	out := make([]tree.Hash, len(digits))
+	for i, d := range digits {
+		var err error
+		if out[i], err = ParseHash(d); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// ParseHash reads the hexadecimal digits of a hash. What are none is EINVAL.
+func ParseHash(digits string) (h tree.Hash, err error) {
+	if len(digits) != 2*len(h) {
+		return h, &Error{Code: "EINVAL", Err: errHash}
+	}
+	if _, err := hex.Decode(h[:], []byte(digits)); err != nil {
+		return h, &Error{Code: "EINVAL", Err: errHash}
+	}
+	return h, nil
+}

@@ -1,0 +1,195 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/protocol/rpc/stream"
+)
+
+// Service serves shell/* on one connection. Runs live on when the connection ends.
+type Service struct {
+	runs    Runs
+	streams *stream.Set
+
+	mu       sync.Mutex
+	followed map[string]*stream.Out // the latest by the run's id
+}
+
+// NewService makes the Service of a connection whose streams are those of a Set, which is
+// bound beside it and closed after it. All connections have the same Runs.
+func NewService(runs Runs, streams *stream.Set) *Service {
+	return &Service{runs: runs, streams: streams, followed: make(map[string]*stream.Out)}
+}
+
+// Close implements rpc.Service. The streams end with their Set.
+func (s *Service) Close() error { return nil }
+
+// Register adds the methods of a *Service to t, but not the notifications of streams.
+// They run beside each other: a start that takes its time holds up nothing.
+func Register(t *rpc.Table) {
+	handle(t, protocol.MethodShellExec, (*Service).exec)
+	handle(t, protocol.MethodShellGetExec, (*Service).getExec)
+	handle(t, protocol.MethodShellKillExec, (*Service).killExec)
+	handle(t, protocol.MethodShellDisposeExec, (*Service).disposeExec)
+}
+
+func handle[P, R any](t *rpc.Table, method string, fn func(*Service, context.Context, *P) (R, error)) {
+	rpc.Handle(t, rpc.Spec[P]{Name: method, Family: "shell"}, func(s *Service, ctx context.Context, p *P) (R, error) {
+		rpc.Async(ctx)
+		result, err := fn(s, ctx, p)
+		return result, answerError(err)
+	})
+}
+
+func (s *Service) exec(ctx context.Context, p *protocol.ExecParams) (*protocol.ExecResult, error) {
+	request, err := requestOf(p)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.streams.Reserve(p.Window, protocol.ShellWindow)
+	if err != nil {
+		return nil, err
+	}
+	id, events, err := s.runs.Exec(ctx, request)
+	if err != nil {
+		out.Release()
+		return nil, err
+	}
+	return s.follow(ctx, id, out, events), nil
+}
+
+func requestOf(p *protocol.ExecParams) (Request, error) {
+	r := Request{Env: p.Env}
+	switch {
+	case p.Command != nil:
+		r.Command = *p.Command
+	case p.Source != nil:
+		r.Command = *p.Source
+	default:
+		return r, refuse(CodeInvalid, "there is no command")
+	}
+	if p.Cwd != nil {
+		r.Cwd = *p.Cwd
+	}
+	if p.ID != nil {
+		r.ID = *p.ID
+	}
+	if p.Stdin != nil {
+		r.Stdin = *p.Stdin
+	}
+	if p.TimeoutMs != nil {
+		d := time.Duration(min(*p.TimeoutMs, uint64(math.MaxInt64/time.Millisecond))) * time.Millisecond
+		r.Timeout = &d
+	}
+	return r, nil
+}
+
+func (s *Service) getExec(ctx context.Context, p *protocol.GetExecParams) (*protocol.ExecResult, error) {
+	var after After
+	if p.After != nil {
+		after = After{Seq: p.After.Seq, Tail: p.After.Tail}
+	}
+	if err := s.awaitCancelled(ctx, p.ID); err != nil {
+		return nil, err
+	}
+	out, err := s.streams.Reserve(p.Window, protocol.ShellWindow)
+	if err != nil {
+		return nil, err
+	}
+	events, err := s.runs.GetExec(ctx, p.ID, after)
+	if err != nil {
+		out.Release()
+		return nil, err
+	}
+	return s.follow(ctx, p.ID, out, events), nil
+}
+
+// awaitCancelled waits until a run is followed no more whose stream the client has
+// cancelled before it asked for another.
+func (s *Service) awaitCancelled(ctx context.Context, id string) error {
+	s.mu.Lock()
+	out := s.followed[id]
+	s.mu.Unlock()
+	if out == nil || !out.Stopped() {
+		return nil
+	}
+	select {
+	case <-out.Done():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// follow sends the events of a run behind the answer.
+func (s *Service) follow(ctx context.Context, id string, out *stream.Out, events Events) *protocol.ExecResult {
+	result := &protocol.ExecResult{ID: id, Events: out.Ref()}
+	if f, ok := events.(interface{ Snapshot() (uint64, bool) }); ok {
+		last, ended := f.Snapshot()
+		result.LastSeq, result.Ended = &last, &ended
+	}
+	s.mu.Lock()
+	s.followed[id] = out
+	s.mu.Unlock()
+	out.Send(ctx, stream.Source{
+		Next: func(ctx context.Context) (any, error) {
+			e, err := events.Next(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return protocol.ExecEvent{ID: e.ID, Seq: e.Seq, Name: e.Name, Data: e.Data, Code: e.Code}, nil
+		},
+		Close: func(error) {
+			events.Close()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.followed[id] == out {
+				delete(s.followed, id)
+			}
+		},
+		Describe: func(err error) *protocol.StreamError {
+			told := &protocol.StreamError{Message: err.Error()}
+			if e, ok := errors.AsType[*Error](err); ok {
+				told.Code = e.Code
+			}
+			return told
+		},
+		Eager: true,
+	})
+	return result
+}
+
+func (s *Service) killExec(ctx context.Context, p *protocol.KillExecParams) (*protocol.Empty, error) {
+	var signal string
+	if p.Signal != nil {
+		signal = *p.Signal
+	}
+	return &protocol.Empty{}, s.runs.KillExec(ctx, p.ID, signal)
+}
+
+func (s *Service) disposeExec(ctx context.Context, p *protocol.DisposeExecParams) (*protocol.Empty, error) {
+	return &protocol.Empty{}, s.runs.DisposeExec(ctx, p.ID)
+}
+
+// answerError is what a client is told of an error.
+func answerError(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return &protocol.Error{Code: protocol.CodeNamed, Message: e.Message, Data: protocol.NamedData{Code: e.Code}}
+	}
+	return err
+}
+
+// Snapshot is the number of the last event that there was when following began, and
+// whether that is the run's last.
+func (f *follower) Snapshot() (last uint64, ended bool) {
+	if f.run == nil {
+		return f.last, true
+	}
+	return f.joined, false
+}
