@@ -1,0 +1,5 @@
+//go:build race
+
+package changes_test
+
+const raceEnabled = true
