@@ -26,6 +26,8 @@ func (a *app) commands() []*cobra.Command {
 		newExecServerCmd(a),
 		newRelayCmd(a),
 	}, a.clientCommands(), []*cobra.Command{
+		newGCCmd(a),
+		newFsckCmd(a),
 		newFingerprintCmd(a),
 		newDoctorCmd(a),
 		newVersionCmd(a),

@@ -24,6 +24,9 @@ type runningServer struct {
 	StartedAt time.Time `json:"startedAt"`
 	Version   string    `json:"version"`
 	Cwd       string    `json:"cwd"` // a path
+	// Workspace is the directory that is served as one and Store its store, if any.
+	Workspace string `json:"workspace,omitempty"`
+	Store     string `json:"store,omitempty"`
 	// TokenFile holds the token that the server asks for; empty when it asks for none
 	// or for one that is in no file.
 	TokenFile string `json:"tokenFile,omitempty"`

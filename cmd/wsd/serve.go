@@ -26,6 +26,7 @@ import (
 	"github.com/wsd-dev/wsd/server"
 	"github.com/wsd-dev/wsd/server/auth"
 	"github.com/wsd-dev/wsd/server/execserver"
+	"github.com/wsd-dev/wsd/server/workspace"
 )
 
 // Where the two spellings of the command listen that are told nothing.
@@ -48,6 +49,7 @@ type serveOptions struct {
 	stdinClose  bool
 	remote      remoteOptions
 	forward     string
+	workspace   workspaceOptions
 	observe     observeOptions
 	log         logOptions
 }
@@ -57,7 +59,13 @@ write files as you. Once it accepts connections it prints its URL, and nothing
 else, on standard output. Other wsd commands of yours find it by themselves.
 
 An address that other machines can reach is refused without authentication
-(--ws-auth) or client certificates (--tls-client-ca).` + remoteHelp + `
+(--ws-auth, --secret) or client certificates (--tls-client-ca).` + remoteHelp + `
+
+With --workspace it also keeps a durable record of a directory, synchronises it
+with whoever connects ('wsd sync', @cloudflare/computer), and runs commands whose
+output can be replayed. These variables then count unless a flag says otherwise:
+PORT, MOUNT_POINT, RPC_CLIENT_SECRET (the secret; listens on all addresses if PORT
+is set, too), MOUNT_IGNORE (**/NAME,...), EXEC_LOG_MAX_BYTES (of a command).
 
 SIGTERM or SIGINT ends it: connections are closed, everything it runs is killed.
 
@@ -68,7 +76,9 @@ const serveExample = `  wsd serve
   wsd serve --listen unix:///tmp/wsd.sock
   wsd serve --listen ws://0.0.0.0:45678 --ws-auth capability-token --ws-token-file token
   wsd serve --listen ws://127.0.0.1:0 --metrics --log-format json
-  wsd serve --remote https://relay.example --environment-id lab --token-file executor.token`
+  wsd serve --remote https://relay.example --environment-id lab --token-file executor.token
+  wsd serve --workspace ~/project
+  PORT=45678 RPC_CLIENT_SECRET=... wsd serve --workspace /workspace`
 
 func newServeCmd(a *app) *cobra.Command {
 	o := &serveOptions{}
@@ -122,6 +132,7 @@ func (o *serveOptions) addFlags(f *pflag.FlagSet, listen, logLevel string) {
 	f.BoolVar(&o.stdinClose, "exit-on-stdin-close", false, "end when standard input is closed")
 	o.remote.addFlags(f)
 	addForwardFlag(f, &o.forward)
+	o.workspace.addFlags(f)
 	o.observe.addFlags(f)
 	o.log.addFlags(f, logLevel)
 }
@@ -153,14 +164,18 @@ func (o *serveOptions) check(cmd *cobra.Command) error {
 	if err := o.remote.check(cmd); err != nil {
 		return err
 	}
+	if err := o.workspace.check(cmd, o); err != nil {
+		return err
+	}
 	return o.log.check(hint)
 }
 
 // serve runs a server until a signal or the end of its input.
-func (a *app) serve(cmd *cobra.Command, o *serveOptions) error {
+func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	if err := o.check(cmd); err != nil {
 		return err
 	}
+	forgetSecret()
 	if err := o.remote.learn(a); err != nil {
 		return err
 	}
@@ -187,11 +202,17 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) error {
 	defer box.Close()
 	defer reapOrphans(ctx, stop, log)()
 
+	ws, err := o.workspace.open(ctx, cmd, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ws.Close()) }() // when nobody uses it any more
 	directory := process.NewDirectory()
-	srv, err := execserver.New(execserver.Config{
+	cfg := execserver.Config{
 		Version: version, SessionGrace: o.sessionGrace(), Concurrency: o.concurrency, Directory: directory, Logger: log,
-		Sandbox: box, Confines: runtime.GOOS == "linux", Observer: watching.observer(),
-	})
+		Sandbox: box, Confines: runtime.GOOS == "linux", Observer: watching.observer(), Workspace: ws,
+	}
+	srv, err := execserver.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -208,7 +229,7 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) error {
 		}
 	}
 	endpoint, err := srv.Listen(o.endpoint(a, policy, server.HTTPConfig{
-		Version: version, Processes: directory.Running, Metrics: watching.page(srv, directory.Running),
+		Version: version, Processes: directory.Running, Metrics: watching.page(srv, directory.Running), Routes: execserver.Routes(srv, cfg),
 	}))
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = withHint(err, "'wsd doctor' lists your servers; --listen ws://127.0.0.1:0 picks a free port")
@@ -217,7 +238,7 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) error {
 		return errors.Join(err, srv.Close())
 	}
 	if endpoint.URL() != stdioURL {
-		defer o.announce(endpoint.URL(), version, log)()
+		defer o.announce(endpoint.URL(), version, ws, log)()
 		if _, err := fmt.Fprintln(a.stdout, endpoint.URL()); err != nil {
 			return errors.Join(fmt.Errorf("print the URL: %w", err), endpoint.Close(), srv.Close())
 		}
@@ -284,7 +305,7 @@ func (o *serveOptions) endpoint(a *app, policy *auth.Policy, http server.HTTPCon
 
 // announce tells this user's client commands of the server; what it returns takes
 // that back. A server that cannot be found still serves.
-func (o *serveOptions) announce(url, version string, log *slog.Logger) (withdraw func()) {
+func (o *serveOptions) announce(url, version string, ws *workspace.Workspace, log *slog.Logger) (withdraw func()) {
 	cwd, err := os.Getwd()
 	if err != nil {
 		log.Warn("working directory is not known", "err", err)
@@ -292,10 +313,14 @@ func (o *serveOptions) announce(url, version string, log *slog.Logger) (withdraw
 	dir, err := userRuntimeDir()
 	var reg *registration
 	if err == nil {
-		reg, err = dir.register(runningServer{
+		s := runningServer{
 			URL: dialable(url), PID: os.Getpid(), StartedAt: time.Now(), Version: version, Cwd: cwd,
 			TokenFile: absolute(o.auth.TokenFile), CertFile: absolute(o.tls.Cert),
-		})
+		}
+		if ws != nil {
+			s.Workspace, s.Store = ws.Dir, ws.Store
+		}
+		reg, err = dir.register(s)
 	}
 	if err != nil {
 		log.Warn("client commands will not find this server; give them --connect", "err", err)

@@ -8,20 +8,25 @@ import (
 	"fmt"
 )
 
-// newCapability makes a policy that accepts one token. Only its digest is kept, and
-// digests are what is compared: that takes the same time for every token.
+// newCapability makes a policy that accepts one token.
 func newCapability(cfg Config) (*Policy, error) {
 	digest, err := capabilityDigest(cfg)
 	if err != nil {
 		return nil, err
 	}
+	return tokenPolicy(digest), nil
+}
+
+// tokenPolicy makes a policy that accepts the token with that digest. Digests are what is
+// kept, and compared: that takes the same time for every token.
+func tokenPolicy(digest [sha256.Size]byte) *Policy {
 	return &Policy{check: func(token string) error {
 		got := sha256.Sum256([]byte(token))
 		if subtle.ConstantTimeCompare(got[:], digest[:]) != 1 {
 			return InvalidToken
 		}
 		return nil
-	}}, nil
+	}}
 }
 
 func capabilityDigest(cfg Config) (digest [sha256.Size]byte, err error) {

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,6 +30,9 @@ type Config struct {
 	TokenFile   string
 	TokenSHA256 string
 
+	// Secret is a capability token itself. It needs no Mode, and excludes one.
+	Secret Secret
+
 	// SharedSecretFile holds the key of the signatures, 32 bytes or more.
 	SharedSecretFile string
 	// Issuer and Audience, unless empty, are what the claims iss and aud must be or,
@@ -48,6 +52,12 @@ type Policy struct {
 func New(cfg Config) (*Policy, error) {
 	capability := cfg.TokenFile != "" || cfg.TokenSHA256 != ""
 	signed := cfg.SharedSecretFile != "" || cfg.Issuer != "" || cfg.Audience != "" || cfg.ClockSkew != nil
+	if len(cfg.Secret) > 0 {
+		if cfg.Mode != "" || capability || signed {
+			return nil, errors.New("a secret of the environment or of --secret excludes --ws-auth")
+		}
+		return tokenPolicy(sha256.Sum256(cfg.Secret)), nil
+	}
 	switch cfg.Mode {
 	case "":
 		if capability || signed {

@@ -156,3 +156,22 @@ func TestSecretDoesNotPrint(t *testing.T) {
 		t.Errorf("not marked: %s", all)
 	}
 }
+
+// A secret that is given itself is a token like one from a file, for every page.
+func TestSecret(t *testing.T) {
+	p := newPolicy(t, Config{Secret: Secret("0123456789abcdef")})
+	for header, want := range map[string]error{
+		"Bearer 0123456789abcdef": nil, "bEARER 0123456789abcdef": nil,
+		"Bearer 0123456789abcdeF": InvalidToken, "0123456789abcdef": InvalidHeader,
+	} {
+		if got := authorize(p, header); got != want {
+			t.Errorf("%q: %v, want %v", header, got, want)
+		}
+	}
+	if err := authorize(p); err != MissingToken {
+		t.Errorf("without a token: %v", err)
+	}
+	if _, err := New(Config{Secret: Secret("x"), Mode: ModeCapabilityToken, TokenSHA256: digest("y")}); err == nil {
+		t.Error("a secret beside a mode is taken")
+	}
+}

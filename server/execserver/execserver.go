@@ -12,6 +12,7 @@ import (
 	"github.com/wsd-dev/wsd/server/discovery"
 	"github.com/wsd-dev/wsd/server/environment"
 	"github.com/wsd-dev/wsd/server/httprequest"
+	"github.com/wsd-dev/wsd/server/workspace"
 )
 
 // Config is what a server may be told; the zero value works.
@@ -35,6 +36,9 @@ type Config struct {
 	// in file streams too; what this very machine cannot enforce is still refused.
 	Sandbox  Sandbox
 	Confines bool
+	// Workspace is served too; nil for none: then there are none of its methods. It is
+	// the caller's to close, after the server.
+	Workspace *workspace.Workspace
 	// Logger is told of the life of the server. nil discards.
 	Logger *slog.Logger
 }
@@ -53,7 +57,7 @@ func New(cfg Config) (*server.Server, error) {
 	if cfg.Directory == nil {
 		cfg.Directory = process.NewDirectory()
 	}
-	table := Table()
+	table := tableOf(cfg.Workspace != nil)
 	var srv *server.Server // set before anything asks for the status
 	env, err := environment.New(environment.Config{
 		Version: cfg.Version, Cwd: cfg.Cwd,
@@ -70,13 +74,14 @@ func New(cfg Config) (*server.Server, error) {
 		NewSession: func(s *server.Session) []rpc.Service {
 			return []rpc.Service{process.NewService(s, process.Config{
 				SessionID: s.ID(), Logger: cfg.Logger, Retention: cfg.ProcessRetention, Directory: cfg.Directory, Sandbox: launcher(cfg.Sandbox),
+				Mount: mount(cfg.Workspace),
 			})}
 		},
 		NewConnection: func(n rpc.Notifier) []rpc.Service {
 			files := fs.NewService(n, fs.Config{Sandbox: sandboxer(cfg.Sandbox), Logger: cfg.Logger})
-			return []rpc.Service{
+			return append([]rpc.Service{
 				env, files, discovery.NewService(newFiles(files), discovery.Config{}), httprequest.NewService(n, httprequest.Config{Logger: cfg.Logger}),
-			}
+			}, workspaceServices(n, &cfg)...)
 		},
 		Info:         env.Info,
 		SessionGrace: cfg.SessionGrace, Concurrency: cfg.Concurrency,
@@ -85,8 +90,10 @@ func New(cfg Config) (*server.Server, error) {
 	return srv, nil
 }
 
-// Table returns the methods of a server.
-func Table() *rpc.Table {
+// Table returns the methods of a server with a workspace: all that there are.
+func Table() *rpc.Table { return tableOf(true) }
+
+func tableOf(workspace bool) *rpc.Table {
 	t := rpc.NewTable()
 	server.Register(t)
 	environment.Register(t)
@@ -94,6 +101,9 @@ func Table() *rpc.Table {
 	fs.Register(t)
 	discovery.Register(t)
 	httprequest.Register(t)
+	if workspace {
+		registerWorkspace(t)
+	}
 	return t
 }
 

@@ -75,6 +75,11 @@ var methodCapabilities = map[string][]string{
 	protocol.CapCapabilityDiscoveryV2: {"capabilities/discoverV2"},
 }
 
+// workspaceCapabilities are those of a server with a workspace only.
+var workspaceCapabilities = map[string][]string{
+	protocol.CapWorkspaceCollect: {"workspace/collect"},
+}
+
 // always are the methods that clients call without asking for a capability.
 var always = []string{
 	"capabilityRoots/discoverV1", "environment/info", "environment/status",
@@ -93,6 +98,12 @@ func TestCapabilitiesAreTheMethods(t *testing.T) {
 	for name, methods := range methodCapabilities {
 		if !announced[name] {
 			t.Errorf("%s is not announced", name)
+		}
+		want = append(want, methods...)
+	}
+	for name, methods := range workspaceCapabilities {
+		if announced[name] {
+			t.Errorf("%s is announced, and there is no workspace", name)
 		}
 		want = append(want, methods...)
 	}

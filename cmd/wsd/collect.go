@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/server/sqlite"
+	"github.com/wsd-dev/wsd/server/workspace"
+)
+
+func newGCCmd(a *app) *cobra.Command {
+	var o storeFlags
+	var connect connectFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "gc",
+		Short: "Collect the garbage of a workspace's store",
+		Long: `Deletes content that no file of the workspace has any more, and gives the room
+back to the file system. Content stays for an hour after a client last sent it or
+asked for it; a first collection then marks it, and one that comes an hour later
+deletes it. A server does so by itself every hour.
+
+A store that a server of yours has open is collected by that server.
+
+Exit status: 0; 1 failure; 2 usage.`,
+		Example: "  wsd gc                      # of the workspace that your server serves\n  wsd gc --workspace .",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.collect(cmd, &o, &connect, asJSON) },
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	o.addFlags(f, "collect the garbage of")
+	f.BoolVar(&asJSON, "json", false, "print what was done as JSON")
+	connect.add(f)
+	return cmd
+}
+
+func (a *app) collect(cmd *cobra.Command, o *storeFlags, connect *connectFlags, asJSON bool) error {
+	done, err := a.collected(cmd, o, connect)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(a.stdout, done)
+	}
+	_, err = fmt.Fprintf(a.stdout, "deleted %d chunks with %d bytes, marked %d\n", done.Chunks, done.Bytes, done.Marked)
+	return err
+}
+
+// collected collects at the server that is named or has the store open, or here.
+func (a *app) collected(cmd *cobra.Command, o *storeFlags, connect *connectFlags) (done protocol.CollectResult, err error) {
+	ctx := cmd.Context()
+	if connect.url != "" || o.dir == "" && o.store == "" {
+		c, err := connect.dial(ctx, a, client.Options{})
+		if err != nil {
+			return done, err
+		}
+		return askCollect(ctx, c)
+	}
+	cfg := o.config(cmd.Flags(), nil)
+	w, err := workspace.OpenStore(ctx, cfg)
+	if inUse, ok := errors.AsType[*sqlite.InUseError](err); ok {
+		s := serverOf(inUse.Path)
+		if s == nil {
+			return done, withHint(err, "name its server by --connect URL")
+		}
+		c, err := connect.dialRunning(ctx, s, client.Options{ConnectTimeout: connect.timeout})
+		if err != nil {
+			return done, err
+		}
+		return askCollect(ctx, c)
+	}
+	if err != nil {
+		return done, explainStore(err)
+	}
+	got, err := w.Collect(ctx, tree.Policy{})
+	return protocol.CollectResult{Chunks: got.Chunks, Bytes: got.Bytes, Marked: got.Marked}, errors.Join(err, w.Close())
+}
+
+// serverOf is this user's server that has a store open; nil if none is known.
+func serverOf(store string) *runningServer {
+	dir, err := userRuntimeDir()
+	if err != nil {
+		return nil
+	}
+	servers, err := dir.servers()
+	if err != nil {
+		return nil
+	}
+	for i := range servers {
+		if servers[i].Store == store {
+			return &servers[i]
+		}
+	}
+	return nil
+}
+
+// askCollect has a server collect, and closes the connection.
+func askCollect(ctx context.Context, c *client.Client) (done protocol.CollectResult, err error) {
+	defer c.Close()
+	ok, err := c.Supports(ctx, protocol.CapWorkspaceCollect)
+	if err == nil && !ok {
+		err = withHint(errors.New("the server serves no workspace"), "'wsd serve --workspace DIR' does; --workspace and --store name a store that no server has open")
+	}
+	if err == nil {
+		err = c.Call(ctx, protocol.MethodWorkspaceCollect, nil, &done)
+	}
+	return done, err
+}

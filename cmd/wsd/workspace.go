@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/server/auth"
+	"github.com/wsd-dev/wsd/server/sqlite"
+	"github.com/wsd-dev/wsd/server/workspace"
+)
+
+// Environment variables of wsd serve --workspace, as the hosts of published clients set
+// them when they start their daemon. Flags win over them.
+const (
+	envPort       = "PORT"
+	envMountPoint = "MOUNT_POINT"
+	envSecret     = "RPC_CLIENT_SECRET"
+	envIgnore     = "MOUNT_IGNORE"
+	envMaxLog     = "EXEC_LOG_MAX_BYTES"
+)
+
+// The values of --durability.
+const (
+	durabilityNormal = "normal"
+	durabilityFull   = "full"
+)
+
+// storeFlags say which workspace a command is about.
+type storeFlags struct {
+	dir        string
+	mountPoint string
+	store      string
+}
+
+func (o *storeFlags) addFlags(f *pflag.FlagSet, doing string) {
+	f.StringVar(&o.dir, "workspace", "", doing+" the workspace `DIR`")
+	f.StringVar(&o.store, "store", "", "its store is `FILE` (default: NAME-KEY.db in\n$XDG_STATE_HOME/wsd/workspaces or ~/.local/state/wsd/workspaces)")
+	f.StringVar(&o.mountPoint, "mount-point", disk.DefaultMount, "clients and commands see the workspace at `PATH`\n(default also from $"+envMountPoint+")")
+}
+
+// config is what the flags say. The mount point of the environment counts if there is none.
+func (o *storeFlags) config(flags *pflag.FlagSet, log *slog.Logger) workspace.Config {
+	if env := os.Getenv(envMountPoint); env != "" && !flags.Changed("mount-point") {
+		o.mountPoint = env
+	}
+	return workspace.Config{Dir: o.dir, MountPoint: o.mountPoint, Store: o.store, Logger: log}
+}
+
+// workspaceOptions are the flags of wsd serve that are about a workspace.
+type workspaceOptions struct {
+	storeFlags
+	watch      bool
+	ignore     []string
+	secret     string
+	durability string
+	maxLog     int64 // 0 for the default
+}
+
+func (o *workspaceOptions) addFlags(f *pflag.FlagSet) {
+	o.storeFlags.addFlags(f, "serve")
+	f.BoolVar(&o.watch, "workspace-watch", true, "have the system tell what changes in the workspace; without,\nall of it is looked at each time")
+	f.StringArrayVar(&o.ignore, "sync-ignore", nil, "do not synchronise what has a segment `NAME` in its path\n(repeatable; default also from $"+envIgnore+")")
+	f.StringVar(&o.secret, "secret", "", "ask for the bearer token `SECRET` on every page but /health.\nOthers on this machine see flags: $"+envSecret+" is better")
+	f.StringVar(&o.durability, "durability", durabilityNormal, "`LEVEL` normal: what is acknowledged survives a crash of wsd;\nfull: also a power cut")
+}
+
+// names of the flags that mean nothing without --workspace.
+var workspaceFlags = []string{"store", "mount-point", "workspace-watch", "sync-ignore", "durability"}
+
+// check finds what the flags themselves got wrong, and takes what the environment says.
+func (o *workspaceOptions) check(cmd *cobra.Command, serve *serveOptions) error {
+	flags := cmd.Flags()
+	if o.dir == "" {
+		for _, name := range workspaceFlags {
+			if flags.Changed(name) {
+				return usagef("write --workspace DIR too", "--%s is about a workspace, and none is served", name)
+			}
+		}
+	}
+	if o.durability != durabilityNormal && o.durability != durabilityFull {
+		return usagef(helpHint(cmd), "invalid value %q for --durability: want %s or %s", o.durability, durabilityNormal, durabilityFull)
+	}
+	if o.dir != "" {
+		if err := o.fromEnvironment(cmd, serve); err != nil {
+			return err
+		}
+	}
+	for i, name := range o.ignore {
+		name = strings.TrimPrefix(name, "**/")
+		if name == "" || strings.ContainsAny(name, "/*!\x00") {
+			return usagef("give the name of a file or directory, such as node_modules", "invalid value %q for --sync-ignore: it is no name", o.ignore[i])
+		}
+		o.ignore[i] = name
+	}
+	if o.secret != "" && serve.auth.Mode != "" {
+		return usagef("--ws-auth capability-token --ws-token-file has a secret in a file", "--secret and --ws-auth exclude each other")
+	}
+	serve.auth.Secret = auth.Secret(o.secret)
+	return nil
+}
+
+func (o *workspaceOptions) fromEnvironment(cmd *cobra.Command, serve *serveOptions) error {
+	flags := cmd.Flags()
+	if env := os.Getenv(envSecret); env != "" && o.secret == "" && serve.auth.Mode == "" {
+		o.secret = env
+	}
+	if env := os.Getenv(envPort); env != "" && !flags.Changed("listen") {
+		port, err := strconv.ParseUint(env, 10, 16)
+		if err != nil {
+			return usagef("unset it, or write --listen", "$%s is no port: %q", envPort, env)
+		}
+		// A container's host comes from outside of it; who may is known by the secret.
+		host := "127.0.0.1"
+		if o.secret != "" {
+			host = "0.0.0.0"
+		}
+		serve.listen = fmt.Sprintf("ws://%s:%d", host, port)
+	}
+	if env := os.Getenv(envIgnore); env != "" && !flags.Changed("sync-ignore") {
+		o.ignore = strings.Split(env, ",")
+	}
+	if env := os.Getenv(envMaxLog); env != "" {
+		n, err := strconv.ParseInt(env, 10, 64)
+		if err != nil || n <= 0 {
+			return usagef("unset it for 16 MiB", "$%s is no number of bytes: %q", envMaxLog, env)
+		}
+		o.maxLog = n
+	}
+	return nil
+}
+
+// open opens the workspace; nil if none is served.
+func (o *workspaceOptions) open(ctx context.Context, cmd *cobra.Command, log *slog.Logger) (*workspace.Workspace, error) {
+	if o.dir == "" {
+		return nil, nil
+	}
+	cfg := o.config(cmd.Flags(), log)
+	cfg.NoWatch, cfg.Ignore, cfg.MaxLogBytes = !o.watch, o.ignore, o.maxLog
+	if o.durability == durabilityFull {
+		cfg.Durability = sqlite.Full
+	}
+	w, err := workspace.Open(ctx, cfg)
+	if err != nil {
+		return nil, explainStore(err)
+	}
+	log.Info("serving a workspace", "dir", w.Dir, "mountPoint", w.MountPoint, "store", w.Store)
+	if err := w.Unmounted(); err != nil {
+		log.Warn("commands do not find the workspace at its mount point; they are started in its own directory", "dir", w.Dir, "mountPoint", w.MountPoint, "err", err)
+	}
+	return w, nil
+}
+
+// explainStore says what to do about a store that cannot be opened.
+func explainStore(err error) error {
+	switch {
+	case errors.Is(err, sqlite.ErrInUse):
+		return withHint(err, "'wsd doctor' lists your servers")
+	case errors.Is(err, workspace.ErrNoStore):
+		return withHint(err, "'wsd serve --workspace DIR' makes one; --store names one that is elsewhere")
+	default:
+		return err
+	}
+}
+
+// forgetSecret takes the secret from the environment that children inherit.
+func forgetSecret() { _ = os.Unsetenv(envSecret) } // fails for no name that there can be

@@ -1,0 +1,93 @@
+package workspace
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// rootState is where root, who may have no home in a container, keeps stores.
+const rootState = "/var/lib"
+
+// maxKeyName bounds what the name of a store repeats of its directory's.
+const maxKeyName = 64
+
+// DefaultStore is where the store of a directory is when nobody says where:
+// $XDG_STATE_HOME/wsd/workspaces/NAME-KEY.db, below ~/.local/state without that variable.
+// NAME is the directory's, KEY stands for its whole path, links resolved. It is never
+// beside or in the directory, which may be read-only around it, and is synchronised in it.
+func DefaultStore(dir string) (string, error) {
+	dir, err := resolve(dir)
+	if err != nil {
+		return "", err
+	}
+	state, err := stateHome()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(dir))
+	return filepath.Join(state, "wsd", "workspaces", keyName(dir)+"-"+hex.EncodeToString(sum[:8])+".db"), nil
+}
+
+func stateHome() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return dir, nil
+	}
+	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "state"), nil
+	}
+	if os.Getuid() == 0 {
+		return rootState, nil
+	}
+	return "", errors.New("there is no place for the store: neither $XDG_STATE_HOME nor $HOME is set")
+}
+
+// keyName is the last segment of a path as it may be in a file's name everywhere.
+func keyName(dir string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
+			return r
+		default:
+			return '_'
+		}
+	}, filepath.Base(dir))
+	return name[:min(len(name), maxKeyName)]
+}
+
+// resolve is the path of a directory that is there, without links.
+func resolve(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the workspace: %w", err)
+	}
+	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("find the workspace: %s is no directory", abs)
+	}
+	return abs, nil
+}
+
+// within reports whether a path, which need not be there, is dir or below it.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, resolved(path))
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}
+
+// resolved is path without links as far as it exists.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(resolved(parent), filepath.Base(path))
+}

@@ -1,0 +1,34 @@
+package workspace
+
+import (
+	"context"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+)
+
+// Register adds the methods about the workspace as a whole, which a *Service serves.
+func Register(t *rpc.Table) {
+	rpc.Handle(t, rpc.Spec[protocol.Empty]{
+		Name: protocol.MethodWorkspaceCollect, Family: "workspace",
+		Order: func(*protocol.Empty) rpc.Order { return rpc.Serial("workspace:collect") },
+	}, (*Service).collect)
+}
+
+// A Service serves the methods of a connection.
+type Service struct{ workspace *Workspace }
+
+// NewService makes a Service.
+func NewService(w *Workspace) *Service { return &Service{w} }
+
+// Close implements rpc.Service.
+func (*Service) Close() error { return nil }
+
+func (s *Service) collect(ctx context.Context, _ *protocol.Empty) (*protocol.CollectResult, error) {
+	c, err := s.workspace.Collect(ctx, tree.Policy{})
+	if err != nil {
+		return nil, err
+	}
+	return &protocol.CollectResult{Chunks: c.Chunks, Bytes: c.Bytes, Marked: c.Marked}, nil
+}
