@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // errClosed is returned by Next after Close.
@@ -24,6 +25,7 @@ type follower struct {
 
 	page   []Event // read from the log and not given
 	news   chan struct{}
+	once   sync.Once // closes closed
 	closed chan struct{}
 }
 
@@ -181,12 +183,7 @@ func (f *follower) turn(ctx context.Context) error {
 
 // Close implements Events.
 func (f *follower) Close() {
-	select {
-	case <-f.closed:
-		return
-	default:
-		close(f.closed)
-	}
+	f.once.Do(func() { close(f.closed) })
 	if r := f.run; r != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()

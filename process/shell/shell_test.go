@@ -253,11 +253,15 @@ func TestKill(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	wantCode(t, f.KillExec(t.Context(), "unknown", ""), shell.CodeNotFound)
+	if err := os.WriteFile(filepath.Join(f.dir, "begun"), []byte("begun\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for signal, code := range map[string]int{"": 143, "SIGTERM": 143, "SIGKILL": 137, "SIGINT": 130, "SIGHUP": 129} {
 		t.Run("signal "+signal, func(t *testing.T) {
-			// The child of the shell's gets it, too, else the pipe would stay open and the
-			// shell would wait.
-			id, events := f.exec(shell.Request{Command: "echo begun; sleep 600; echo after"})
+			// The child of the shell's gets it, too, else the shell would wait for it. What is
+			// printed shows that it is there: a shell that is about to execute something
+			// catches SIGINT for itself.
+			id, events := f.exec(shell.Request{Command: "tail -f begun; echo after"})
 			next(t, events)
 			wantCode(t, f.KillExec(t.Context(), id, "SIGUSR1"), shell.CodeInvalid)
 			if err := f.KillExec(t.Context(), id, signal); err != nil {
