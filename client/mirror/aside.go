@@ -50,6 +50,9 @@ func copies(e *tree.Edit, list []toCopy, made map[string]copied) ([]tree.Entry, 
 	var out []tree.Entry
 	for i := range list {
 		c := &list[i]
+		if _, ok := made[c.version.Path]; ok {
+			continue
+		}
 		now, err := d.at(c.version.Path)
 		if err != nil {
 			return nil, err

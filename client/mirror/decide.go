@@ -3,6 +3,7 @@ package mirror
 import (
 	"errors"
 	iofs "io/fs"
+	"strings"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -21,12 +22,18 @@ type decision struct {
 	changes   []Change
 	conflicts []Conflict
 	copies    []toCopy
-	told      map[string]bool // paths of conflicts
+	told      map[string]bool   // paths of conflicts
+	removed   map[string]string // what versions the entries remove, by path
 }
 
 // decide decides about all entries of a batch.
 func (d *decision) decide(entries []tree.Entry) error {
-	d.told = map[string]bool{}
+	d.told, d.removed = map[string]bool{}, map[string]string{}
+	for i := range entries {
+		if x := &entries[i]; x.Kind == tree.KindDelete && x.Prior != "" {
+			d.removed[x.Path] = x.Prior
+		}
+	}
 	s, rev := &d.m.s, d.edit.Rev()
 	clean := s.clean(rev)
 	for i := range entries {
@@ -73,7 +80,16 @@ func (d *decision) one(x *tree.Entry) error {
 		if remote, _ := d.m.roots.toRemote(x.Path); s.sent.Prints[remote] != "" && s.sent.Prints[remote] == printOf(x) {
 			return nil // what we sent, and have changed since
 		}
-		losers = append(losers, *cur)
+		if x.Kind == tree.KindDelete && !d.meant(cur) {
+			// What was removed is not what has been made here since.
+			made, err := d.madeHere(x.Path)
+			if made || err != nil {
+				return err
+			}
+		}
+		if !d.meant(cur) {
+			losers = append(losers, *cur)
+		}
 	}
 	switch {
 	case live(cur) && cur.Kind == tree.KindDir && x.Kind != tree.KindDir:
@@ -89,6 +105,34 @@ func (d *decision) one(x *tree.Entry) error {
 		return nil
 	}
 	return d.resolve(x, cur, losers)
+}
+
+// meant reports whether a version is the very one that an entry removes.
+func (d *decision) meant(e *tree.Entry) bool {
+	prior := d.removed[e.Path]
+	return prior != "" && live(e) && tree.Fingerprint(e) == prior
+}
+
+// madeHere reports whether a path, or a directory above it, got its name here and the
+// remote has not heard of it.
+func (d *decision) madeHere(path string) (bool, error) {
+	for p := path; p != "/"; p = above(p) {
+		dir, err := d.edit.Lstat(above(p))
+		if err != nil {
+			return false, err
+		}
+		c, err := d.edit.Tx().Lookup(dir.Ino, p[strings.LastIndexByte(p, '/')+1:])
+		if errors.Is(err, tree.ErrNoRow) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if d.m.s.changed(p, c.Name.Rev) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // below finds what has changed in a directory.
@@ -108,7 +152,7 @@ func (d *decision) below(path string, out *[]tree.Entry) error {
 			if err != nil {
 				return err
 			}
-			if live(e) && d.m.s.changed(child, e.Rev) {
+			if live(e) && d.m.s.changed(child, e.Rev) && !d.meant(e) {
 				*out = append(*out, *e)
 			}
 			if live(e) && e.Kind == tree.KindDir {

@@ -269,3 +269,6 @@ func hash(text string) string {
 }
 
 var _ tb = (*testing.T)(nil)
+
+// sortLines sorts as list does.
+func sortLines(l []string) { sort.Strings(l) }
