@@ -1,6 +1,9 @@
 package process
 
-import "errors"
+import (
+	"errors"
+	"io"
+)
 
 // A Namespace is a view of the file system in which children can be started: the host's
 // own, with one directory bound to a second name. What is mounted or unmounted on the
@@ -10,7 +13,10 @@ import "errors"
 // their children are born there.
 //
 // A nil Namespace is the host's view.
-type Namespace struct{ forker *forker }
+type Namespace struct {
+	forker *forker
+	ns     io.Closer
+}
 
 // ErrNoNamespace says that this program may not make a Namespace, or that the system has
 // none.
@@ -34,4 +40,5 @@ func (n *Namespace) Close() {
 	}
 	close(n.forker.stop)
 	n.forker.wg.Wait()
+	_ = n.ns.Close() // it was only read
 }

@@ -14,7 +14,7 @@ import (
 func NewNamespace(dir, point string) (*Namespace, error) {
 	f := newForker()
 	made := make(chan error, 1)
-	var ns *os.File
+	var ns *os.File // closed when no thread is left
 	f.enter = func() error { return joinNamespace(ns) }
 	f.threads++
 	f.wg.Go(func() { // ended by Close
@@ -24,7 +24,6 @@ func NewNamespace(dir, point string) (*Namespace, error) {
 		made <- err
 		if err == nil {
 			f.serve()
-			_ = ns.Close()
 		}
 	})
 	if err := <-made; err != nil {
@@ -32,7 +31,7 @@ func NewNamespace(dir, point string) (*Namespace, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNoNamespace, err)
 	}
 	unignore()
-	return &Namespace{f}, nil
+	return &Namespace{forker: f, ns: ns}, nil
 }
 
 // makeNamespace takes the thread into a mount namespace of its own and binds dir there.
