@@ -389,6 +389,14 @@ func (w *world) settle() error {
 		}
 	}
 	w.forget()
+	// One more session has nothing to say: no change goes to and fro for ever.
+	revs := [2]int64{w.server.marks().CurrentRev, w.host.marks().CurrentRev}
+	if err := w.host.sync(context.Background(), w.server, false); err != nil {
+		return err
+	}
+	if again := [2]int64{w.server.marks().CurrentRev, w.host.marks().CurrentRev}; again != revs {
+		return fmt.Errorf("with nothing to do the revisions went from %v to %v", revs, again)
+	}
 	return nil
 }
 

@@ -25,6 +25,9 @@ func TestVectors(t *testing.T) {
 		"link before":      {hex.EncodeToString(fingerprint(&Node{Kind: KindSymlink, Mode: 0o777, Target: "a.txt"})), "281b7519852f7fa94c6e0592f3a0f4c99b8c42e7262c3f1a64368a8cd8a980dd"},
 		"directory before": {hex.EncodeToString(fingerprint(&Node{Kind: KindDir, Mode: 0o755})), "8005b43fb02a795e6a11dd305b107499b10af35fb7fb66a8411cdb323a4f4434"},
 		"stub before":      {hex.EncodeToString(fingerprint(&Node{Kind: KindFile, Stub: true})), ""},
+		"file's entry":     {Fingerprint(&Entry{Kind: KindFile, Mode: 0o644, Parts: []Part{alpha}}), "133f59f26825ffdb38f9d7774807cb47b82beed7aba84ef8cdf775909ae68979"},
+		"link's entry":     {Fingerprint(&Entry{Kind: KindSymlink, Mode: 0o777, Target: "a.txt"}), "281b7519852f7fa94c6e0592f3a0f4c99b8c42e7262c3f1a64368a8cd8a980dd"},
+		"delete's entry":   {Fingerprint(&Entry{Kind: KindDelete, Path: "/a"}), ""},
 		"quoted":           {string(appendQuoted(nil, "a\"\\\b\t\n\f\r\x01<>&\u2028é")), `"a\"\\\b\t\n\f\r\u0001<>&` + "\u2028é\""},
 	} {
 		if tt[0] != tt[1] {

@@ -52,7 +52,7 @@ func content(t *testing.T, open func(testing.TB) tree.Store) {
 	}
 	for name, fn := range map[string]func(*bench){
 		"one byte moves one chunk": oneByte, "open version": openVersion, "bad chunks": badChunks, "bad parts": badParts,
-		"failing reader": failingReader, "reading": reading, "held": held,
+		"failing reader": failingReader, "reading": reading, "held": held, "pinned": pinned,
 	} {
 		t.Run(name, func(t *testing.T) { fn(newBench(t, open(t))) })
 	}
@@ -269,6 +269,29 @@ func held(b *bench) {
 		b.Error(done)
 	}
 	ask("[true false]", x, y)
+}
+
+func pinned(b *bench) {
+	x, y := b.stage("x")[0].Hash, b.stage("y")[0].Hash
+	if _, err := b.forest.Pin(b.Context(), []tree.Hash{x, {1}, {2}}); code(err) != "EUNKNOWN_HASH" || !strings.Contains(err.Error(), tree.Hash{1}.String()) {
+		b.Error(err)
+	}
+	unpin := must(b.forest.Pin(b.Context(), []tree.Hash{x, x}))
+	again := must(b.forest.Pin(b.Context(), []tree.Hash{x}))
+	want := func(chunks int64, held string) {
+		b.Helper()
+		b.clock.advance(99 * time.Minute)
+		done := must(b.forest.Collect(b.Context(), tree.Policy{Grace: -1}))
+		if got := fmt.Sprint(must(b.forest.Held(b.Context(), []tree.Hash{x, y}))); done.Chunks != chunks || got != held {
+			b.Errorf("collected %d and held %s, want %d and %s", done.Chunks, got, chunks, held)
+		}
+	}
+	want(1, "[true false]") // neither the failed Pin has kept y, nor time run out for x
+	unpin()
+	unpin()
+	want(0, "[true false]")
+	again()
+	want(1, "[false false]")
 }
 
 func collect(t *testing.T, open func(testing.TB) tree.Store) {

@@ -67,6 +67,8 @@ var ruleCases = []struct{ name, script, want string }{
 	{"apply: looping link above", "lnk /l l\nfile /l/f 644 x", "d /l 755\nf /l/f 644 x"},
 	{"apply: link to a file above", "write /f x\nlnk /l f\nfile /l/g 644 y", "f /f 644 x\nd /l 755\nf /l/g 644 y"},
 	{"apply: link to the root above", "lnk /l /\nfile /l/g 644 y", "f /g 644 y\nl /l -> /"},
+	{"apply of a peer: link to a directory above", "write /e/f x\nlnk /d e\nfile~ /d/g 644 y\nlnk~ /d/h/l t", "d /d 755\nf /d/g 644 y\nd /d/h 755\nl /d/h/l -> t\nd /e 755\nf /e/f 644 x"},
+	{"apply of a peer: directory above", "dir /d 700\nfile~ /d/g 644 y", "d /d 700\nf /d/g 644 y"},
 	{"apply: delete", "write /d/a x\ndel /d/a\ndel /d/b\ndel /n/m\ndel /d\ndel /d/a", ""},
 	{"apply: delete does not follow", "write /e/f x\nsymlink e /d\ndel /d/f", "l /d -> e\nd /e 755\nf /e/f 644 x"},
 	{"apply: the root", "dir / 700\ndel / => EPERM\nfile / 644 x => EPERM", ""},

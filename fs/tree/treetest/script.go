@@ -83,6 +83,9 @@ func (b *bench) do(w []string) error {
 	if here {
 		how |= tree.WriteTombs
 	}
+	if verb, here = strings.CutSuffix(verb, "~"); here {
+		how |= tree.RealParents
+	}
 	entry := tree.Entry{Path: w[1], MTime: b.clock.Time}
 	var parts []tree.Part
 	switch verb {
