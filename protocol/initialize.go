@@ -29,6 +29,8 @@ type EnvironmentInfo struct {
 	Capabilities         map[string]bool `json:"capabilities" wire:"nullable"`
 	// Limits (additive) are the sizes a client should keep to.
 	Limits *Limits `json:"limits,omitempty" wire:"nullable"`
+	// WorkspaceMount (additive) is the path under which sync/* has the workspace's directory.
+	WorkspaceMount string `json:"workspaceMount,omitempty" wire:"nullable"`
 }
 
 // Shell is the user's login shell.
