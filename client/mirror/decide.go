@@ -113,9 +113,10 @@ func (d *decision) meant(e *tree.Entry) bool {
 	return prior != "" && live(e) && tree.Fingerprint(e) == prior
 }
 
-// madeHere reports whether a path, or a directory above it, got its name here and the
-// remote has not heard of it.
+// madeHere reports whether a path is one that the remote has not heard of: the last of
+// the names on it was given here.
 func (d *decision) madeHere(path string) (bool, error) {
+	var last tree.Name
 	for p := path; p != "/"; p = above(p) {
 		dir, err := d.edit.Lstat(above(p))
 		if err != nil {
@@ -128,11 +129,19 @@ func (d *decision) madeHere(path string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if d.m.s.changed(p, c.Name.Rev) {
-			return true, nil
+		if c.Name.Rev > last.Rev {
+			last = c.Name
 		}
 	}
-	return false, nil
+	if !d.m.s.changed(path, last.Rev) {
+		return false, nil
+	}
+	// Unless there was one before, which was removed here: then it was replaced.
+	tomb, err := d.edit.Tx().Tomb(last.Namespace, path)
+	if errors.Is(err, tree.ErrNoRow) {
+		return true, nil
+	}
+	return err == nil && !d.m.s.changed(path, tomb.Rev), err
 }
 
 // below finds what has changed in a directory.

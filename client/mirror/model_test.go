@@ -63,9 +63,7 @@ func (m *model) change(side int, path string, remove bool) {
 		h.knew[side] = h.done[1-side] && was == h.last[1-side]
 	}
 	h.done[side] = true
-	if h.done[1-side] && h.knew[1-side] && was != h.last[1-side] {
-		h.knew[1-side] = false // what he knew is no longer the last word
-	}
+	h.knew[1-side] = false // what he knew is no longer the last word
 	h.unclear = h.unclear || (was == "" && h.done[1-side])
 	if remove {
 		h.last[side] = ""
@@ -86,6 +84,7 @@ func (h *history) concurrent() bool {
 // settle syncs without cuts and compares with the histories.
 func (m *model) settle() error {
 	m.cut.set(-1, false)
+	early := strings.Join(m.conflicts, "\n")
 	m.sync()
 	if a, b := m.local.list(), m.remote.list(); !slices.Equal(a, b) {
 		return fmt.Errorf("local %q\nremote %q", a, b)
@@ -120,7 +119,8 @@ func (m *model) settle() error {
 			case Fail:
 			}
 		}
-		if h.unclear {
+		if h.unclear || strings.Contains(early, path+":") { // decided before the last change
+			h.unclear = true
 			want = []string{h.last[here], h.last[there]}
 		}
 		if !slices.Contains(want, got) {
