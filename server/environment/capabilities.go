@@ -24,6 +24,15 @@ var needs = map[string][]string{
 	protocol.CapFsGrep:            {protocol.MethodFsGrep},
 	protocol.CapFsWatch:           {protocol.MethodFsWatch, protocol.MethodFsUnwatch},
 
+	protocol.CapSync: {
+		protocol.MethodSyncWatermarks, protocol.MethodSyncHasObjects, protocol.MethodSyncFetchObjects,
+		protocol.MethodSyncPushObjects, protocol.MethodSyncPush, protocol.MethodSyncFetchChanges,
+		protocol.MethodSyncReadEntry, protocol.MethodSyncFetchChangePack, protocol.MethodSyncApplyChangePack,
+	},
+	protocol.CapShell: {
+		protocol.MethodShellExec, protocol.MethodShellGetExec, protocol.MethodShellKillExec, protocol.MethodShellDisposeExec,
+	},
+
 	protocol.CapWorkspaceCollect: {protocol.MethodWorkspaceCollect},
 }
 
@@ -39,16 +48,6 @@ var refines = map[string][]string{
 	protocol.CapProcessAttach:  {protocol.MethodProcessStart},
 	protocol.CapFsConditional:  {protocol.MethodFsReadFile, protocol.MethodFsWriteFile},
 	protocol.CapFsAtomicWrites: {protocol.MethodFsWriteFile},
-
-	// Servers without a workspace have them in their table all the same.
-	protocol.CapSync: {
-		protocol.MethodSyncWatermarks, protocol.MethodSyncHasObjects, protocol.MethodSyncFetchObjects,
-		protocol.MethodSyncPushObjects, protocol.MethodSyncPush, protocol.MethodSyncFetchChanges,
-		protocol.MethodSyncReadEntry, protocol.MethodSyncFetchChangePack, protocol.MethodSyncApplyChangePack,
-	},
-	protocol.CapShell: {
-		protocol.MethodShellExec, protocol.MethodShellGetExec, protocol.MethodShellKillExec, protocol.MethodShellDisposeExec,
-	},
 }
 
 // Capabilities returns what a server with these methods may announce: every

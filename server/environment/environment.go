@@ -31,6 +31,8 @@ type Config struct {
 	Version string
 	// Cwd is the directory that the server serves; the process's own when empty.
 	Cwd string
+	// WorkspaceMount is where clients see the workspace; "" when none is served.
+	WorkspaceMount string
 	// Capabilities are those announced, as Capabilities returns them.
 	Capabilities map[string]bool
 	// SessionGrace and ProcessRetention are announced among the limits; those of
@@ -70,6 +72,7 @@ func New(cfg Config) (*Service, error) {
 		PrependPathDirs:      []string{},
 		TemporaryDirectories: []string{},
 		TempDir:              fileuri.Format(os.TempDir()),
+		WorkspaceMount:       cfg.WorkspaceMount,
 		Capabilities:         cfg.Capabilities,
 		Limits: &protocol.Limits{
 			MaxMessageBytes:    protocol.MaxMessageBytes,

@@ -78,6 +78,11 @@ var methodCapabilities = map[string][]string{
 // workspaceCapabilities are those of a server with a workspace only.
 var workspaceCapabilities = map[string][]string{
 	protocol.CapWorkspaceCollect: {"workspace/collect"},
+	protocol.CapShell:            {"shell/disposeExec", "shell/exec", "shell/getExec", "shell/killExec"},
+	protocol.CapSync: {
+		"sync/applyChangePack", "sync/fetchChangePack", "sync/fetchChanges", "sync/fetchObjects", "sync/hasObjects",
+		"sync/push", "sync/pushObjects", "sync/readEntry", "sync/watermarks",
+	},
 }
 
 // always are the methods that clients call without asking for a capability.

@@ -3,8 +3,11 @@ package execserver
 import (
 	"net/http"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/shell"
 	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/protocol/rpc/stream"
 	"github.com/wsd-dev/wsd/server"
 	"github.com/wsd-dev/wsd/server/computer"
 	"github.com/wsd-dev/wsd/server/workspace"
@@ -13,14 +16,19 @@ import (
 // registerWorkspace adds the methods that only a server with a workspace has.
 func registerWorkspace(t *rpc.Table) {
 	workspace.Register(t)
+	stream.Register(t)
+	changes.Register(t)
+	shell.Register(t)
 }
 
-// workspaceServices are those of a connection.
-func workspaceServices(_ rpc.Notifier, cfg *Config) []rpc.Service {
-	if cfg.Workspace == nil {
+// workspaceServices are those of a connection, in the order in which one needs another.
+func workspaceServices(n rpc.Notifier, cfg *Config) []rpc.Service {
+	w := cfg.Workspace
+	if w == nil {
 		return nil
 	}
-	return []rpc.Service{workspace.NewService(cfg.Workspace)}
+	streams := stream.New(n, stream.Config{Logger: cfg.Logger})
+	return []rpc.Service{streams, changes.NewService(w.Sync, streams), shell.NewService(w.Runs, streams), workspace.NewService(w)}
 }
 
 // Routes are the pages of a server's workspace for the clients of Cloudflare's computer,
@@ -41,4 +49,12 @@ func mount(w *workspace.Workspace) *process.Mount {
 		return nil
 	}
 	return w.Mount
+}
+
+// mountPoint is where clients see it; "" without one.
+func mountPoint(w *workspace.Workspace) string {
+	if w == nil {
+		return ""
+	}
+	return w.MountPoint
 }
