@@ -18,6 +18,7 @@ type fileOutput struct {
 	file   *os.File
 	raw    syscall.RawConn
 	exact  bool        // what the child has written can be read at once
+	small  bool        // it stays as large as it is
 	large  atomic.Bool // counted in largePipes
 
 	// Of the one reader.
@@ -89,6 +90,9 @@ func (o *fileOutput) tryRead(fd uintptr) bool {
 func (o *fileOutput) enlarge() bool {
 	if o.large.Load() {
 		return true
+	}
+	if o.small {
+		return false
 	}
 	if largePipes.Add(1) > maxLargePipes {
 		largePipes.Add(-1)

@@ -122,6 +122,7 @@ func startPipes(f *forker, cmd Command) (_ *Child, err error) {
 		if err != nil {
 			return nil, abandon(started, err)
 		}
+		out.small = cmd.SmallPipes
 		child.Outputs = append(child.Outputs, out)
 	}
 	return child, nil

@@ -78,13 +78,13 @@ func TestBackpressure(t *testing.T) {
 	command, written := filler(f)
 	id, events := f.exec(shell.Request{Command: command})
 	n := stalled(t, written)
-	if n > 16 {
+	if n > 8 {
 		t.Errorf("%d blocks of 64 KiB are on their way to nobody", n)
 	}
 	for range 8 {
 		next(t, events)
 	}
-	if more := stalled(t, written); more <= n || more > 2*n+8 {
+	if more := stalled(t, written); more <= n || more > n+12 {
 		t.Errorf("%d blocks after %d", more, n)
 	}
 	events.Close()
