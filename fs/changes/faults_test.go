@@ -18,6 +18,7 @@ type line struct {
 	left int
 	late bool
 	then func() // is called after each call that got through
+	last bool   // the last call is being carried out
 }
 
 // call carries one call.
@@ -30,7 +31,9 @@ func call[T any](l *line, fn func() (T, error)) (T, error) {
 	if l.left == 0 && !l.late {
 		return none, errCut
 	}
+	l.last = l.left == 0
 	out, err := fn()
+	l.last = false
 	if l.then != nil {
 		l.then()
 	}
@@ -43,6 +46,9 @@ func call[T any](l *line, fn func() (T, error)) (T, error) {
 // carry carries the items of a stream.
 func carry[T any](l *line, in changes.Stream[T]) changes.Stream[T] {
 	return changes.FromFunc(func(ctx context.Context) (item T, err error) {
+		if l.last {
+			return in.Next(ctx)
+		}
 		if l.left == 0 {
 			return item, errCut
 		}

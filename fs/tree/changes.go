@@ -104,7 +104,9 @@ func (c *Changes) open(tx Tx, ns *Namespace, q *ChangesQuery) error {
 		tombs:  map[string]int64{}, dirs: map[int64]*dir{}, whole: map[int64]bool{},
 	}
 	for _, name := range q.Ignore {
-		g.ignore[name] = true
+		if name != "" { // which is no segment
+			g.ignore[name] = true
+		}
 	}
 	if err := g.gather(); err != nil {
 		return err

@@ -207,7 +207,7 @@ func ignore(b *bench) {
 		rmr /build`)
 	want := "+3 dir /x\n+4 dir /.cached\n+4 file /.cached/c\n+5 file /my.cache\n+7 dir /rebuild\n+7 file /rebuild/e\n" +
 		"+8 dir /Build\n+8 file /Build/f\n+9 dir /y\n+10 symlink /lnk\n"
-	if diff := cmp.Diff(want, b.since(tree.Cursor{}, 0, ".cache", "build")); diff != "" {
+	if diff := cmp.Diff(want, b.since(tree.Cursor{}, 0, ".cache", "", "/", "build")); diff != "" {
 		b.Error(diff)
 	}
 	if _, err := b.tree.Entry(b.Context(), "/.cache/a"); err != nil {
