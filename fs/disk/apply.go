@@ -129,6 +129,13 @@ func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool,
 			old = got
 		}
 	}
+	real, linked := "", entry.Kind != tree.KindDelete && how&tree.RealParents == 0 && (!inside || p.throughLink(rel))
+	if linked {
+		var err error
+		if real, err = realPath(e, entry.Path); err != nil {
+			return false, err
+		}
+	}
 	changed, err := e.Apply(entry, how)
 	if err != nil || !changed {
 		return false, err
@@ -138,23 +145,60 @@ func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool,
 		p.add(&item{kind: tree.KindDelete, purge: true})
 		return true, nil
 	}
-	if !inside || p.throughLink(rel) {
-		info, err := e.Lstat(entry.Path)
-		if err != nil && tree.Code(err) == "" {
-			return true, err
+	if linked {
+		if real == "" { // what was in the way has made room
+			info, err := e.Lstat(entry.Path)
+			if err != nil {
+				return true, err
+			}
+			real = info.Path
 		}
-		if rel, inside = p.w.where(info.Path); err != nil || !inside {
-			return true, nil
-		}
+		rel, inside = p.w.where(real)
 	}
-	if hidden(rel) {
+	if !inside || hidden(rel) {
 		return true, nil
 	}
 	it := itemOf(rel, entry)
 	it.purge = entry.Kind != tree.KindDir
-	it.meta = old.Kind == tree.KindFile && !old.Stub && entry.Kind == tree.KindFile && old.Manifest == tree.ManifestOf(entry.Parts)
+	it.meta = !linked && old.Kind == tree.KindFile && !old.Stub && entry.Kind == tree.KindFile && old.Manifest == tree.ManifestOf(entry.Parts)
 	p.add(it)
 	return true, nil
+}
+
+// realPath is where an entry belongs whose path leads through links; "" if not all above it
+// are directories, or links to some.
+func realPath(e *tree.Edit, path string) (string, error) {
+	rest := strings.Split(path[1:], "/")
+	real, links := "", 0
+	for len(rest) > 1 {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			real = real[:max(strings.LastIndexByte(real, '/'), 0)]
+			continue
+		}
+		info, err := e.Lstat(real + "/" + name)
+		switch {
+		case err != nil && tree.Code(err) == "":
+			return "", err
+		case err != nil || info.Kind == tree.KindFile:
+			return "", nil
+		case info.Kind == tree.KindDir:
+			real += "/" + name
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", nil
+		}
+		if strings.HasPrefix(info.Target, "/") {
+			real = ""
+		}
+		rest = append(strings.Split(info.Target, "/"), rest...)
+	}
+	return real + "/" + rest[0], nil
 }
 
 // throughLink reports whether a directory above a path is a link.

@@ -179,6 +179,9 @@ func (b *bringer) forget(path string) {
 
 // enter puts what was made into the index.
 func (b *bringer) enter(path string, st stat) error {
+	if n := b.w.index.find(path); st.kind != tree.KindDir && n != nil && n.stat.kind == tree.KindDir {
+		b.forget(path) // with what was below it
+	}
 	st.dev = 0 // what we make is on the device of the directory it is in
 	if err := b.w.index.put(path, st); err != nil {
 		return err
@@ -342,16 +345,17 @@ func (b *bringer) finishDir(it *item) error {
 
 // link makes a link.
 func (b *bringer) link(dir int, name string, it *item) error {
-	if err := b.overtake(dir, name, it.path, nil); err != nil {
+	was, err := b.overtake(dir, name, it.path)
+	if err != nil {
 		return err
 	}
 	temp := b.w.temp.next()
-	err := retry(func() error { return unix.Symlinkat(it.target, dir, temp) })
+	err = retry(func() error { return unix.Symlinkat(it.target, dir, temp) })
 	if err != nil {
 		return err
 	}
 	if err = setTimes(dir, temp, it.mtime); err == nil {
-		err = b.place(dir, temp, name, it.path)
+		err = b.place(dir, temp, name, it.path, was)
 	}
 	if err != nil {
 		cleanTemp(dir, temp)
@@ -362,21 +366,6 @@ func (b *bringer) link(dir int, name string, it *item) error {
 		return err
 	}
 	return b.enter(it.path, st)
-}
-
-// place renames what is whole to where it belongs.
-func (b *bringer) place(dir int, temp, name, path string) error {
-	rename := func() error {
-		return retry(func() error { return unix.Renameat(dir, temp, dir, name) })
-	}
-	err := rename()
-	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
-		// Somebody made a directory there just now.
-		if err = b.clear(dir, path, name); err == nil {
-			err = rename()
-		}
-	}
-	return pathError("rename", path, err)
 }
 
 // files writes files, several directories at once.
@@ -455,16 +444,16 @@ func (f *fileBringer) bring(it *item) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
-	var cur stat
-	if err := f.b.overtake(fd, name, it.path, &cur); err != nil {
+	was, err := f.b.overtake(fd, name, it.path)
+	if err != nil {
 		return stat{}, err
 	}
-	if it.meta && cur.kind == tree.KindFile {
-		if st, err := f.meta(fd, name, it, &cur); err == nil {
+	if it.meta && was.known {
+		if st, err := f.meta(fd, name, it, &was.stat); err == nil {
 			return st, nil
 		} // else all of it is written
 	}
-	return f.write(fd, name, it)
+	return f.write(fd, name, it, was)
 }
 
 // meta changes mode and time of a file that has the content already.
@@ -490,21 +479,24 @@ func (f *fileBringer) meta(dir int, name string, it *item, cur *stat) (stat, err
 	return statFD(fd)
 }
 
-func (f *fileBringer) write(dir int, name string, it *item) (stat, error) {
+func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, error) {
+	if err := f.b.w.fault("write", it.path); err != nil {
+		return stat{}, err
+	}
 	temp := f.b.w.temp.next()
 	fd, err := openAt(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return stat{}, err
 	}
 	defer closeFD(fd)
-	st, err := f.fill(fd, dir, temp, name, it)
+	st, err := f.fill(fd, dir, temp, name, it, was)
 	if err != nil {
 		cleanTemp(dir, temp)
 	}
 	return st, err
 }
 
-func (f *fileBringer) fill(fd, dir int, temp, name string, it *item) (stat, error) {
+func (f *fileBringer) fill(fd, dir int, temp, name string, it *item, was found) (stat, error) {
 	for _, p := range it.parts {
 		var err error
 		if f.buf, err = f.b.w.cfg.Forest.Chunk(f.b.ctx, p.Hash, f.buf[:0]); err != nil {
@@ -520,7 +512,7 @@ func (f *fileBringer) fill(fd, dir int, temp, name string, it *item) (stat, erro
 	if err := setTimes(dir, temp, it.mtime); err != nil {
 		return stat{}, err
 	}
-	if err := f.b.place(dir, temp, name, it.path); err != nil {
+	if err := f.b.place(dir, temp, name, it.path, was); err != nil {
 		return stat{}, err
 	}
 	// Of what is open: whatever has come to its place since is somebody else's.

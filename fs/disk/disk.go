@@ -51,6 +51,9 @@ type Workspace struct {
 	log   *slog.Logger
 	stats counters
 	temp  *tempNames
+	// hook is for tests: it is called at the moments that their names say, and what it
+	// returns happens there.
+	hook func(op, path string) error
 
 	// turn is held by whoever looks at the directory or changes it: what follows is theirs.
 	turn   chan struct{}
@@ -220,6 +223,14 @@ func (w *Workspace) skipped(err error, path string) {
 
 func errIsInvalid(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, iofs.ErrInvalid)
+}
+
+// fault is where tests let something happen.
+func (w *Workspace) fault(op, path string) error {
+	if w.hook == nil {
+		return nil
+	}
+	return pathError(op, path, w.hook(op, path))
 }
 
 type counters struct {

@@ -27,6 +27,9 @@ const (
 	granularity       = 20 * time.Millisecond
 	coarseGranularity = 2 * time.Second
 
+	// maxLinks is how many links there may be on the way to a path, as in package tree.
+	maxLinks = 40
+
 	// maxReported is how many differences Check names.
 	maxReported = 100
 )

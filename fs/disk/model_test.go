@@ -282,7 +282,14 @@ func (w *world) do(s step) error {
 		if err := w.compare(); err != nil {
 			return err
 		}
-		w.apply(w.applied(s.batch)...)
+		how := tree.SkipSame
+		if s.mode == 0o600 {
+			how |= tree.RealParents
+		}
+		_, err := w.ws.Apply(context.Background(), seq(w.applied(s.batch)), how, nil)
+		if err != nil {
+			return err
+		}
 		// What entries mean is the tree's to say, and tested there; the directory follows.
 		w.model = w.inTree()
 		for p, s := range onDisk(w.t, w.dir) {
@@ -308,7 +315,10 @@ func TestModel(t *testing.T) {
 				}
 				w := &world{bench: benchAt(rt, dir, disk.Config{Watch: watch}), model: model{}}
 				defer func() {
-					_, _ = w.ws.Close(), w.db.Close()
+					if w.ws != nil {
+						_ = w.ws.Close()
+					}
+					_ = w.db.Close()
 					_ = os.RemoveAll(dir)
 				}()
 				for i, s := range steps {

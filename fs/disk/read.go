@@ -37,6 +37,9 @@ func (w *Workspace) readFile(dir int, name string, old []tree.Part, keep *keeper
 		if before.kind != tree.KindFile {
 			return c, errSpecial
 		}
+		if err := w.fault("read", name); err != nil {
+			return c, err
+		}
 		if c.parts, c.size, err = w.readParts(fd, before.size, old, keep); err != nil {
 			return c, err
 		}

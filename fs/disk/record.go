@@ -267,7 +267,7 @@ func (w *Workspace) take(e *tree.Edit, c *change) (bool, error) {
 		entry.Size = c.stat.size
 	default:
 	}
-	changed, err := e.Apply(&entry, tree.SkipSame|tree.WriteTombs)
+	changed, err := e.Apply(&entry, tree.SkipSame|tree.WriteTombs|tree.RealParents)
 	if err == nil && !changed && c.stat.kind == tree.KindFile && c.old.kind == tree.KindFile && c.old.mtime != c.stat.mtime {
 		err = e.Chtimes(path, entry.MTime)
 	}

@@ -8,62 +8,19 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// overtake looks at what is about to be replaced. When the index does not know it, it is
-// a version that somebody has made since the last settle: its content is kept as chunks.
-func (b *bringer) overtake(dir int, name, path string, cur *stat) error {
-	st, err := statAt(dir, name)
-	if gone(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if cur != nil {
-		*cur = st
-	}
-	if st.kind != tree.KindFile {
-		return nil
-	}
-	if n := b.w.index.find(path); n != nil {
-		known := n.stat
-		known.dev = st.dev
-		if known.same(&st) && known.flags&again == 0 {
-			return nil
-		}
-	}
-	if cur != nil {
-		cur.kind = 0 // nothing of it is known
-	}
-	keep := &keeper{ctx: b.ctx, forest: b.w.cfg.Forest}
-	got, err := b.w.readFile(dir, name, nil, keep)
-	if err == nil {
-		err = keep.flush()
-	}
-	switch {
-	case gone(err) || errors.Is(err, errSpecial):
-		return nil
-	case denied(err):
-		b.w.skipped(err, path)
-		return nil
-	case err != nil:
-		return err
-	}
-	b.w.stats.overtaken.Add(1)
-	b.w.log.Info("a file was changed while an entry for it arrived; its content is kept in the store only",
-		"path", path, "size", got.size, "manifest", tree.ManifestOf(got.parts).String())
-	return nil
-}
-
 // clear removes whatever has a name in an open directory, with all that is below it, and
 // never through a link.
 func (b *bringer) clear(dir int, path, name string) error {
+	if err := b.w.fault("clear", path); err != nil {
+		return err
+	}
 	st, err := statAt(dir, name)
 	if err != nil {
 		return err
 	}
 	if st.kind != tree.KindDir {
 		if !temporary(name) {
-			if err := b.overtake(dir, name, path, nil); err != nil {
+			if _, err := b.overtake(dir, name, path); err != nil {
 				return err
 			}
 		}

@@ -130,7 +130,10 @@ func (s *scan) below(fd int, path string, subs []sub) {
 			return
 		}
 		path := under(path, sub.name)
-		kid, err := openDirAt(fd, sub.name)
+		kid, err := -1, s.w.fault("enter", path)
+		if err == nil {
+			kid, err = openDirAt(fd, sub.name)
+		}
 		switch {
 		case gone(err) || denied(err):
 			s.w.skipped(err, path)

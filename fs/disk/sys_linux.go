@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -64,4 +65,20 @@ func trusted(fd int) error {
 		return fmt.Errorf("it is on %s, where others may change files", name)
 	}
 	return nil
+}
+
+// renameNew renames to a name that nothing has, else unix.EEXIST.
+func renameNew(dir int, old, name string) error {
+	return rename2(dir, old, name, unix.RENAME_NOREPLACE)
+}
+
+// exchange gives two files each other's name.
+func exchange(dir int, a, b string) error { return rename2(dir, a, b, unix.RENAME_EXCHANGE) }
+
+func rename2(dir int, old, name string, flags uint) error {
+	err := retry(func() error { return unix.Renameat2(dir, old, dir, name, flags) })
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		return errNoExchange
+	}
+	return err
 }

@@ -1,0 +1,40 @@
+package disk
+
+const Granularity = granularity
+
+// Hook sets what is called at certain moments: "enter" before a directory is opened,
+// "read" before a file is read, "write" before one is written, "place" before it is renamed
+// to its place, "clear" before something is removed.
+func (w *Workspace) Hook(fn func(op, path string) error) {
+	w.turn <- struct{}{}
+	defer w.release()
+	w.hook = fn
+}
+
+// Watched is how many directories are watched, -1 for none that will ever be.
+func (w *Workspace) Watched() int {
+	w.turn <- struct{}{}
+	defer w.release()
+	if w.watch == nil {
+		return -1
+	}
+	w.watch.mu.Lock()
+	defer w.watch.mu.Unlock()
+	return len(w.watch.dirs)
+}
+
+// Lose lets the watcher have lost events.
+func (w *Workspace) Lose() {
+	w.turn <- struct{}{}
+	defer w.release()
+	w.watch.mu.Lock()
+	defer w.watch.mu.Unlock()
+	w.watch.drop()
+}
+
+// FailWatch lets the system refuse to watch.
+func (w *Workspace) FailWatch(err error) {
+	w.turn <- struct{}{}
+	defer w.release()
+	w.watch.fail(err)
+}
