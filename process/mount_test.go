@@ -15,7 +15,7 @@ func TestMountPlaces(t *testing.T) {
 		{"the point", &Mount{Point: "/workspace", Dir: "/home/p"}, "/workspace", "/home/p", nil},
 		{"below it", &Mount{Point: "/workspace", Dir: "/home/p"}, "/workspace/a/b", "/home/p/a/b", nil},
 		{"beside it", &Mount{Point: "/workspace", Dir: "/home/p"}, "/workspaces", "/workspaces", nil},
-		{"above it", &Mount{Point: "/work/space", Dir: "/home/p"}, "/work", "/work", nil},
+		{"above it", &Mount{Point: "/mnt/space", Dir: "/home/p"}, "/mnt", "/mnt", nil},
 		{"out of it again", &Mount{Point: "/workspace", Dir: "/home/p"}, "/workspace/../etc", "/workspace/../etc", nil},
 		{"in it by a detour", &Mount{Point: "/workspace", Dir: "/home/p"}, "/etc/../workspace//a/", "/home/p/a", nil},
 		{"with a view", &Mount{Point: "/workspace", Dir: "/home/p", Namespace: seen}, "/workspace/a", "/workspace/a", seen},
