@@ -23,30 +23,43 @@ type bringer struct {
 	removed []string // from the index
 	done    []string // put into the index
 	dirs    []*item  // whose mode and time are set when all else is done
+	foreign []string // directories that are somebody else's, with what is in them
 }
 
 // run brings items, which are in the order of their paths: first what is not a file, one
 // after the other, then files, several at once, then the modes of directories.
 func (b *bringer) run(list []*item) error {
+	files, err := b.prepareAll(list)
+	if err == nil {
+		err = b.files(files)
+	}
+	if err == nil {
+		b.w.stats.brought.Add(int64(len(list)))
+	}
+	// Directories that were opened up for what is in them are closed again.
+	err = errors.Join(err, b.finishDirs())
+	for _, path := range b.foreign {
+		b.w.index.again[path] = struct{}{}
+	}
+	return err
+}
+
+// prepareAll prepares items, and returns the files among them.
+func (b *bringer) prepareAll(list []*item) ([]*item, error) {
 	var files []*item
 	for _, it := range list {
 		if err := b.ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		file, err := b.prepare(it)
 		if err != nil {
-			return pathError("bring", it.path, err)
+			return nil, pathError("bring", it.path, err)
 		}
 		if file {
 			files = append(files, it)
 		}
 	}
-	err := b.files(files)
-	if err == nil {
-		b.w.stats.brought.Add(int64(len(list)))
-	}
-	// Directories that were opened up for what is in them are closed again.
-	return errors.Join(err, b.finishDirs())
+	return files, nil
 }
 
 // prepare does what cannot be done beside something else. It reports whether a file is
@@ -292,8 +305,7 @@ func (b *bringer) mkdir(dir int, name string, it *item) error {
 		return err
 	}
 	if !made && (known.kind != tree.KindDir || known.ino != st.ino) {
-		// It is somebody else's, with what is in it.
-		b.w.index.again[it.path] = struct{}{}
+		b.foreign = append(b.foreign, it.path)
 	}
 	return nil
 }
@@ -308,6 +320,10 @@ func (b *bringer) finishDirs() error {
 		}
 		if err := b.finishDir(it); err != nil && !gone(err) { // when it is gone, that is news of its own
 			errs = append(errs, pathError("bring", it.path, err))
+			// The next settle takes it as it is.
+			if n := b.w.index.find(it.path); n != nil {
+				n.stat.mode = uint16(it.mode)
+			}
 		}
 	}
 	return errors.Join(errs...)

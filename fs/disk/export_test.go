@@ -38,3 +38,6 @@ func (w *Workspace) FailWatch(err error) {
 	defer w.release()
 	w.watch.fail(err)
 }
+
+// Hook2 is Hook for what is called by a hook.
+func (w *Workspace) Hook2(fn func(op, path string) error) { w.hook = fn }

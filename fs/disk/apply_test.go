@@ -1,0 +1,437 @@
+package disk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// TestC038ChildBeforeDirectory: entries come in the order of revisions, not of paths.
+func TestC038ChildBeforeDirectory(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		batch := []tree.Entry{
+			b.file("/workspace/new/f", "x", 0o644), link("/workspace/new/l", "f"), folder("/workspace/new", 0o750), folder("/workspace", 0o700),
+		}
+		b.apply(batch...)
+		want := map[string]string{"new": "dir 0750", "new/f": "file 0644 x", "new/l": "link f"}
+		b.want(want)
+		if info, err := os.Stat(b.dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("the directory: %v, %v", info.Mode(), err)
+		}
+		if done := b.apply(batch...); done.Changed != 0 {
+			t.Errorf("again: %+v", done)
+		}
+		b.apply(remove("/workspace/new/f"), remove("/workspace/new"), remove("/workspace/new/l"))
+		b.want(map[string]string{})
+	})
+}
+
+// TestC039TypeChanges: what has become something else, in both directions.
+func TestC039TypeChanges(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		outside := t.TempDir()
+		b.must(os.WriteFile(filepath.Join(outside, "keep"), []byte("keep"), 0o644))
+		setup := func() {
+			b.apply(remove("/workspace"))
+			b.write("t", "a file")
+			for i := range 3 {
+				b.write(fmt.Sprintf("d/sub/f%d", i), "in d")
+			}
+			b.write("x", "this is x")
+			b.write("y", "that is y")
+			b.write("e/f", "in e")
+			b.settle()
+		}
+		want := map[string]string{
+			"t": "dir 0755", "t/t": "file 0644 in t", "d": "file 0644 now a file", "x": "file 0644 that is y", "y": "file 0644 this is x",
+			"e": "link " + outside,
+		}
+		setup()
+		b.apply(remove("/workspace/t"), folder("/workspace/t", 0o755), b.file("/workspace/t/t", "in t", 0o644),
+			b.file("/workspace/d", "now a file", 0o644), b.file("/workspace/x", "that is y", 0o644), b.file("/workspace/y", "this is x", 0o644),
+			link("/workspace/e", outside))
+		b.want(want)
+
+		setup()
+		b.must(os.Remove(b.path("t")))
+		b.write("t/t", "in t")
+		b.must(os.RemoveAll(b.path("d")))
+		b.write("d", "now a file")
+		b.must(os.Rename(b.path("x"), b.path("z")))
+		b.must(os.Rename(b.path("y"), b.path("x")))
+		b.must(os.Rename(b.path("z"), b.path("y")))
+		b.must(os.RemoveAll(b.path("e")))
+		b.must(os.Symlink(outside, b.path("e")))
+		b.settle()
+		b.want(want)
+
+		// Nothing is written through the link: what is below it makes room for a directory.
+		_, err := b.ws.Apply(t.Context(), seq([]tree.Entry{b.file("/workspace/e/keep", "other", 0o644)}), tree.SkipSame|tree.RealParents, nil)
+		b.must(err)
+		want["e"], want["e/keep"] = "dir 0755", "file 0644 other"
+		b.want(want)
+		if got := onDisk(t, outside); len(got) != 1 || got["keep"] != "file 0644 keep" {
+			t.Errorf("outside: %v", got)
+		}
+	})
+}
+
+// What is not below the mount is in the tree only.
+func TestOutsideOfTheMount(t *testing.T) {
+	b := newBench(t, disk.Config{Watch: true})
+	done := b.apply(b.file("/etc/f", "x", 0o644), folder("/workspaces", 0o755), b.file("/workspace/in", "y", 0o644),
+		link("/workspace/out", "/etc"), b.file("/workspace/out/g", "z", 0o644), link("/short", "workspace"), b.file("/short/h", "w", 0o644))
+	if done.Changed != 7 {
+		t.Errorf("%+v", done)
+	}
+	b.want(map[string]string{"in": "file 0644 y", "out": "link /etc", "h": "file 0644 w"})
+	if data, err := b.tree.ReadFile(t.Context(), "/etc/g", 10); err != nil || string(data) != "z" {
+		t.Errorf("%q, %v", data, err)
+	}
+	rev := b.rev()
+	b.settle()
+	b.told(rev)
+	// A name of ours is one of the tree's, but never on the disk.
+	b.apply(b.file("/workspace/.wsd-tmp-0123456789abcdef", "x", 0o644), b.file("/workspace/.wsd-tmp-0123456789abcdef0", "y", 0o644))
+	if got := onDisk(t, b.dir); len(got) != 4 || got[".wsd-tmp-0123456789abcdef0"] == "" {
+		t.Errorf("on disk: %v", got)
+	}
+	b.check()
+}
+
+// The directory itself stays what it is.
+func TestMount(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("d/f", "1")
+		b.write("g", "2")
+		b.must(unix.Mkfifo(b.path("fifo"), 0o600))
+		b.settle()
+		for _, path := range []string{"/workspace", "/"} {
+			for _, e := range []tree.Entry{b.file(path, "x", 0o644), link(path, "x")} {
+				if _, err := b.ws.Apply(t.Context(), seq([]tree.Entry{e}), 0, nil); !errors.Is(err, iofs.ErrPermission) {
+					t.Errorf("%v at %s: %v", e.Kind, path, err)
+				}
+			}
+		}
+		b.apply(remove("/workspace"), b.file("/workspace/d/new", "3", 0o644))
+		b.want(map[string]string{"d": "dir 0755", "d/new": "file 0644 3"})
+		b.apply(remove("/workspace"))
+		b.want(map[string]string{})
+		b.write("again", "x")
+		b.settle()
+		b.want(map[string]string{"again": "file 0644 x"})
+	})
+}
+
+func TestRootMount(t *testing.T) {
+	b := newBench(t, disk.Config{Mount: "/", Watch: true})
+	b.write("d/f", "1")
+	b.settle()
+	b.apply(b.file("/d/g", "2", 0o644), folder("/", 0o711))
+	if got := onDisk(t, b.dir); got["d/g"] != "file 0644 2" {
+		t.Error(got)
+	}
+	b.check()
+}
+
+// A batch is applied as a whole or not at all, with what belongs to it.
+func TestAllOrNothing(t *testing.T) {
+	b := newBench(t, disk.Config{})
+	b.write("f", "1")
+	b.settle()
+	rev := b.rev()
+	boom := errors.New("boom")
+	good := b.file("/workspace/g", "2", 0o644)
+	bad := tree.Entry{Kind: tree.KindFile, Path: "/workspace/h", Size: 1, Parts: []tree.Part{{Hash: tree.Sum([]byte("nobody has it")), Size: 1}}}
+	for name, call := range map[string]func() error{
+		"a missing chunk": func() error {
+			_, err := b.ws.Apply(t.Context(), seq([]tree.Entry{good, bad}), 0, nil)
+			if !errors.Is(err, tree.ErrUnknownHash) {
+				t.Errorf("%v", err)
+			}
+			return err
+		},
+		"the stream": func() error {
+			_, err := b.ws.Apply(t.Context(), func(*tree.Edit) iter.Seq2[tree.Entry, error] {
+				return func(yield func(tree.Entry, error) bool) { _ = yield(good, nil) && yield(tree.Entry{}, boom) }
+			}, 0, nil)
+			return err
+		},
+		"also": func() error {
+			_, err := b.ws.Apply(t.Context(), seq([]tree.Entry{good}), 0, func(*tree.Edit) error { return boom })
+			return err
+		},
+	} {
+		if err := call(); err == nil {
+			t.Errorf("%s: applied", name)
+		}
+		b.want(map[string]string{"f": "file 0644 1"})
+		b.told(rev)
+	}
+	var peer tree.Peer
+	_, err := b.ws.Apply(t.Context(), seq([]tree.Entry{good}), 0, func(e *tree.Edit) (err error) {
+		peer, err = e.SetPeer(tree.Peer{ID: "p", Fetch: tree.At(7)})
+		return err
+	})
+	b.must(err)
+	if got, err := b.tree.Peer(t.Context(), "p"); err != nil || got != peer || got.Fetch.Rev != 7 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A version that a command writes while an entry for it arrives is kept in the store, and
+// the entry, which came last, stays.
+func TestOvertaken(t *testing.T) {
+	for _, moment := range []string{"write", "place"} {
+		for _, there := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, there=%v", moment, there), func(t *testing.T) {
+				b := newBench(t, disk.Config{Watch: true})
+				if there {
+					b.write("f", "old")
+				}
+				quiet(b)
+				var once atomic.Bool
+				b.ws.Hook(func(op, path string) error {
+					if op == moment && path == "f" && once.CompareAndSwap(false, true) {
+						return os.WriteFile(b.path("f"), []byte("by a command"), 0o644)
+					}
+					return nil
+				})
+				b.apply(b.file("/workspace/f", "by a peer", 0o644))
+				b.ws.Hook(nil)
+				b.want(map[string]string{"f": "file 0644 by a peer"})
+				held, err := b.forest.Held(t.Context(), []tree.Hash{tree.Sum([]byte("by a command"))})
+				if err != nil || !held[0] || b.ws.Stats().Overtaken != 1 {
+					t.Errorf("held %v, %v; %+v", held, err, b.ws.Stats())
+				}
+			})
+		}
+	}
+}
+
+// The same for a file in a directory that a peer deletes, and for a directory that appears
+// where a file is to be.
+func TestOvertakenDirectory(t *testing.T) {
+	b := newBench(t, disk.Config{Watch: true})
+	b.write("d/f", "old")
+	quiet(b)
+	b.ws.Hook(func(op, path string) error {
+		switch op + " " + path {
+		case "clear d":
+			b.ws.Hook2(nil)
+			return os.WriteFile(b.path("d/new"), []byte("made by a command"), 0o644)
+		case "place g":
+			b.ws.Hook2(nil)
+			return errors.Join(os.Mkdir(b.path("g"), 0o755), os.WriteFile(b.path("g/h"), []byte("made by another"), 0o644))
+		}
+		return nil
+	})
+	b.apply(remove("/workspace/d"))
+	b.ws.Hook(func(op, path string) error {
+		if op == "place" && path == "g" {
+			b.ws.Hook2(nil)
+			return errors.Join(os.Mkdir(b.path("g"), 0o755), os.WriteFile(b.path("g/h"), []byte("made by another"), 0o644))
+		}
+		return nil
+	})
+	b.apply(b.file("/workspace/g", "a file", 0o644))
+	b.ws.Hook(nil)
+	b.want(map[string]string{"g": "file 0644 a file"})
+	held, err := b.forest.Held(t.Context(), []tree.Hash{tree.Sum([]byte("made by a command")), tree.Sum([]byte("made by another"))})
+	if err != nil || !held[0] || !held[1] {
+		t.Errorf("held %v, %v", held, err)
+	}
+}
+
+// A directory that a command makes while entries for what is in it arrive has more in it.
+func TestMadeMeanwhile(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.settle()
+		entries := func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
+			b.write("d/theirs", "made by a command") // after the settle
+			return seq([]tree.Entry{folder("/workspace/d", 0o700), b.fileIn(e, "/workspace/d/ours", "pushed")})(e)
+		}
+		_, err := b.ws.Apply(t.Context(), entries, tree.SkipSame, nil)
+		b.must(err)
+		b.settle()
+		b.want(map[string]string{"d": "dir 0700", "d/ours": "file 0644 pushed", "d/theirs": "file 0644 made by a command"})
+	})
+}
+
+// fileIn stores content in an edit.
+func (b *bench) fileIn(e *tree.Edit, path, text string) tree.Entry {
+	b.t.Helper()
+	h := tree.Sum([]byte(text))
+	b.must(e.PutChunks(tree.Data{Hash: h, Bytes: []byte(text)}))
+	return tree.Entry{
+		Kind: tree.KindFile, Path: path, Mode: 0o644, MTime: entryTime, Size: int64(len(text)), Parts: []tree.Part{{Hash: h, Size: int64(len(text))}},
+	}
+}
+
+// What cannot be written now is written later: by the next call, or the next start.
+func TestNoSpace(t *testing.T) {
+	for _, how := range []string{"settle", "apply", "open"} {
+		for _, reason := range []error{unix.ENOSPC, unix.EIO} {
+			t.Run(fmt.Sprint(how, " ", reason), func(t *testing.T) {
+				b := newBench(t, disk.Config{Watch: true})
+				b.write("f", "old")
+				b.write("gone", "x")
+				b.settle()
+				b.ws.Hook(func(op, path string) error {
+					if op == "write" && path != "small" || op == "clear" {
+						return reason
+					}
+					return nil
+				})
+				batch := []tree.Entry{
+					b.file("/workspace/f", "new", 0o644), b.file("/workspace/small", "s", 0o644), b.file("/workspace/d/g", "deep", 0o600), remove("/workspace/gone"),
+				}
+				done, err := b.ws.Apply(t.Context(), seq(batch), tree.SkipSame, nil)
+				if _, ok := errors.AsType[*disk.PendingError](err); !ok || !errors.Is(err, reason) || done.Changed != 4 {
+					t.Errorf("%+v, %v", done, err)
+				}
+				if err := b.ws.Settle(t.Context()); !errors.Is(err, reason) {
+					t.Errorf("settle: %v", err)
+				}
+				want := map[string]string{"f": "file 0644 new", "small": "file 0644 s", "d": "dir 0755", "d/g": "file 0600 deep"}
+				b.ws.Hook(nil)
+				rev := b.rev()
+				switch how {
+				case "settle":
+					b.settle()
+				case "apply":
+					b.apply()
+				default:
+					b.reopen()
+				}
+				b.want(want)
+				b.told(rev)
+				for name := range onDisk(t, b.dir) {
+					if strings.Contains(name, ".wsd-tmp-") {
+						t.Errorf("left: %s", name)
+					}
+				}
+			})
+		}
+	}
+}
+
+// What a crash has left is removed; what only looks like it stays.
+func TestLeftovers(t *testing.T) {
+	b := newBench(t, disk.Config{})
+	b.write("d/.wsd-tmp-00112233445566aa", "half of it")
+	b.write("d/.wsd-tmp-00112233445566ax", "somebody's")
+	b.settle()
+	b.reopen()
+	b.want(map[string]string{"d": "dir 0755", "d/.wsd-tmp-00112233445566ax": "file 0644 somebody's"})
+}
+
+// A new directory gets what the store has; an old one keeps what it has.
+func TestRestore(t *testing.T) {
+	b := newBench(t, disk.Config{Watch: true})
+	b.write("d/f", "1")
+	b.must(os.Symlink("f", b.path("d/l")))
+	b.must(os.Chmod(b.path("d"), 0o700))
+	b.settle()
+	want := map[string]string{"d": "dir 0700", "d/f": "file 0644 1", "d/l": "link f"}
+	rev := b.rev()
+	b.close()
+	// The directory was lost.
+	b.must(os.RemoveAll(b.dir))
+	b.must(os.Mkdir(b.dir, 0o755))
+	b.open()
+	b.want(want)
+	b.told(rev)
+	b.close()
+	// Everything in it was removed while nobody looked.
+	b.must(os.RemoveAll(b.path("d")))
+	b.open()
+	b.want(map[string]string{})
+	b.told(rev, "-d", "-d/f", "-d/l")
+	b.close()
+	// The store knows a tree, and nothing of a directory; this one has something.
+	b.store = filepath.Join(filepath.Dir(b.store), "other.db")
+	b.openStore()
+	_, err := b.tree.Update(t.Context(), func(e *tree.Edit) error {
+		for _, entry := range []tree.Entry{b.fileIn(e, "/workspace/d/g", "stored"), b.fileIn(e, "/workspace/both", "stored")} {
+			if _, err := e.Apply(&entry, 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b.must(err)
+	b.must(b.db.Close())
+	b.write("both", "on disk")
+	b.write("e", "on disk")
+	b.open()
+	b.want(map[string]string{"both": "file 0644 on disk", "d": "dir 0755", "d/g": "file 0644 stored", "e": "file 0644 on disk"})
+}
+
+// Somebody swaps a directory for a link, again and again, while entries are applied below
+// it and it is settled.
+func TestSwaps(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		outside := t.TempDir()
+		for _, name := range []string{"f", "sub/f"} {
+			b.must(os.MkdirAll(filepath.Dir(filepath.Join(outside, name)), 0o755))
+			b.must(os.WriteFile(filepath.Join(outside, name), []byte("outside"), 0o600))
+		}
+		before := onDisk(t, outside)
+		b.write("d/sub/f", "inside")
+		b.settle()
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() { // ends with the test
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				_ = os.Rename(b.path("d"), b.path("away"))
+				_ = os.Symlink(outside, b.path("d"))
+				_ = os.Remove(b.path("d"))
+				_ = os.Rename(b.path("away"), b.path("d"))
+			}
+		})
+		for i := range 60 {
+			text := fmt.Sprint("version ", i)
+			batch := []tree.Entry{
+				b.file("/workspace/d/sub/f", text, 0o644), b.file("/workspace/d/f", text, 0o666), folder("/workspace/d/sub", 0o777),
+				b.file("/workspace/d/new/g", text, 0o644), remove("/workspace/d/sub/h"),
+			}
+			if i%7 == 6 {
+				batch = append(batch, remove("/workspace/d"))
+			}
+			// That it fails is no fault: somebody works against it.
+			_, _ = b.ws.Apply(context.Background(), seq(batch), tree.SkipSame|tree.RealParents, nil)
+			_ = b.ws.Settle(context.Background())
+		}
+		close(stop)
+		wg.Wait()
+		if after := onDisk(t, outside); fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Errorf("outside: %v, was %v", after, before)
+		}
+		b.settle()
+		b.same()
+		for path, text := range b.inTree() {
+			if strings.Contains(text, "outside") && !strings.HasPrefix(text, "link") {
+				t.Errorf("the tree has %s: %s", path, text)
+			}
+		}
+	})
+}
