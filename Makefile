@@ -34,7 +34,7 @@ export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help go serve build test race fuzz e2e interop lint fmt cover bench bench-peer bench-relay proto \
+.PHONY: help go serve build test race fuzz e2e interop lint fmt cover bench bench-peer bench-relay bench-sync proto \
 	docs cross release ci clean distclean
 
 help: ## print the targets
@@ -71,7 +71,7 @@ fuzz: go ## run every fuzz target for FUZZTIME (60s)
 	done
 
 e2e: build ## run bin/wsd long and hard, from outside
-	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./cmd/wsd/netem/ ./bench/peer/
+	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./cmd/wsd/netem/ ./cmd/wsd/crash/ ./bench/peer/
 
 interop: build $(CODEX_BIN) $(CAPNWEB_READY) ## drive bin/wsd with the real codex client, and capnweb with the real one (needs npm)
 	WSD_BIN=$(CURDIR)/bin/wsd CODEX_BIN=$(CODEX_BIN) $(GO) test -tags interop -count=1 -timeout 20m ./cmd/wsd/interop/
@@ -102,6 +102,11 @@ bench-relay: build $(CODEX_BIN) ## measure the relay beside a direct way and the
 	@mkdir -p $(CACHE)
 	$(GO) build -o $(CACHE)/bench-relay ./bench/relay
 	$(CACHE)/bench-relay --wsd bin/wsd --codex $(CODEX_BIN) --dir $(CACHE) $(BENCH_FLAGS)
+
+bench-sync: build ## measure the workspace's synchronisation, beside rsync and git (needs both)
+	@mkdir -p $(CACHE)
+	$(GO) build -o $(CACHE)/bench-workspace ./bench/workspace
+	$(CACHE)/bench-workspace --wsd bin/wsd --dir $(CACHE) $(BENCH_FLAGS)
 
 proto: go ## generate the code of the relay's frames again
 	$(GO) run ./proto/protogen
@@ -139,7 +144,7 @@ ci: go ## what a change must pass: lint, race, fuzz, endurance, interop, cross b
 	done
 
 clean: ## remove what was built
-	rm -rf bin dist $(CACHE)/bench-peer $(CACHE)/bench-relay $(CACHE)/cover.*
+	rm -rf bin dist $(CACHE)/bench-peer $(CACHE)/bench-relay $(CACHE)/bench-workspace $(CACHE)/cover.*
 
 distclean: clean ## remove the tools in .cache/ too
 	rm -rf $(CACHE)

@@ -69,6 +69,7 @@ var table = []struct {
 	// It gives what process/shell declares.
 	{"client/computer/...", []string{"protocol/...", "fs/tree", "fs/changes", "fs/changes/computerwire", "process/shell"}},
 	{"client/...", []string{"protocol/...", "fs/fileuri", "fs/tree", "fs/changes", "client/...", "relay/..."}},
+	{"bench/workspace", []string{"bench/...", "client", "fs/tree", "fs/changes"}},
 	{"bench/...", []string{"protocol/...", "bench/...", "relay/..."}},
 	{"cmd/...", []string{"..."}},
 }
