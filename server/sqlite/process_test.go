@@ -59,6 +59,8 @@ func child(role, path string) error {
 		return err
 	case "work":
 		return work(ctx, db)
+	case "runs":
+		return runCommands(ctx, db)
 	}
 	return fmt.Errorf("no role %s", role)
 }

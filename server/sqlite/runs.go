@@ -49,6 +49,10 @@ func (db *DB) nextRun(c *conn) (int64, error) {
 
 func (s runStore) Begin(ctx context.Context, id string, at time.Time) (run int64, err error) {
 	err = s.db.group.update(ctx, func(c *conn) error {
+		var err error
+		if run, err = s.db.nextRun(c); err != nil { // before the old one's number is forgotten
+			return err
+		}
 		var old int64
 		switch err := c.row("SELECT run FROM run WHERE id = ?", id).Scan(&old); {
 		case err == nil:
@@ -56,10 +60,6 @@ func (s runStore) Begin(ctx context.Context, id string, at time.Time) (run int64
 				return err
 			}
 		case !errors.Is(err, sql.ErrNoRows):
-			return err
-		}
-		var err error
-		if run, err = s.db.nextRun(c); err != nil {
 			return err
 		}
 		return c.exec("INSERT INTO run (run, id, started_ms) VALUES (?, ?, ?)", run, id, at.UnixMilli())
