@@ -1,0 +1,380 @@
+package execserver_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	wsd "github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/client/computer"
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/server"
+	"github.com/wsd-dev/wsd/server/auth"
+	"github.com/wsd-dev/wsd/server/execserver"
+	"github.com/wsd-dev/wsd/server/workspace"
+)
+
+// openWorkspace opens one in a new directory, closed at the end of the test.
+func openWorkspace(t *testing.T) *workspace.Workspace {
+	t.Helper()
+	w, err := workspace.Open(t.Context(), workspace.Config{
+		Dir: t.TempDir(), Store: filepath.Join(t.TempDir(), "store.db"), MountPoint: filepath.Join(t.TempDir(), "workspace"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(w.Disk.Check(context.Background()), w.Close()); err != nil {
+			t.Errorf("close the workspace: %v", err)
+		}
+	})
+	return w
+}
+
+// serveWorkspace serves one with a secret, unless that is empty, at host and port.
+func serveWorkspace(t *testing.T, secret string) (w *workspace.Workspace, host string) {
+	t.Helper()
+	w = openWorkspace(t)
+	policy, err := auth.New(auth.Config{Secret: auth.Secret(secret)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cfg execserver.Config
+	srv := newServer(t, func(c *execserver.Config) {
+		c.Workspace = w
+		cfg = *c
+	})
+	web := server.HTTPConfig{Version: cfg.Version, Routes: execserver.Routes(srv, cfg)}
+	if policy != nil {
+		web.Authorize = policy.Authorize
+	}
+	endpoint, err := srv.Listen(server.EndpointConfig{HTTP: web})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runEndpoint(t, srv, endpoint)
+	return w, strings.TrimPrefix(endpoint.URL(), "ws://")
+}
+
+// runEndpoint serves until the test ends.
+func runEndpoint(t *testing.T, srv *server.Server, endpoint *server.Endpoint) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- srv.Run(ctx, endpoint) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+}
+
+// A carrier is a way to a workspace.
+type carrier struct {
+	name string
+	peer changes.Peer
+	// run runs a command and returns what it printed and its exit code.
+	run func(t *testing.T, line string) (string, int)
+}
+
+// carriers connects to a server in every way that there is.
+func carriers(t *testing.T, host, secret string) []carrier {
+	t.Helper()
+	rpc, err := wsd.Dial(t.Context(), "ws://"+host, &wsd.Options{BearerToken: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rpc.Close() })
+	all := []carrier{{"JSON-RPC", rpc.Sync(), func(t *testing.T, line string) (string, int) {
+		run, err := rpc.Exec(t.Context(), wsd.DurableCommand{Line: line})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer run.Close()
+		var out bytes.Buffer
+		code, err := run.Wait(t.Context(), &out, &out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.String(), code
+	}}}
+	for _, path := range []string{"/ws", "/api"} {
+		c, err := computer.Dial(t.Context(), "ws://"+host+path, &computer.Options{Secret: secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		all = append(all, carrier{"capnweb at " + path, c, func(t *testing.T, line string) (string, int) {
+			_, events, err := c.Exec(t.Context(), shell.Request{Command: line})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return follow(t, events)
+		}})
+	}
+	return all
+}
+
+func follow(t *testing.T, events shell.Events) (string, int) {
+	t.Helper()
+	defer events.Close()
+	var out bytes.Buffer
+	for {
+		e, err := events.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Name == shell.Exit {
+			return out.String(), e.Code
+		}
+		out.Write(e.Data)
+	}
+}
+
+// pushFile pushes a file.
+func pushFile(t *testing.T, peer changes.Peer, path, content string) {
+	t.Helper()
+	data := tree.Data{Hash: tree.Sum([]byte(content)), Bytes: []byte(content)}
+	if err := peer.PushObjects(t.Context(), changes.FromSlice([]tree.Data{data})); err != nil {
+		t.Fatal(err)
+	}
+	entry := tree.Entry{
+		Kind: tree.KindFile, Rev: 1, Path: path, Mode: 0o644, MTime: time.UnixMilli(1795814700123), Size: int64(len(content)),
+		Parts: []tree.Part{{Hash: data.Hash, Size: int64(len(content))}},
+	}
+	if _, err := peer.Push(t.Context(), changes.PushInput{}, changes.FromSlice([]tree.Entry{entry})); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fetchFile returns the content of a path that has changed since a cursor.
+func fetchFile(t *testing.T, peer changes.Peer, after tree.Cursor, path string) string {
+	t.Helper()
+	fetch, err := peer.FetchChanges(t.Context(), changes.FetchQuery{After: after, Ignore: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := changes.Collect(t.Context(), fetch.Entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Path != path {
+			continue
+		}
+		objects, err := peer.FetchObjects(t.Context(), []tree.Hash{e.Parts[0].Hash})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := changes.Collect(t.Context(), objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data[0].Bytes)
+	}
+	t.Fatalf("%s is not among %d changes", path, len(entries))
+	return ""
+}
+
+// The round trip by each carrier: push a file, run a command that sees it, fetch what that
+// wrote. All of them are of the same workspace.
+func TestWorkspaceRoundTrip(t *testing.T) {
+	const secret = "a secret of the test"
+	w, host := serveWorkspace(t, secret)
+	all := carriers(t, host, secret)
+	for i, c := range all {
+		t.Run(c.name, func(t *testing.T) {
+			marks, err := c.peer.Watermarks(t.Context(), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pushFile(t, c.peer, w.MountPoint+"/in", "pushed by "+c.name)
+			if out, code := c.run(t, "tr a-z A-Z <in | tee out"); out != strings.ToUpper("pushed by "+c.name) || code != 0 {
+				t.Errorf("the command: %q, %d", out, code)
+			}
+			other := all[(i+1)%len(all)] // sees it as well
+			for _, peer := range []changes.Peer{c.peer, other.peer} {
+				if got := fetchFile(t, peer, tree.At(marks.CurrentRev), w.MountPoint+"/out"); got != strings.ToUpper("pushed by "+c.name) {
+					t.Errorf("fetched %q", got)
+				}
+			}
+		})
+	}
+}
+
+// A run is the same over every carrier.
+func TestWorkspaceRunsAreShared(t *testing.T) {
+	w, host := serveWorkspace(t, "")
+	id, events, err := w.Runs.Exec(t.Context(), shell.Request{ID: "shared", Command: "echo out"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, code := follow(t, events); out != "out\n" || code != 0 {
+		t.Fatalf("%q, %d", out, code)
+	}
+	rpc, err := wsd.Dial(t.Context(), "ws://"+host, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rpc.Close()
+	run, err := rpc.GetExec(t.Context(), id, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if code, err := run.Wait(t.Context(), &out, &out); err != nil || code != 0 || out.String() != "out\n" {
+		t.Errorf("over JSON-RPC: %q, %d, %v", out.String(), code, err)
+	}
+	c, err := computer.Dial(t.Context(), "ws://"+host, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	again, err := c.GetExec(t.Context(), id, shell.After{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, code := follow(t, again); out != "out\n" || code != 0 {
+		t.Errorf("over capnweb: %q, %d", out, code)
+	}
+}
+
+// The secret lets in, on every page; only what says that the server lives needs none.
+func TestWorkspaceSecret(t *testing.T) {
+	_, host := serveWorkspace(t, "s3cret")
+	ask := func(method, path, authorization string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+host+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if authorization != "" {
+			req.Header.Set("Authorization", authorization)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || strings.Contains(string(body), "s3cret") {
+			t.Errorf("%s %s: %q, %v", method, path, body, err)
+		}
+		return resp
+	}
+	for _, path := range []string{"/api", "/ws", "/connect", "/api/watermarks", "/__computerd/info", "/metrics", "/no/such/page"} {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+			for _, wrong := range []string{"", "Bearer wrong", "Bearer s3cre", "Bearer s3cret2", "Basic s3cret", "s3cret"} {
+				if resp := ask(method, path, wrong); resp.StatusCode != http.StatusUnauthorized {
+					t.Errorf("%s %s with %q: %d, want 401", method, path, wrong, resp.StatusCode)
+				}
+			}
+			for _, right := range []string{"Bearer s3cret", "bearer s3cret", "BEARER s3cret"} {
+				if resp := ask(method, path, right); resp.StatusCode == http.StatusUnauthorized {
+					t.Errorf("%s %s with %q: 401", method, path, right)
+				}
+			}
+		}
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		if resp := ask(method, "/health", ""); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s /health: %d", method, resp.StatusCode)
+		}
+	}
+	if resp := ask(http.MethodGet, "/api/watermarks", "Bearer s3cret"); resp.StatusCode != http.StatusOK {
+		t.Errorf("watermarks: %d", resp.StatusCode)
+	}
+	for _, path := range []string{"", "/ws", "/api"} {
+		if c, err := computer.Dial(t.Context(), "ws://"+host+path, &computer.Options{Secret: "wrong"}); err == nil {
+			t.Errorf("a session at %q for a wrong secret: %v", path, c.Close())
+		}
+	}
+	if c, err := wsd.Dial(t.Context(), "ws://"+host, &wsd.Options{BearerToken: "wrong"}); err == nil {
+		t.Errorf("a JSON-RPC connection for a wrong secret: %v", c.Close())
+	}
+}
+
+// Only a server with a workspace announces one, and has its methods.
+func TestWorkspaceIsAnnounced(t *testing.T) {
+	w := openWorkspace(t)
+	peer, result := connectPeer(t, execserver.Config{Workspace: w})
+	info := result.EnvironmentInfo
+	for name := range workspaceCapabilities {
+		if !info.Capabilities[name] {
+			t.Errorf("%s is not announced", name)
+		}
+	}
+	if info.WorkspaceMount != w.MountPoint {
+		t.Errorf("the mount point is told as %q, want %q", info.WorkspaceMount, w.MountPoint)
+	}
+	var marks protocol.WatermarksResult
+	call(t, peer, protocol.MethodSyncWatermarks, &protocol.WatermarksParams{Settle: true}, &marks)
+	if marks.CurrentRev <= 0 {
+		t.Errorf("watermarks over a pair: %+v", marks)
+	}
+	var done protocol.CollectResult
+	call(t, peer, protocol.MethodWorkspaceCollect, nil, &done)
+
+	peer, result = connectPeer(t, execserver.Config{})
+	if info := result.EnvironmentInfo; info.WorkspaceMount != "" {
+		t.Errorf("a mount point of no workspace: %q", info.WorkspaceMount)
+	}
+	for name, methods := range workspaceCapabilities {
+		if result.EnvironmentInfo.Capabilities[name] {
+			t.Errorf("%s is announced, and there is no workspace", name)
+		}
+		for _, method := range methods {
+			failure, ok := errors.AsType[*protocol.Error](peer.Call(t.Context(), method, &protocol.Empty{}, nil))
+			if !ok || failure.Code != protocol.CodeMethodNotFound {
+				t.Errorf("%s without a workspace: %v", method, failure)
+			}
+		}
+	}
+}
+
+// Processes whose directory is at the mount point are in the workspace, sandboxed ones too.
+func TestProcessAtTheMountPoint(t *testing.T) {
+	w, host := serveWorkspace(t, "")
+	if err := os.WriteFile(filepath.Join(w.Dir, "file"), []byte("content"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := wsd.Dial(t.Context(), "ws://"+host, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for name, box := range map[string]*protocol.Sandbox{
+		"free": nil, "that only reads": wsd.ReadOnly(w.MountPoint), "that writes there": wsd.WorkspaceWrite(w.MountPoint),
+	} {
+		p, err := c.Start(t.Context(), wsd.Command{Argv: []string{"sh", "-c", "cat file; pwd; echo x 2>/dev/null >made && rm made && echo wrote"}, Dir: w.MountPoint, Sandbox: box})
+		if err != nil {
+			t.Fatalf("a process %s: %v", name, err)
+		}
+		out, err := io.ReadAll(p.Stdout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := w.MountPoint
+		if w.Unmounted() != nil {
+			want = w.Dir
+		}
+		want = "content" + want + "\n"
+		if name != "that only reads" {
+			want += "wrote\n"
+		}
+		if string(out) != want {
+			t.Errorf("a process %s: %q, want %q", name, out, want)
+		}
+	}
+}
