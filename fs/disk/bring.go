@@ -101,18 +101,26 @@ func (b *bringer) prepare(it *item) (bool, error) {
 		}
 		return false, b.mkdir(fd, name, it)
 	case tree.KindSymlink:
+		if err := b.makeRoom(fd, name, it.path); err != nil {
+			return false, err
+		}
 		return false, b.link(fd, name, it)
 	default:
-		st, err := statAt(fd, name)
-		if err == nil && st.kind == tree.KindDir {
-			err = b.clear(fd, it.path, name)
-			b.forget(it.path)
-		}
-		if gone(err) {
-			err = nil
-		}
-		return true, err
+		return true, b.makeRoom(fd, name, it.path)
 	}
+}
+
+// makeRoom removes a directory from where something else is to be.
+func (b *bringer) makeRoom(dir int, name, path string) error {
+	st, err := statAt(dir, name)
+	if err == nil && st.kind == tree.KindDir {
+		err = b.clear(dir, path, name)
+		b.forget(path)
+	}
+	if gone(err) {
+		return nil
+	}
+	return err
 }
 
 // above makes the directories that the tree has on the way to something that it has no
@@ -164,6 +172,9 @@ func (b *bringer) emptyMount() error {
 				return err
 			}
 			if it.kind == n.stat.kind { // it is there again
+				if it.kind == tree.KindDir {
+					b.dirs = append(b.dirs, it)
+				}
 				if err := b.prune(name); err != nil {
 					return err
 				}

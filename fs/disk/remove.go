@@ -93,6 +93,8 @@ func (b *bringer) prune(path string) error {
 			}
 			b.forget(kid)
 		case it.kind == tree.KindDir:
+			// It may be another one, that an entry for something in it has made.
+			b.dirs = append(b.dirs, it)
 			if err := b.prune(kid); err != nil {
 				return err
 			}

@@ -36,6 +36,7 @@ type scan struct {
 	mu      sync.Mutex
 	changes []*change
 	again   []string // what could not be looked at
+	temps   []string // what a crash has left
 	err     error
 }
 
@@ -162,7 +163,9 @@ func (s *scan) below(fd int, path string, subs []sub) {
 func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub) (bool, error) {
 	if temporary(name) {
 		if s.clean {
-			cleanTemp(fd, name)
+			s.mu.Lock()
+			s.temps = append(s.temps, under(dir, name))
+			s.mu.Unlock()
 		}
 		return false, nil
 	}

@@ -62,6 +62,9 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 	if err != nil {
 		return err
 	}
+	if err := w.cleanAll(ctx, root, s.temps); err != nil {
+		return err
+	}
 	clear(w.index.again)
 	if err := w.record(ctx, root, s); err != nil {
 		return err

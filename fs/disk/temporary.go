@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"strings"
@@ -61,7 +62,25 @@ func (t *tempNames) next() string {
 	return t.prefix + hex.EncodeToString([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// cleanTemp removes what a crash has left.
+// cleanTemp removes what was written under a name of ours.
 func cleanTemp(fd int, name string) {
-	_ = unix.Unlinkat(fd, name, 0) // a directory of such a name is not ours, and stays
+	_ = unix.Unlinkat(fd, name, 0) // what cannot be removed now is removed by Open
+}
+
+// cleanAll removes what a crash has left under names of ours, which may be directories
+// that were just replaced.
+func (w *Workspace) cleanAll(ctx context.Context, root int, paths []string) error {
+	b := &bringer{w: w, ctx: ctx, root: root, walk: newWalker(root)}
+	defer b.walk.forget()
+	for _, path := range paths {
+		dir, name := split(path)
+		fd, err := b.walk.open(dir)
+		if err == nil {
+			err = b.clear(fd, path, name)
+		}
+		if err != nil && !gone(err) && !denied(err) {
+			return err
+		}
+	}
+	return nil
 }
