@@ -53,21 +53,21 @@ func (p *pump) work() {
 }
 
 // step reads once, when the follower has room for it.
-func (p *pump) step() (int, error) {
+func (p *pump) step() error {
 	if !p.run.wait() {
-		return 0, os.ErrClosed
+		return os.ErrClosed
 	}
 	data, err := p.out.Read()
 	if len(data) > 0 {
 		p.run.add(Event{Name: p.out.Stream(), Data: data})
 	}
-	return len(data), err
+	return err
 }
 
 // follow reads until a read fails, and returns why.
 func (p *pump) follow() error {
 	for {
-		if _, err := p.step(); err != nil {
+		if err := p.step(); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (p *pump) drain() error {
 		if !exact {
 			_ = p.out.SetDeadline(time.Now().Add(quietTime))
 		}
-		if _, err := p.step(); errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := p.step(); errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil
 		} else if err != nil {
 			return err

@@ -319,24 +319,23 @@ func TestSettle(t *testing.T) {
 // What is started, and that Prepare has the last word.
 func TestPrepare(t *testing.T) {
 	t.Parallel()
-	var prepare func(*process.Command) error
+	var refusal error
 	cfg := shell.Config{
 		Dir:     func(string) (string, error) { return "/", nil },
 		Environ: func() []string { return []string{"PATH=/bin", "SECRET=1"} },
-		Prepare: func(c *process.Command) error { return prepare(c) },
+		Prepare: func(c *process.Command) error {
+			c.Dir = "/elsewhere"
+			return refusal
+		},
 	}
 	bubble(t, cfg, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
-		prepare = func(c *process.Command) error {
-			c.Dir = "/elsewhere"
-			return nil
-		}
 		begin(t, s, shell.Request{Command: "x", Env: map[string]string{"A": "b"}})
 		if c := sp.last; c.Path != "/bin/sh" || fmt.Sprint(c.Argv) != "[/bin/sh -c x]" || c.Dir != "/elsewhere" || fmt.Sprint(c.Env) != "[A=b PATH=/bin]" || c.PipeStdin || c.Terminal != nil {
 			t.Errorf("%+v", c)
 		}
-		prepare = func(*process.Command) error { return errors.New("no namespace") }
+		refusal = errors.New("no namespace")
 		collect(t, begin(t, s, shell.Request{Command: "x"})).want(t, -1, "", "spawn failed: no namespace\n")
-		prepare = func(*process.Command) error { return nil }
+		refusal = nil
 		sp.fail = &process.SpawnError{Op: "open pipe", Errno: syscall.EMFILE}
 		collect(t, begin(t, s, shell.Request{Command: "x"})).want(t, -1, "", "spawn failed: /bin/sh: too many open files\n")
 	})
