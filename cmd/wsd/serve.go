@@ -175,7 +175,6 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	if err := o.check(cmd); err != nil {
 		return err
 	}
-	forgetSecret()
 	if err := o.remote.learn(a); err != nil {
 		return err
 	}
@@ -193,6 +192,7 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 		return err
 	}
 	log, version := o.log.logger(a.stderr), readBuildInfo().Version
+	o.workspace.forgetSecret(log)
 	watching, err := o.observe.start(ctx, version, log)
 	if err != nil {
 		return err

@@ -171,5 +171,15 @@ func explainStore(err error) error {
 	}
 }
 
-// forgetSecret takes the secret from the environment that children inherit.
-func forgetSecret() { _ = os.Unsetenv(envSecret) } // fails for no name that there can be
+// forgetSecret takes the secret from where children would find it.
+func (o *workspaceOptions) forgetSecret(log *slog.Logger) {
+	given := o.secret != "" || os.Getenv(envSecret) != ""
+	_ = os.Unsetenv(envSecret) // fails for no name that there can be
+	o.secret = ""
+	if !given {
+		return
+	}
+	if err := hideSecret(); err != nil {
+		log.Warn("commands can read the secret where the system shows how wsd was started", "err", err)
+	}
+}
