@@ -132,13 +132,15 @@ func TestIDs(t *testing.T) {
 	if one == two || len(one) != 36 || strings.Count(one, "-") != 4 {
 		t.Error(one, two)
 	}
-	_, events := f.exec(shell.Request{ID: "x", Command: "echo one; read line; echo $line"})
+	gate := newGate(t, f)
+	_, events := f.exec(shell.Request{ID: "x", Command: "echo one; " + gate.wait()})
 	next(t, events)
 	_, _, err := f.Exec(t.Context(), shell.Request{ID: "x", Command: "true"})
 	wantCode(t, err, shell.CodeBusy)
 	if got := fmt.Sprint(err); got != "exec x is already running" {
 		t.Error(got)
 	}
+	gate.open()
 	collect(t, events)
 	for i := range 200 { // once the exit is known the id is free
 		_, events := f.exec(shell.Request{ID: "x", Command: fmt.Sprintf("echo %d", i)})
