@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/wsd-dev/wsd/client"
+)
+
+// detach starts a command as a durable run that nobody follows, and prints its ID.
+func (f *runFlags) detach(ctx context.Context, a *app, argv []string) error {
+	if f.sandbox != "" {
+		return usagef("leave out --sandbox", "--detach cannot confine a command")
+	}
+	c, err := f.connect.dial(ctx, a, client.Options{ClientName: "wsd"})
+	if err != nil {
+		return transportError(err)
+	}
+	defer c.Close()
+	cmd, err := f.durable(ctx, c, argv)
+	if err == nil {
+		err = startDetached(ctx, a, c, cmd)
+	}
+	if err != nil {
+		return &exitError{exitTransport, explainRun(err)}
+	}
+	return nil
+}
+
+func startDetached(ctx context.Context, a *app, c *client.Client, cmd client.DurableCommand) error {
+	run, err := c.Exec(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	run.Close()
+	_, err = fmt.Fprintln(a.stdout, run.ID())
+	return err
+}
+
+// durable is what the flags say of a durable run.
+func (f *runFlags) durable(ctx context.Context, c *client.Client, argv []string) (client.DurableCommand, error) {
+	cmd := client.DurableCommand{Line: shellLine(argv), Dir: f.cwd, Timeout: client.NoTimeout}
+	if f.timeout > 0 {
+		cmd.Timeout = f.timeout
+	}
+	info, err := c.Environment(ctx)
+	if err != nil {
+		return cmd, err
+	}
+	if cmd.Dir != "" && !path.IsAbs(cmd.Dir) && info.WorkspaceMount != "" {
+		cmd.Dir = path.Join(info.WorkspaceMount, cmd.Dir)
+	}
+	for _, entry := range f.env {
+		name, value, ok := strings.Cut(entry, "=")
+		if !ok {
+			value = os.Getenv(name)
+		}
+		if cmd.Env == nil {
+			cmd.Env = make(map[string]string)
+		}
+		cmd.Env[name] = value
+	}
+	return cmd, nil
+}
+
+// shellLine has a shell run argv as it is, in its own place.
+func shellLine(argv []string) string {
+	words := []string{"exec"}
+	for _, arg := range argv {
+		words = append(words, "'"+strings.ReplaceAll(arg, "'", `'\''`)+"'")
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// exitStillRunning is the status of log for a run that has not ended, as sysexits(3) has
+// it for what may be tried again.
+const exitStillRunning = 75
+
+func newLogCmd(a *app) *cobra.Command {
+	var connect connectFlags
+	var p logPrinter
+	var after string
+	cmd := &cobra.Command{
+		Use:   "log [flags] ID",
+		Short: "Print what a durable run has printed",
+		Long: `Prints the output of a durable run, one of 'wsd exec --detach' or of shell/exec on
+the wire: its stdout to stdout, its stderr to stderr. With --follow it goes on
+until the run ends. The output is kept by the server, also when it is started
+again, for some minutes after the end of the run and up to 16 MiB.
+
+Events of a run are numbered; --json shows the numbers, and --after N leaves out
+those up to N. One at a time can follow a run that has not ended.
+
+` + connectHelp + `
+
+With --json each line is an object: {"type":"output","seq","stream","text" or
+"base64"}, at last {"type":"exited","seq","exitCode"}.
+
+Exit status: the run's own, 128 plus the number of the signal that ended it; 75
+if it has not ended and --follow is not given; 255 when wsd or the connection
+failed, the run is not known, or nobody saw its end; 2 for a command line that
+wsd does not understand.`,
+		Example: "  id=$(wsd exec --detach -- make -j2)\n  wsd log --follow $id\n  wsd log --json --after 120 $id",
+		Args: func(_ *cobra.Command, args []string) (err error) {
+			if len(args) != 1 {
+				return usagef("write 'wsd log ID', with the ID that 'wsd exec --detach' printed", "'wsd log' takes one ID, got %q", args)
+			}
+			if p.after, err = strconv.ParseUint(after, 10, 64); err != nil {
+				return usagef("write --after 120, the number of an event", "invalid value %q for --after", after)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ignoreBrokenPipes()
+			c, err := connect.dial(cmd.Context(), a, patient(a))
+			if err != nil {
+				return transportError(err)
+			}
+			defer c.Close()
+			p.stdout, p.stderr = a.stdout, a.stderr
+			return p.print(cmd.Context(), c, args[0])
+		},
+	}
+	cmd.Flags().BoolVarP(&p.follow, "follow", "f", false, "go on until the run ends")
+	cmd.Flags().StringVar(&after, "after", "0", "leave out the events up to the number `N`")
+	cmd.Flags().BoolVar(&p.asJSON, "json", false, "print one JSON object a line")
+	connect.add(cmd.Flags())
+	return cmd
+}
+
+// logPrinter prints a durable run.
+type logPrinter struct {
+	follow, asJSON bool
+	after          uint64
+	stdout, stderr io.Writer
+}
+
+// print prints a run and returns its exit status as an error.
+func (p *logPrinter) print(ctx context.Context, c *client.Client, id string) error {
+	run, err := openRun(ctx, c, id, p.after)
+	if err != nil {
+		return &exitError{exitTransport, explainRun(err)}
+	}
+	defer run.Close()
+	last, ended, known := run.Recorded()
+	whole := p.follow || ended || !known
+	for whole || run.Seq() < last {
+		e, err := run.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return &exitError{exitTransport, p.unseen(run, ended)}
+		}
+		if err != nil {
+			return &exitError{exitTransport, explainRun(err)}
+		}
+		if err := p.event(&e); err != nil {
+			return &exitError{exitTransport, fmt.Errorf("print the output: %w", err)}
+		}
+		if e.Ended() {
+			return runStatus(e.ExitCode)
+		}
+	}
+	return &exitError{exitStillRunning, withHint(errors.New("the run has not ended"), "--follow waits for that")}
+}
+
+// unseen says why there was no end among the events: --after was behind it, or the run is
+// gone.
+func (p *logPrinter) unseen(run *client.Run, ended bool) error {
+	if ended && p.after > 0 && run.Seq() == p.after {
+		return fmt.Errorf("the run has no events after number %d", p.after)
+	}
+	return client.ErrDisposed
+}
+
+// runStatus is how a run ended, as an exit status of this program.
+func runStatus(code int) error {
+	switch {
+	case code == 0:
+		return nil
+	case code < 0 || code > 255:
+		return &exitError{exitTransport, nil}
+	}
+	return &exitError{code, nil}
+}
+
+// busyPatience is how long a run may still have a follower that has just gone.
+const busyPatience = 3 * time.Second
+
+// openRun follows a run, waiting a little for another follower to go.
+func openRun(ctx context.Context, c *client.Client, id string, after uint64) (*client.Run, error) {
+	limit := time.NewTimer(busyPatience)
+	defer limit.Stop()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		run, err := c.GetExec(ctx, id, after)
+		failure, ok := errors.AsType[*client.Error](err)
+		if !ok || failure.Name != "EEXEC_BUSY" {
+			return run, err
+		}
+		select {
+		case <-again.C:
+		case <-limit.C:
+			return nil, err
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// explainRun says what a user may do about an error of a durable run.
+func explainRun(err error) error {
+	failure, ok := errors.AsType[*client.Error](err)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return withHint(err, "durable runs are those of a workspace: 'wsd serve --workspace DIR'")
+	case ok && failure.Name == "EEXEC_BUSY":
+		return withHint(err, "one at a time can follow a run that has not ended")
+	case ok && failure.Name == "ENOENT":
+		return withHint(err, "runs are forgotten some minutes after they have ended")
+	case ok && failure.Name == "ELOG_TRUNCATED":
+		return withHint(err, "it has printed more than 16 MiB, of which nothing is kept")
+	}
+	return err
+}
+
+// logEvent is one line of --json.
+type logEvent struct {
+	Type     string  `json:"type"` // "output" or "exited"
+	Seq      uint64  `json:"seq"`
+	Stream   string  `json:"stream,omitempty"`
+	Text     *string `json:"text,omitempty"` // the output, or Base64 when it is not UTF-8
+	Base64   []byte  `json:"base64,omitempty"`
+	ExitCode *int    `json:"exitCode,omitempty"`
+}
+
+func (p *logPrinter) event(e *client.RunEvent) error {
+	switch {
+	case p.asJSON:
+		out := logEvent{Type: "output", Seq: e.Seq, Stream: e.Stream}
+		switch text := string(e.Data); {
+		case e.Ended():
+			out.Type, out.ExitCode = "exited", &e.ExitCode
+		case utf8.ValidString(text):
+			out.Text = &text
+		default:
+			out.Base64 = e.Data
+		}
+		enc := json.NewEncoder(p.stdout)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(out)
+	case e.Ended():
+		return nil
+	case e.Stream == protocol.StreamStderr:
+		_, err := p.stderr.Write(e.Data)
+		return err
+	}
+	_, err := p.stdout.Write(e.Data)
+	return err
+}
