@@ -43,6 +43,7 @@ const scriptPatience = 5 * time.Minute
 //	                      $NAME_host; its standard input is the file NAME.in, if any
 //	end NAME [SIGNAL]     end it (TERM), want exit status 0 and nothing more on stdout
 //	waitlog NAME TEXT     wait until it has logged TEXT
+//	waitfile PATH         wait until there is such a file
 //	certificate           make cert.pem, its own authority for 127.0.0.1, and key.pem
 //
 // Each script has a runtime directory of its own, so that it sees its own servers only.
@@ -64,7 +65,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"server": startServer, "end": endServer, "waitlog": waitLog, "certificate": scriptCertificate,
+			"server": startServer, "end": endServer, "waitlog": waitLog, "waitfile": scriptWaitFile, "certificate": scriptCertificate,
 		},
 	})
 }
@@ -131,6 +132,7 @@ func startServer(ts *testscript.TestScript, neg bool, args []string) {
 var serverVariables = []string{
 	"PATH", "HOME", "SHELL", "XDG_RUNTIME_DIR", "TMPDIR", "SSL_CERT_FILE", "CODEX_CA_CERTIFICATE",
 	"WSD_TOKEN", "WSD_TOKEN_FILE", "WSD_API_KEY", "CODEX_API_KEY", "CODEX_HOME",
+	"PORT", "MOUNT_POINT", "RPC_CLIENT_SECRET", "MOUNT_IGNORE", "EXEC_LOG_MAX_BYTES", "XDG_STATE_HOME",
 }
 
 // waitLog waits for what is in a server's log, or will be. A file tells nobody that it
@@ -143,6 +145,22 @@ func waitLog(ts *testscript.TestScript, neg bool, args []string) {
 	for tick := time.NewTicker(2 * time.Millisecond); !strings.Contains(ts.ReadFile(args[0]+".log"), args[1]); <-tick.C {
 		if time.Now().After(deadline) {
 			ts.Fatalf("%s has not logged %q:\n%s", args[0], args[1], ts.ReadFile(args[0]+".log"))
+		}
+	}
+}
+
+// scriptWaitFile waits for a file that somebody is going to make.
+func scriptWaitFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: waitfile PATH")
+	}
+	deadline := time.Now().Add(patience)
+	for tick := time.NewTicker(2 * time.Millisecond); ; <-tick.C {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("there is no %s", args[0])
 		}
 	}
 }

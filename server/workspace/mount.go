@@ -17,18 +17,23 @@ type mountPoint struct {
 	missing error
 }
 
+// checkPoint refuses a mount point that no workspace in dir can have.
+func checkPoint(dir, point string) error {
+	if err := tree.CheckPath(point); err != nil || point == "/" {
+		return fmt.Errorf("the mount point must be an absolute path below the root, such as /workspace: got %q", point)
+	}
+	if !same(dir, point) && (within(point, dir) || within(dir, resolved(point))) {
+		return fmt.Errorf("workspace %s and mount point %s are inside each other: choose another --mount-point", dir, point)
+	}
+	return nil
+}
+
 // mountAt has commands find dir at point. What it lacks the rights for is told by missing
 // and no error: the directories of commands are mapped all the same.
-func mountAt(dir, point string) (*mountPoint, error) {
-	if err := tree.CheckPath(point); err != nil || point == "/" {
-		return nil, fmt.Errorf("the mount point must be an absolute path below the root, such as /workspace: got %q", point)
-	}
+func mountAt(dir, point string) *mountPoint {
 	m := &mountPoint{mount: &process.Mount{Point: point, Dir: dir}}
 	if same(dir, point) {
-		return m, nil
-	}
-	if within(point, dir) || within(dir, resolved(point)) {
-		return nil, fmt.Errorf("workspace %s and mount point %s are inside each other: choose another --mount-point", dir, point)
+		return m
 	}
 	made, err := makeAll(point)
 	if err == nil {
@@ -40,7 +45,7 @@ func mountAt(dir, point string) (*mountPoint, error) {
 		}
 	}
 	m.missing = err
-	return m, nil
+	return m
 }
 
 // same reports whether both are one directory.

@@ -68,7 +68,15 @@ func Open(ctx context.Context, cfg Config) (*Workspace, error) {
 	if cfg.Dir == "" {
 		return nil, errors.New("open workspace: no directory")
 	}
-	w, err := openStore(ctx, &cfg)
+	cfg.MountPoint = cmp.Or(cfg.MountPoint, disk.DefaultMount)
+	w := &Workspace{}
+	err := w.locate(&cfg)
+	if err == nil {
+		err = checkPoint(w.Dir, cfg.MountPoint)
+	}
+	if err == nil {
+		w, err = openStore(ctx, &cfg)
+	}
 	if err == nil {
 		err = w.open(ctx, &cfg)
 	}
@@ -113,13 +121,11 @@ func openStore(ctx context.Context, cfg *Config) (*Workspace, error) {
 	return w, err
 }
 
-func (w *Workspace) open(ctx context.Context, cfg *Config) (err error) {
+func (w *Workspace) open(ctx context.Context, cfg *Config) error {
 	if err := w.openDisk(ctx, cfg); err != nil {
 		return err
 	}
-	if w.point, err = mountAt(w.Dir, w.MountPoint); err != nil {
-		return err
-	}
+	w.point = mountAt(w.Dir, w.MountPoint)
 	w.Mount = w.point.mount
 	// Beside the store is room for what is too much for memory.
 	w.Sync = changes.New(changes.Config{Workspace: w.Disk, DefaultIgnore: cfg.Ignore, SpoolDir: filepath.Dir(w.Store), Logger: w.log})
