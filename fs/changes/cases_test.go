@@ -246,7 +246,7 @@ func TestIgnoreDefault(t *testing.T) {
 		"none in the config":  {[]string{}, nil, "file /a, dir /node_modules, file /node_modules/x, dir /node_modules_old, file /node_modules_old/y"},
 		"a pattern is a name": {nil, []string{"node*", "/a", ""}, "file /a, dir /node_modules, file /node_modules/x, dir /node_modules_old, file /node_modules_old/y"},
 	} {
-		e := endOn(t, tree.NewMemory(), 1, changes.Config{DefaultIgnore: tt.config})
+		e := endOn(t, tree.NewMemory(), changes.Config{DefaultIgnore: tt.config})
 		e.do("write /a 1\nwrite /node_modules/x 2\nwrite /node_modules_old/y 3")
 		f, err := e.FetchChanges(t.Context(), changes.FetchQuery{Ignore: tt.call})
 		if err != nil {

@@ -124,12 +124,12 @@ func TestErrors(t *testing.T) {
 	if !errors.Is(far, tree.ErrUnknownHash) || errors.Is(far, tree.ErrIsDirectory) || errors.Is(far, errCut) {
 		t.Error("errors.Is")
 	}
-	if plain := (&changes.Error{Err: errCut}); errors.Is(plain, io8) || !errors.Is(plain, errCut) {
+	if plain := (&changes.Error{Err: errCut}); errors.Is(plain, errOther) || !errors.Is(plain, errCut) {
 		t.Error("errors.Is without a code")
 	}
 }
 
-var io8 = errors.New("another")
+var errOther = errors.New("another")
 
 // Peers take an error with one of these phrases for a dead connection (sync.md section
 // 16), so no text of ours has one.

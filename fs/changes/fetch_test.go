@@ -157,7 +157,7 @@ func (u *unsettled) Settle(context.Context) error { return u.err }
 
 func TestSettle(t *testing.T) {
 	store := tree.NewMemory()
-	e := endOn(t, store, 1, changes.Config{})
+	e := endOn(t, store, changes.Config{})
 	var log strings.Builder
 	u := &unsettled{changes.Plain(e.forest, e.tree), io.ErrUnexpectedEOF}
 	s := changes.New(changes.Config{Workspace: u, Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -26,13 +26,13 @@ type end struct {
 	now    time.Time
 }
 
-func newEnd(t testing.TB) *end { return endOn(t, tree.NewMemory(), 1, changes.Config{}) }
+func newEnd(t testing.TB) *end { return endOn(t, tree.NewMemory(), changes.Config{}) }
 
 // endOn is an end on a store, checked as the test ends.
-func endOn(t testing.TB, store tree.Store, first int64, cfg changes.Config) *end {
+func endOn(t testing.TB, store tree.Store, cfg changes.Config) *end {
 	t.Helper()
 	e := &end{TB: t, store: store, now: time.Unix(1_800_000_000, 0)}
-	e.forest = tree.New(store, tree.Config{Now: func() time.Time { return e.now }, FirstRev: first})
+	e.forest = tree.New(store, tree.Config{Now: func() time.Time { return e.now }, FirstRev: 1})
 	var err error
 	if e.tree, err = e.forest.Tree(context.Background(), tree.DefaultName); err != nil {
 		t.Fatal(err)

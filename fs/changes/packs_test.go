@@ -206,7 +206,7 @@ func TestBadPacks(t *testing.T) {
 
 // A pack that is only asked about costs no more than its entries, and lets go of all.
 func TestPackProbe(t *testing.T) {
-	e := endOn(t, tree.NewMemory(), 1, changes.Config{SpoolDir: t.TempDir(), MaxSpooledBytes: 4096})
+	e := endOn(t, tree.NewMemory(), changes.Config{SpoolDir: t.TempDir(), MaxSpooledBytes: 4096})
 	e.do("write /f old")
 	old := object("old").Hash
 	for range 1000 { // more than there would be room for if they were kept

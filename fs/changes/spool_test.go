@@ -34,7 +34,7 @@ func counted(n int) changes.Stream[tree.Entry] {
 // leaves nothing behind.
 func TestEndlessEntries(t *testing.T) {
 	dir := t.TempDir()
-	e := endOn(t, tree.NewMemory(), 1, changes.Config{SpoolDir: dir, MaxSpooledBytes: 64 << 20})
+	e := endOn(t, tree.NewMemory(), changes.Config{SpoolDir: dir, MaxSpooledBytes: 64 << 20})
 	before := heap()
 	_, err := e.Push(t.Context(), changes.PushInput{SenderRev: 5}, counted(1<<40))
 	if changes.Code(err) != "EPROTOCOL" || !strings.Contains(err.Error(), "67108864") {
@@ -67,7 +67,7 @@ func heap() int64 {
 
 // What goes through the file comes out as it went in.
 func TestSpooledEntries(t *testing.T) {
-	e := endOn(t, tree.NewMemory(), 1, changes.Config{SpoolDir: t.TempDir()})
+	e := endOn(t, tree.NewMemory(), changes.Config{SpoolDir: t.TempDir()})
 	const n = 30_000
 	i := 0
 	entries := changes.FromFunc(func(context.Context) (tree.Entry, error) {

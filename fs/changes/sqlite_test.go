@@ -69,7 +69,7 @@ func (h *held) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tre
 // While a push is applied, watermarks and streams are answered, with what was before.
 func TestWatermarksBesideAPush(t *testing.T) {
 	db := database(t)
-	e := endOn(t, db.Tree(), 1, changes.Config{})
+	e := endOn(t, db.Tree(), changes.Config{})
 	h := &held{changes.Plain(e.forest, e.tree), make(chan struct{}), make(chan struct{})}
 	s := changes.New(changes.Config{Workspace: h})
 	e.keep("x")
@@ -105,7 +105,7 @@ func TestWatermarksBesideAPush(t *testing.T) {
 
 // Two sessions push at once: each is applied as a whole, and the cursor is the greatest.
 func TestPushesAtOnce(t *testing.T) {
-	e := endOn(t, database(t).Tree(), 1, changes.Config{})
+	e := endOn(t, database(t).Tree(), changes.Config{})
 	e.keep("x")
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -142,7 +142,7 @@ func TestBaseline(t *testing.T) {
 	if raceEnabled {
 		n = 5_000
 	}
-	e := endOn(t, tree.NewMemory(), 1, changes.Config{SpoolDir: t.TempDir()})
+	e := endOn(t, tree.NewMemory(), changes.Config{SpoolDir: t.TempDir()})
 	e.keep("x")
 	i := 0
 	entries := changes.FromFunc(func(context.Context) (tree.Entry, error) {
@@ -194,7 +194,7 @@ func TestBaseline(t *testing.T) {
 // A peer that opens streams and reads none of them holds nobody up: no view of the store
 // is open between two reads.
 func TestPeerThatNeverReads(t *testing.T) {
-	e := endOn(t, database(t).Tree(), 1, changes.Config{SpoolDir: t.TempDir()})
+	e := endOn(t, database(t).Tree(), changes.Config{SpoolDir: t.TempDir()})
 	for i := range 20 {
 		e.do(fmt.Sprintf("write /%d x%d", i, i))
 	}
