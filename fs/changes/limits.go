@@ -7,10 +7,11 @@ const (
 	MaxHashes = 65_536
 	// MaxIgnored bounds an ignore list; a longer one is refused with EPROTOCOL.
 	MaxIgnored = 1024
-	// MaxSpooledBytes bounds what the pushes that are under way at a Server, and the packs
-	// that it makes, keep of their entries, unless Config says otherwise. A push that goes
-	// beyond it is refused with EPROTOCOL. An entry takes about 40 bytes, its path, and 35
-	// for each chunk: it is room for several million.
+	// MaxSpooledBytes bounds what the pushes that are under way at a Server keep of their
+	// entries, and once more what the packs do that it makes, unless Config says
+	// otherwise. Each may have a quarter of it. One that goes beyond either is refused with
+	// EPROTOCOL. An entry takes about 30 bytes, its path, and 35 for each chunk: a push has
+	// room for two million files.
 	MaxSpooledBytes = 1 << 30
 	// spoolMemory is how many of those bytes a Server keeps in memory, and spoolOwn how
 	// many one push does; the rest is in a temporary file.

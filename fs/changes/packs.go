@@ -22,7 +22,7 @@ func (s *Server) FetchChangePack(ctx context.Context, q PackQuery) (*Pack, error
 	if err != nil {
 		return nil, err
 	}
-	p := &packer{server: s, spool: s.spools.open(), sent: map[tree.Hash]bool{}, unpin: func() {}}
+	p := &packer{server: s, spool: s.packs.open(), sent: map[tree.Hash]bool{}, unpin: func() {}}
 	drained, err := p.choose(ctx, open, q)
 	if err == nil {
 		err = p.pin(ctx)

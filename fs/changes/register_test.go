@@ -138,26 +138,26 @@ func TestWireForms(t *testing.T) {
 				`{"method":"stream/items","params":{"streamId":"1","items":[{"kind":"file","rev":9,"path":"/a","mode":420,"mtime":2,"size":5,"chunks":[{"hash":"` + hash + `","size":5}]},` +
 					`{"kind":"file","rev":10,"path":"/empty","mode":384,"mtime":3,"size":0,"chunks":[]},` +
 					`{"kind":"symlink","rev":11,"path":"/l","mode":511,"mtime":4,"target":"a"},` +
-					`{"kind":"delete","rev":12,"path":"/old","prior":"` + strings.Repeat("ab", 32) + `"}],"bytes":473}}`,
+					`{"kind":"delete","rev":12,"path":"/old","prior":"` + strings.Repeat("ab", 32) + `"}],"bytes":436}}`,
 				`{"method":"stream/end","params":{"streamId":"1"}}`,
 			},
-			"fetch {0 false } now true[]",
+			"fetch {0 false } now true []",
 		},
 		"some changes, one at a time": {
 			[]string{`{"id":1,"method":"sync/fetchChanges","params":{"after":{"rev":3,"path":"/x"},"through":{"rev":9},"ignore":["a","b"],"window":1}}`},
 			[]string{
 				`{"id":1,"result":{"currentCursor":{"rev":12,"path":null},"appliedPushCursor":{"rev":5,"path":""},"stream":{"streamId":"1"}}}`,
-				`{"method":"stream/items","params":{"streamId":"1","items":[{"kind":"file","rev":9,"path":"/a","mode":420,"mtime":2,"size":5,"chunks":[{"hash":"` + hash + `","size":5}]}],"bytes":161}}`,
+				`{"method":"stream/items","params":{"streamId":"1","items":[{"kind":"file","rev":9,"path":"/a","mode":420,"mtime":2,"size":5,"chunks":[{"hash":"` + hash + `","size":5}]}],"bytes":163}}`,
 			},
-			"fetch {3 true /x} {9 false } false[a b]",
+			"fetch {3 true /x} {9 false } false [a b]",
 		},
 		"nothing ignored": {
 			[]string{`{"id":1,"method":"sync/fetchChanges","params":{"ignore":[],"window":1}}`},
 			[]string{
 				`{"id":1,"result":{"currentCursor":{"rev":12,"path":null},"appliedPushCursor":{"rev":5,"path":""},"stream":{"streamId":"1"}}}`,
-				`{"method":"stream/items","params":{"streamId":"1","items":[{"kind":"file","rev":9,"path":"/a","mode":420,"mtime":2,"size":5,"chunks":[{"hash":"` + hash + `","size":5}]}],"bytes":161}}`,
+				`{"method":"stream/items","params":{"streamId":"1","items":[{"kind":"file","rev":9,"path":"/a","mode":420,"mtime":2,"size":5,"chunks":[{"hash":"` + hash + `","size":5}]}],"bytes":163}}`,
 			},
-			"fetch {0 false } now false[]",
+			"fetch {0 false } now false []",
 		},
 		"a push": {
 			[]string{
@@ -168,13 +168,13 @@ func TestWireForms(t *testing.T) {
 			},
 			[]string{
 				`{"method":"stream/credit","params":{"streamId":"mine","bytes":1048576}}`,
-				`{"id":1,"result":{"rev":20,"before":18,"applied":2,"appliedPushCursor":{"rev":7,"path":null}}}`,
+				`{"id":1,"result":{"rev":20,"applied":2,"appliedPushCursor":{"rev":7,"path":null},"before":18}}`,
 			},
 			"push 7 {6 true /a} dir /d delete /a",
 		},
 		"a short push": {
 			[]string{`{"id":1,"method":"sync/push","params":{"senderRev":0,"changes":{"items":[{"kind":"delete","rev":6,"path":"/a"}]}}}`},
-			[]string{`{"id":1,"result":{"rev":20,"before":18,"applied":2,"appliedPushCursor":{"rev":0,"path":null}}}`},
+			[]string{`{"id":1,"result":{"rev":20,"applied":2,"appliedPushCursor":{"rev":0,"path":null},"before":18}}`},
 			"push 0 none delete /a",
 		},
 		"a push that its sender ends": {
@@ -195,8 +195,8 @@ func TestWireForms(t *testing.T) {
 			},
 			[]string{
 				`{"method":"stream/credit","params":{"streamId":"mine","bytes":1048576}}`,
-				`{"method":"stream/cancel","params":{"streamId":"mine","error":{"code":"EINVAL","message":"\"d/../e\": invalid argument","path":"d/../e"}}}`,
-				`{"error":{"code":-32012,"message":"\"d/../e\": invalid argument","data":{"code":"EINVAL","path":"d/../e"}},"id":1}`,
+				`{"method":"stream/cancel","params":{"streamId":"mine","error":{"code":"EINVAL","message":"\"d/../e\": invalid argument: not an absolute, canonical path","path":"d/../e"}}}`,
+				`{"error":{"code":-32012,"message":"\"d/../e\": invalid argument: not an absolute, canonical path","data":{"code":"EINVAL","path":"d/../e"}},"id":1}`,
 			},
 			"push 7 none",
 		},

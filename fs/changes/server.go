@@ -43,7 +43,8 @@ type Server struct {
 	tree   *tree.Tree
 	peer   string
 	ignore []string
-	spools spools
+	spools spools // of pushes
+	packs  spools // of packs that are made
 	log    *slog.Logger
 	// pushing is held by the push that is applied, whose entries are all here: one push is
 	// applied after the other, and none waits for another's sender.
@@ -57,7 +58,6 @@ func New(cfg Config) *Server {
 	s := &Server{
 		ws: cfg.Workspace, forest: cfg.Workspace.Forest(), tree: cfg.Workspace.Tree(),
 		peer: cfg.PeerID, ignore: cfg.DefaultIgnore, log: cfg.Logger,
-		spools:  spools{dir: cfg.SpoolDir, most: cfg.MaxSpooledBytes},
 		pushing: make(chan struct{}, 1),
 	}
 	if s.peer == "" {
@@ -66,8 +66,11 @@ func New(cfg Config) *Server {
 	if s.ignore == nil {
 		s.ignore = DefaultIgnore
 	}
-	if s.spools.most == 0 {
-		s.spools.most = MaxSpooledBytes
+	if cfg.MaxSpooledBytes == 0 {
+		cfg.MaxSpooledBytes = MaxSpooledBytes
+	}
+	for _, of := range []*spools{&s.spools, &s.packs} {
+		of.dir, of.most = cfg.SpoolDir, cfg.MaxSpooledBytes
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -17,7 +17,7 @@ import (
 // spools counts what the entries that wait at a Server take.
 type spools struct {
 	dir           string
-	most          int64
+	most          int64 // a quarter of it for each spool, so that one peer leaves room
 	total, memory atomic.Int64
 }
 
@@ -51,9 +51,12 @@ func (s *spool) close() {
 func (s *spool) add(e *tree.Entry) error {
 	s.item = appendEntry(s.item[:0], e)
 	n := int64(len(s.item))
+	if own := s.of.most / 4; s.size+n > own {
+		return protocolErrorf("more than %d bytes of entries", own)
+	}
 	if s.of.total.Add(n) > s.of.most {
 		s.of.total.Add(-n)
-		return protocolErrorf("entries beyond %d bytes wait to be applied", s.of.most)
+		return protocolErrorf("more than %d bytes of entries wait", s.of.most)
 	}
 	s.size += n
 	s.count++

@@ -2,6 +2,7 @@ package changes_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -37,10 +38,10 @@ func TestEndlessEntries(t *testing.T) {
 	e := endOn(t, tree.NewMemory(), changes.Config{SpoolDir: dir, MaxSpooledBytes: 64 << 20})
 	before := heap()
 	_, err := e.Push(t.Context(), changes.PushInput{SenderRev: 5}, counted(1<<40))
-	if changes.Code(err) != "EPROTOCOL" || !strings.Contains(err.Error(), "67108864") {
+	if changes.Code(err) != "EPROTOCOL" || !strings.Contains(err.Error(), "16777216") {
 		t.Error(err)
 	}
-	if grown := heap() - before; grown > 16<<20 {
+	if grown := heap() - before; grown > 8<<20 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
 	if e.marks() != (changes.Watermarks{CurrentRev: 1}) {
@@ -55,6 +56,36 @@ func TestEndlessEntries(t *testing.T) {
 		if _, err := e.Push(t.Context(), changes.PushInput{SenderRev: 5}, counted(100_000)); changes.Code(err) != "" {
 			t.Error(err)
 		}
+	}
+}
+
+// A push that has taken all its room and does not go on leaves room for others.
+func TestStalledPushLeavesRoom(t *testing.T) {
+	e := endOn(t, tree.NewMemory(), changes.Config{SpoolDir: t.TempDir(), MaxSpooledBytes: 4 << 20})
+	ctx, cancel := context.WithCancel(t.Context())
+	stalled, done := make(chan struct{}), make(chan error)
+	many := counted(10_000)
+	push := func() {
+		_, err := e.Push(ctx, changes.PushInput{SenderRev: 5}, changes.FromFunc(func(ctx context.Context) (tree.Entry, error) {
+			entry, err := many.Next(ctx)
+			if !errors.Is(err, errCut) {
+				return entry, err
+			}
+			close(stalled)
+			<-ctx.Done()
+			return entry, context.Cause(ctx)
+		}, nil))
+		done <- err
+	}
+	go push()
+	<-stalled
+	if _, err := e.Push(t.Context(), changes.PushInput{SenderRev: 5}, counted(10_000)); !errors.Is(err, errCut) {
+		t.Error(err) // and not EPROTOCOL
+	}
+	e.mustPush(9, dirEntry(8, "/x", 0o755))
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 
