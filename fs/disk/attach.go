@@ -26,12 +26,13 @@ type rootState struct {
 // directory already stays, and is settled.
 func (w *Workspace) attach(ctx context.Context, fd int, st stat) error {
 	now := rootState{Dir: w.cfg.Dir, Ino: st.ino, BTime: st.btime}
-	empty := true
-	if err := names(fd, func(string) error { empty = false; return nil }); err != nil {
+	list, err := allNames(fd)
+	if err != nil {
 		return err
 	}
+	empty := len(list) == 0
 	restore := false
-	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+	_, err = w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
 		rows, err := rowsOf(e)
 		if err != nil {
 			return err

@@ -3,9 +3,13 @@ package disk_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -83,17 +87,124 @@ func BenchmarkBaseline(b *testing.B) {
 	b.ReportMetric(15_000*float64(b.N)/b.Elapsed().Seconds(), "files/s")
 }
 
-// BenchmarkSettleNothing settles 15,000 files of which none has changed.
+// BenchmarkSettleNothing settles 15,000 files of which none has changed, and git does the
+// like.
 func BenchmarkSettleNothing(b *testing.B) {
 	for _, watch := range []bool{false, true} {
 		b.Run(fmt.Sprintf("watch=%v", watch), func(b *testing.B) {
 			ws := newBench(b, disk.Config{Watch: watch})
 			fill(ws, 15_000)
-			ws.settle()
-			ws.settle()
+			quiet(ws)
 			for b.Loop() {
 				ws.settle()
 			}
 		})
+	}
+	b.Run("git", func(b *testing.B) {
+		git, err := exec.LookPath("git")
+		if err != nil {
+			b.Skip("there is no git")
+		}
+		ws := newBench(b, disk.Config{})
+		fill(ws, 15_000)
+		run := func(args ...string) {
+			cmd := exec.CommandContext(b.Context(), git, args...)
+			cmd.Dir = ws.dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				b.Fatal(err, string(out))
+			}
+		}
+		run("init", "-q")
+		run("add", ".")
+		waitTick(ws)
+		run("status", "--porcelain")
+		for b.Loop() {
+			run("status", "--porcelain")
+		}
+	})
+}
+
+// BenchmarkSettleOne changes one file among 50,000 and settles.
+func BenchmarkSettleOne(b *testing.B) {
+	for _, n := range []int{5000, 50_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			ws := newBench(b, disk.Config{Watch: true})
+			fill(ws, n)
+			quiet(ws)
+			for i := 0; b.Loop(); i++ {
+				ws.write("top2/dir222/file2222.txt", fmt.Sprint("changed ", i))
+				ws.settle()
+			}
+			b.StopTimer()
+			if n := ws.ws.Stats().Passes; n > 4 {
+				b.Errorf("all of it was looked at %d times", n)
+			}
+		})
+	}
+}
+
+// BenchmarkBigFile changes a byte of a file of 256 MB.
+func BenchmarkBigFile(b *testing.B) {
+	ws := newBench(b, disk.Config{Watch: true})
+	data := make([]byte, 1<<20)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(data)
+	f, err := os.Create(ws.path("big"))
+	ws.must(err)
+	for i := range 256 {
+		data[0], data[1<<19] = byte(i), byte(i)
+		_, err := f.Write(data)
+		ws.must(err)
+	}
+	quiet(ws)
+	for i := 0; b.Loop(); i++ {
+		_, err := f.WriteAt([]byte{byte(i), byte(i >> 8)}, 100<<20+5)
+		ws.must(err)
+		ws.settle()
+	}
+	ws.must(f.Close())
+}
+
+// BenchmarkHeap settles 100,000 files, and says how much memory that takes.
+func BenchmarkHeap(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		ws := newBench(b, disk.Config{Watch: true})
+		text := []byte("some text, the same in all of them")
+		for i := range 100_000 {
+			dir := ws.path(fmt.Sprintf("top%d/dir%d", i/1000, i/20))
+			if i%20 == 0 {
+				ws.must(os.MkdirAll(dir, 0o755))
+			}
+			ws.must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("file%d.txt", i)), text, 0o644))
+		}
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		stop, done := make(chan struct{}), make(chan uint64)
+		go func() { // ends below
+			var most uint64
+			for {
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				most = max(most, m.HeapAlloc)
+				select {
+				case <-stop:
+					done <- most
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+		}()
+		b.StartTimer()
+		ws.settle()
+		b.StopTimer()
+		close(stop)
+		most := <-done
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(most)/(1<<20), "peak-MiB")
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "kept-MiB")
+		ws.close()
+		b.StartTimer()
 	}
 }

@@ -161,8 +161,8 @@ func (b *bringer) mount(it *item) error {
 
 // emptyMount removes what the tree does not have (any more) from the directory itself.
 func (b *bringer) emptyMount() error {
-	var list []string
-	if err := names(b.root, func(name string) error { list = append(list, name); return nil }); err != nil {
+	list, err := allNames(b.root)
+	if err != nil {
 		return err
 	}
 	for _, name := range list {

@@ -50,8 +50,8 @@ func (b *bringer) empty(dir int, path, name string) error {
 		return err
 	}
 	defer closeFD(fd)
-	var list []string
-	if err := names(fd, func(n string) error { list = append(list, n); return nil }); err != nil {
+	list, err := allNames(fd)
+	if err != nil {
 		return err
 	}
 	opened := false

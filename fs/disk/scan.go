@@ -169,9 +169,8 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 		}
 		return false, nil
 	}
-	path := under(dir, name)
-	if !utf8.ValidString(name) || len(name) > tree.MaxSegment || len(s.w.treePath(path)) > tree.MaxPath {
-		s.w.skipped(errName, path)
+	if !utf8.ValidString(name) || len(name) > tree.MaxSegment || len(s.w.cfg.Mount)+len(dir)+len(name)+2 > tree.MaxPath {
+		s.w.skipped(errName, under(dir, name))
 		return false, nil
 	}
 	st, err := statAt(fd, name)
@@ -179,13 +178,13 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 	case gone(err):
 		return false, nil
 	case denied(err):
-		s.w.skipped(err, path)
-		s.later(path)
+		s.w.skipped(err, under(dir, name))
+		s.later(under(dir, name))
 		return true, nil
 	case err != nil:
 		return false, err
 	case st.kind == 0:
-		s.w.skipped(errSpecial, path)
+		s.w.skipped(errSpecial, under(dir, name))
 		return false, nil
 	}
 	st.dev = s.device(st.dev)
@@ -196,7 +195,7 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 	if st.kind == tree.KindDir {
 		moved := old.kind != tree.KindDir || old.ino != st.ino || old.dev != st.dev || old.btime != st.btime
 		if moved || old.mode != st.mode {
-			s.add(&change{path: path, old: old, stat: st})
+			s.add(&change{path: under(dir, name), old: old, stat: st})
 		}
 		switch {
 		case old.kind != tree.KindDir:
@@ -209,6 +208,7 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 	if st.same(&old) && old.flags&again == 0 && (look&whyRead == 0 || st.kind != tree.KindFile) {
 		return true, nil
 	}
+	path := under(dir, name)
 	c := &change{path: path, old: old, stat: st}
 	if st.kind == tree.KindSymlink {
 		c.target, err = readlinkAt(fd, name)

@@ -79,20 +79,26 @@ func kindOf(mode uint32) tree.Kind {
 
 var direntBuffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
-// names calls fn for each name in an open directory but "." and "..".
+// allNames lists an open directory from its beginning.
+func allNames(fd int) ([]string, error) {
+	if _, err := unix.Seek(fd, 0, 0); err != nil {
+		return nil, pathError("list", ".", err)
+	}
+	var list []string
+	err := names(fd, func(name string) error { list = append(list, name); return nil })
+	return list, err
+}
+
+// names calls fn for each name in a directory that was just opened but "." and "..".
 func names(fd int, fn func(name string) error) error {
 	buf, _ := direntBuffers.Get().(*[]byte)
 	defer direntBuffers.Put(buf)
-	if _, err := unix.Seek(fd, 0, 0); err != nil {
-		return pathError("list", ".", err)
-	}
 	var list []string
 	for {
-		var n int
-		err := retry(func() (err error) {
-			n, err = unix.ReadDirent(fd, *buf)
-			return err
-		})
+		n, err := unix.ReadDirent(fd, *buf)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
 		if err != nil {
 			return pathError("list", ".", err)
 		}

@@ -23,7 +23,12 @@ func statFD(fd int) (stat, error) { return statx(fd, "", unix.AT_EMPTY_PATH) }
 
 func statx(dir int, name string, flags int) (stat, error) {
 	var s unix.Statx_t
-	if err := retry(func() error { return unix.Statx(dir, name, flags, statMask, &s) }); err != nil {
+	// Not by retry: of this there is more than of anything else.
+	err := unix.Statx(dir, name, flags, statMask, &s)
+	for err != nil && errors.Is(err, unix.EINTR) {
+		err = unix.Statx(dir, name, flags, statMask, &s)
+	}
+	if err != nil {
 		return stat{}, pathError("stat", name, err)
 	}
 	st := stat{
