@@ -1,5 +1,5 @@
-// Package rpctest is the conformance suite of rpc.Connection: every implementation
-// runs it.
+// Package rpctest is the conformance suite of rpc.Connection, which every implementation
+// runs, and a Conversation for tests of services: what a client says, and hears.
 package rpctest
 
 import (
