@@ -46,7 +46,7 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 		var d *decision
 		var next state
 		done, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
-			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.cfg.OnConflict}
+			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.cfg.OnConflict, all: m.cfg.OnChange != nil}
 			err := d.decide(b.entries)
 			return func(yield func(tree.Entry, error) bool) {
 				if err != nil {

@@ -15,6 +15,7 @@ type decision struct {
 	edit   *tree.Edit
 	local  *localChanges
 	policy Policy
+	all    bool              // each change is wanted
 	kept   map[string]copied // versions that were copied aside, by path
 
 	before    int64 // our revision before the entries
@@ -38,7 +39,7 @@ func (d *decision) decide(entries []tree.Entry) error {
 	clean := s.clean(rev)
 	for i := range entries {
 		x := &entries[i]
-		if d.m.cfg.OnChange == nil && (clean || !d.local.touches(s, x.Path, rev)) {
+		if !d.all && (clean || !d.local.touches(s, x.Path, rev)) {
 			d.take = append(d.take, *x)
 			continue
 		}
@@ -198,7 +199,7 @@ func (d *decision) onTheWay(path string, out *[]tree.Entry) error {
 // accept has an entry applied.
 func (d *decision) accept(x, cur *tree.Entry) {
 	d.take = append(d.take, *x)
-	if d.m.cfg.OnChange == nil || same(cur, x) {
+	if !d.all || same(cur, x) {
 		return
 	}
 	c := Change{Path: x.Path, Kind: x.Kind, Size: x.Size, What: Modified}

@@ -21,7 +21,8 @@ type Config struct {
 	// DefaultPeerID. A tree that is in step with several remotes has one for each.
 	PeerID string
 	// LocalRoot and RemoteRoot are paths of the two trees that stand for each other; "" for
-	// the whole of it. What is outside of them is left alone.
+	// the whole of it. What is outside of them is left alone, and so are the modes and
+	// times of the roots themselves.
 	LocalRoot, RemoteRoot string
 	// Ignore are names; what has one on its path is neither sent nor fetched. What was
 	// synchronised before stays on both sides as it is. A name that is taken from the list

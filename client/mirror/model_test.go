@@ -62,9 +62,9 @@ func (m *model) change(side int, path string, remove bool) {
 	if !h.done[side] || was != h.last[side] {
 		h.knew[side] = h.done[1-side] && was == h.last[1-side]
 	}
+	h.unclear = h.unclear || (was == "" && (h.done[here] || h.done[there]))
 	h.done[side] = true
 	h.knew[1-side] = false // what he knew is no longer the last word
-	h.unclear = h.unclear || (was == "" && h.done[1-side])
 	if remove {
 		h.last[side] = ""
 		h.met = h.met || h.concurrent()

@@ -141,8 +141,8 @@ func (m *Mirror) wanted(e *tree.Entry, notes *notes) bool {
 	if !ok || notes.Pushed.has(e.Rev) || notes.agreed(e.Path, after(e), notes.AgreedFetch) {
 		return false
 	}
-	if e.Kind != tree.KindDir && m.roots.isRoot(path) {
-		return false // what was below it has entries of its own
+	if m.roots.isRoot(path) {
+		return false // each side has its own; what was below it has entries
 	}
 	e.Path = path
 	return true

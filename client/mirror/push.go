@@ -77,7 +77,7 @@ func (m *Mirror) makeBlocks(ctx context.Context, list *tree.Changes, notes notes
 			e := &entries[i]
 			path, ok := m.roots.toRemote(e.Path)
 			at := after(e)
-			if !ok || notes.Pulled.has(e.Rev) || notes.agreed(e.Path, at, notes.AgreedPush) || (e.Kind == tree.KindDelete && m.roots.isRoot(e.Path)) {
+			if !ok || notes.Pulled.has(e.Rev) || notes.agreed(e.Path, at, notes.AgreedPush) || m.roots.isRoot(e.Path) {
 				b.cursor = at
 				continue
 			}

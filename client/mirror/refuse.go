@@ -17,7 +17,7 @@ func (m *Mirror) refuse(ctx context.Context, target tree.Cursor) error {
 		return err
 	}
 	var found ConflictError
-	err = m.survey(ctx, target, local, func(d *decision) {
+	err = m.survey(ctx, target, local, false, func(d *decision) error {
 		for _, c := range d.conflicts {
 			if len(found.Conflicts) < MaxReported {
 				found.Conflicts = append(found.Conflicts, c)
@@ -25,6 +25,7 @@ func (m *Mirror) refuse(ctx context.Context, target tree.Cursor) error {
 				found.More++
 			}
 		}
+		return nil
 	})
 	if err == nil && len(found.Conflicts) > 0 {
 		err = &found
@@ -32,8 +33,9 @@ func (m *Mirror) refuse(ctx context.Context, target tree.Cursor) error {
 	return err
 }
 
-// survey decides about all that is to be pulled, and changes nothing.
-func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localChanges, tell func(*decision)) error {
+// survey decides about all that is to be pulled, and changes nothing. all says that each
+// change is wanted, not only the conflicts.
+func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localChanges, all bool, tell func(*decision) error) error {
 	f, err := m.fetch(ctx, target)
 	if err != nil {
 		return err
@@ -50,7 +52,7 @@ func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localCha
 		failed <- err
 	}()
 	for b := range read {
-		if err := m.surveyBatch(ctx, b, local, tell); err != nil {
+		if err := m.surveyBatch(ctx, b, local, all, tell); err != nil {
 			cancel()
 			_ = <-failed // it is no news
 			return err
@@ -59,10 +61,10 @@ func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localCha
 	return <-failed
 }
 
-func (m *Mirror) surveyBatch(ctx context.Context, b *batch, local *localChanges, tell func(*decision)) error {
+func (m *Mirror) surveyBatch(ctx context.Context, b *batch, local *localChanges, all bool, tell func(*decision) error) error {
 	var d *decision
 	_, err := m.tree.Update(ctx, func(e *tree.Edit) error {
-		d = &decision{m: m, edit: e, local: local, policy: Fail}
+		d = &decision{m: m, edit: e, local: local, policy: Fail, all: all}
 		err := d.decide(b.entries)
 		if _, ok := errors.AsType[*ConflictError](err); err != nil && !ok {
 			return err
@@ -72,6 +74,5 @@ func (m *Mirror) surveyBatch(ctx context.Context, b *batch, local *localChanges,
 	if !errors.Is(err, errUndo) {
 		return err
 	}
-	tell(d)
-	return nil
+	return tell(d)
 }
