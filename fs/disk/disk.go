@@ -64,6 +64,8 @@ type Workspace struct {
 	watch  *watcher // nil while nobody tells of changes
 	// full: the next settle looks at everything.
 	full bool
+	// stale: the index is not what the rows say, and is to be read again.
+	stale bool
 	// pending: the journal has rows.
 	pending bool
 	opening bool

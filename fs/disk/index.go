@@ -151,6 +151,20 @@ func (x *index) remove(path string) {
 	}
 }
 
+// move gives a node another path, where nothing is, in a directory that is there.
+func (x *index) move(n *node, path string) {
+	delete(n.parent.kids, n.name)
+	if len(n.parent.kids) == 0 {
+		n.parent.kids = nil
+	}
+	dir, name := split(path)
+	n.name, n.parent = name, x.find(dir)
+	if n.parent.kids == nil {
+		n.parent.kids = map[string]*node{}
+	}
+	n.parent.kids[name] = n
+}
+
 func (x *index) drop(kids map[string]*node) {
 	for _, n := range kids {
 		x.count--

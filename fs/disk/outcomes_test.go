@@ -212,6 +212,41 @@ func waitTick(b *bench) {
 	}
 }
 
+// A renamed directory is one change, however much is in it.
+func TestRenamedDirectory(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		for i := range 30 {
+			b.write(fmt.Sprintf("a/sub%d/f%d", i%3, i), fmt.Sprint(i))
+		}
+		quiet(b)
+		info, err := b.tree.Lstat(t.Context(), "/workspace/a/sub1/f1")
+		b.must(err)
+		rev := b.rev()
+		b.must(os.MkdirAll(b.path("new/deep"), 0o755))
+		b.must(os.Rename(b.path("a"), b.path("new/deep/b")))
+		b.must(os.Remove(b.path("new/deep/b/sub1/f4")))
+		b.write("new/deep/b/sub2/f5", "changed")
+		b.write("new/deep/b/sub2/fresh", "fresh")
+		b.must(os.Rename(b.path("new/deep/b/sub0"), b.path("c")))
+		b.must(os.Chmod(b.path("new/deep/b"), 0o700))
+		b.settle()
+		b.same()
+		now, err := b.tree.Lstat(t.Context(), "/workspace/new/deep/b/sub1/f1")
+		if err != nil || now.Ino != info.Ino {
+			t.Errorf("it is node %d, was %d; %v", now.Ino, info.Ino, err)
+		}
+		if n := b.rev() - rev; n > 10 {
+			t.Errorf("it took %d revisions", n)
+		}
+		b.write("new/deep/b/sub1/f1", "watched")
+		b.write("c/f0", "watched")
+		b.settle()
+		b.same()
+		b.reopen()
+		b.same()
+	})
+}
+
 func TestRenameStorm(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
 		rng := rand.New(rand.NewPCG(1, 2))

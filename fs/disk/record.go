@@ -14,6 +14,27 @@ import (
 // record brings what a scan has found into the tree, some at a time: what there is now in
 // the order of the paths, then what is gone.
 func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
+	sortChanges(s)
+	if err := w.moveDirs(ctx, s); err != nil {
+		return err
+	}
+	sortChanges(s)
+	if err := w.matchMoved(ctx, s.changes); err != nil {
+		return err
+	}
+	for batch := range slices.Chunk(s.changes, batchPaths) {
+		if err := w.readAll(ctx, root, batch); err != nil {
+			return err
+		}
+		if err := w.commit(ctx, s, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sortChanges puts what there is now before what is gone, both in the order of the paths.
+func sortChanges(s *scan) {
 	slices.SortFunc(s.changes, func(a, b *change) int {
 		switch {
 		case a.stat.kind != 0 && b.stat.kind == 0:
@@ -27,18 +48,6 @@ func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 	s.changes = slices.CompactFunc(s.changes, func(a, b *change) bool {
 		return a.path == b.path && (a.stat.kind == 0) == (b.stat.kind == 0)
 	})
-	if err := w.matchMoved(ctx, s.changes); err != nil {
-		return err
-	}
-	for batch := range slices.Chunk(s.changes, batchPaths) {
-		if err := w.readAll(ctx, root, batch); err != nil {
-			return err
-		}
-		if err := w.commit(ctx, s, batch); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // An identity is a file's, whatever its name.

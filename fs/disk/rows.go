@@ -25,6 +25,10 @@ type Rows interface {
 	// paths for "".
 	DeleteDiskStats(root int64, path string) error
 
+	// MoveDiskStats gives the row of a path, and those of all paths below it, another path,
+	// where there is none.
+	MoveDiskStats(root int64, from, to string) error
+
 	// DiskJournal calls fn for the rows of a root in the order in which they were added.
 	DiskJournal(root int64, fn func(id int64, paths []byte) error) error
 	AddDiskJournal(root int64, paths []byte) error

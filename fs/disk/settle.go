@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/wsd-dev/wsd/fs/tree"
 )
 
 // Settle returns once the tree has all that was in the directory when it was called.
@@ -23,6 +25,11 @@ func (w *Workspace) Settle(ctx context.Context) error {
 
 // settle is Settle for whoever has the turn.
 func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
+	if w.stale {
+		if err := w.reload(ctx); err != nil {
+			return err
+		}
+	}
 	if w.pending {
 		if err := w.bring(ctx, root, nil); err != nil {
 			return err
@@ -31,6 +38,22 @@ func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
 	err := w.look(ctx, root, st)
 	if err != nil {
 		w.full = true
+	}
+	return err
+}
+
+// reload reads the index from the rows.
+func (w *Workspace) reload(ctx context.Context) error {
+	x := newIndex()
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		rows, err := rowsOf(e)
+		if err != nil {
+			return err
+		}
+		return x.load(rows, w.root.ID)
+	})
+	if err == nil {
+		w.index, w.stale, w.full = x, false, true
 	}
 	return err
 }

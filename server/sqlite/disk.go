@@ -78,6 +78,11 @@ func (tx *treeTx) DeleteDiskStats(root int64, path string) error {
 	return of("the directory's index", tx.c.exec("DELETE FROM disk_stat WHERE root = ? AND path > ? AND path < ?", root, path+"/", path+"0"))
 }
 
+func (tx *treeTx) MoveDiskStats(root int64, from, to string) error {
+	return of("the directory's index", tx.c.exec(`UPDATE disk_stat SET path = ? || substr(path, length(?) + 1)
+		WHERE root = ? AND (path = ? OR path > ? AND path < ?)`, to, from, root, from, from+"/", from+"0"))
+}
+
 func (tx *treeTx) DiskJournal(root int64, fn func(int64, []byte) error) error {
 	var id int64
 	var paths sql.RawBytes

@@ -85,11 +85,20 @@ func TestDiskStats(t *testing.T) {
 		put(one.ID, "d/x=22")
 		for _, step := range []struct{ remove, want string }{
 			{"none", "=0 d=1 d-e=4 d/x=22 d/x/y=3 d0=5"},
+			{"d>ü", "=0 d-e=4 d0=5 ü=1 ü/x=22 ü/x/y=3"},
+			{"ü>d/é", "=0 d-e=4 d/é=1 d/é/x=22 d/é/x/y=3 d0=5"},
+			{"d/é>d", "=0 d=1 d-e=4 d/x=22 d/x/y=3 d0=5"},
 			{"d/x", "=0 d=1 d-e=4 d0=5"},
 			{"d", "=0 d-e=4 d0=5"},
 			{"", ""},
 		} {
-			if err := rows.DeleteDiskStats(one.ID, step.remove); err != nil {
+			var err error
+			if from, to, ok := strings.Cut(step.remove, ">"); ok {
+				err = rows.MoveDiskStats(one.ID, from, to)
+			} else {
+				err = rows.DeleteDiskStats(one.ID, step.remove)
+			}
+			if err != nil {
 				t.Error(err)
 			}
 			if got := list(one.ID); got != step.want {
