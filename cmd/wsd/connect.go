@@ -36,6 +36,7 @@ func (a *app) clientCommands() []*cobra.Command {
 		newLsCmd(a),
 		newCatCmd(a),
 		newCpCmd(a),
+		newSyncCmd(a),
 		newGlobCmd(a),
 		newGrepCmd(a),
 		newWatchCmd(a),

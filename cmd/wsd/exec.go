@@ -113,6 +113,7 @@ func (a *app) tellOfCuts() func(client.StateChange) {
 func newExecCmd(a *app) *cobra.Command {
 	var flags runFlags
 	var tty, noStdin, asJSON bool
+	sync := execSync{flags: syncFlags{connect: &flags.connect}}
 	cmd := &cobra.Command{
 		Use:   "exec [flags] -- COMMAND [ARG]...",
 		Short: "Run a command at the server",
@@ -128,9 +129,16 @@ What it leaves running with its output open ends with this wsd.
 
 ` + connectHelp + `
 
+With --sync the command runs in the server's workspace, which is brought in step
+with your directory (--dir) before: it sees what you have changed. What it changed
+is brought back when it has ended, and named on standard error. Where --dir is above
+your directory it runs in the same place below the workspace. What becomes of
+conflicts, and what is left alone, is as with 'wsd sync'.
+
 With --json each line is an object: {"type":"started","processId"}, then
 {"type":"output","seq","stream","text" or "base64"}, at last
-{"type":"exited","exitCode","signal","timedOut","sandboxDenied"}.
+{"type":"exited","exitCode","signal","timedOut","sandboxDenied"}; with --sync then
+{"type":"change","path","kind","what","size"}.
 
 Exit status: the command's own; 128 plus the number of the signal that ended it;
 124 when --timeout ended it; 126 when it cannot be executed; 127 when it is not
@@ -140,10 +148,14 @@ wsd does not understand.`,
   wsd exec --cwd src --env CGO_ENABLED=0 -- go test ./...
   tar c . | wsd exec -- tar x -C /tmp/copy
   wsd exec -t -- htop
+  wsd exec --sync -- make test
   wsd exec --sandbox read-only --timeout 30s -- ./untrusted.sh`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("write 'wsd exec -- make -j2'", "no command to run")
+			}
+			if err := sync.check(cmd); err != nil {
+				return err
 			}
 			return flags.check()
 		},
@@ -155,6 +167,9 @@ wsd does not understand.`,
 			if tty {
 				r.terminal = newTerminal(a.stdin)
 			}
+			if sync.on {
+				return sync.run(cmd.Context(), &flags, r, args)
+			}
 			return flags.run(cmd.Context(), r, func(protocol.EnvironmentInfo) []string { return args })
 		},
 	}
@@ -162,6 +177,7 @@ wsd does not understand.`,
 	cmd.Flags().BoolVarP(&tty, "tty", "t", false, "run the command on a terminal")
 	cmd.Flags().BoolVarP(&noStdin, "no-stdin", "n", false, "let the command read an end of file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	sync.add(cmd.Flags())
 	flags.add(cmd.Flags())
 	return cmd
 }

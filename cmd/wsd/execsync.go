@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/wsd-dev/wsd/client/mirror"
+)
+
+// execSync is wsd exec --sync: both sides are brought in step before a command runs and
+// after it.
+type execSync struct {
+	on    bool
+	dir   string
+	flags syncFlags
+}
+
+// syncOnly are the flags that mean nothing without --sync.
+var syncOnly = []string{"dir", "ignore", "on-conflict", "state", "remote-path"}
+
+func (s *execSync) add(f *pflag.FlagSet) {
+	f.BoolVar(&s.on, "sync", false, "run in the server's workspace, in step with your directory")
+	f.StringVar(&s.dir, "dir", ".", "with --sync: the directory is `DIR`")
+	s.flags.add(f)
+}
+
+func (s *execSync) check(cmd *cobra.Command) error {
+	if !s.on {
+		for _, name := range syncOnly {
+			if cmd.Flags().Changed(name) {
+				return usagef("write --sync too", "--%s is about synchronising, and nothing is synchronised", name)
+			}
+		}
+		return nil
+	}
+	return s.flags.check(cmd)
+}
+
+// run brings both sides in step, runs the command and does so again.
+func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []string) (err error) {
+	ignoreBrokenPipes()
+	target, err := f.connect.syncTarget()
+	if err != nil {
+		return transportError(err)
+	}
+	if strings.HasPrefix(target.url, "http") {
+		return usagef("write ws:// for http://", "commands run over JSON-RPC only, not at %s", target.url)
+	}
+	remote, err := target.dial(ctx, r.app, &s.flags, patient(r.app))
+	if err != nil {
+		return transportError(err)
+	}
+	defer remote.close()
+	job := &syncJob{app: r.app, flags: s.flags, asJSON: r.events, target: target, quiet: true}
+	if job.local, err = openSyncLocal(ctx, s.dir, target.identity(), &s.flags, false); err != nil {
+		return transportError(err)
+	}
+	defer func() { err = errors.Join(err, job.local.close()) }()
+	if err := target.overlaps(job.local.dir); err != nil {
+		return err
+	}
+	job.out = newSyncOutput(job)
+	job.out.kept = new([]mirror.Change)
+	defer job.out.close()
+	if !r.events {
+		job.out.stdout = r.app.stderr // the command's is its own
+	}
+	if err := s.step(ctx, job, remote, false); err != nil {
+		return transportError(err)
+	}
+	if f.cwd, err = s.cwd(job.local.dir, remote.mount, f.cwd); err != nil {
+		return transportError(err)
+	}
+	r.client = remote.client
+	if r.command, err = f.command(ctx, r.client, argv); err != nil {
+		return transportError(err)
+	}
+	ended := r.run(ctx)
+	if failed, ok := errors.AsType[*exitError](ended); ok && failed.code == exitTransport && failed.err != nil {
+		return ended
+	}
+	if err := s.step(ctx, job, remote, true); err != nil {
+		return transportError(err)
+	}
+	return ended
+}
+
+// step brings both sides in step. told says that what changes here is the command's doing,
+// and is told.
+func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, told bool) error {
+	job.verbose, job.asJSON = told, told && job.out.enc != nil
+	_, err := job.mirror(remote).Tick(ctx)
+	job.out.endBar()
+	job.out.tellKept()
+	if conflicts, ok := errors.AsType[*mirror.ConflictError](err); ok {
+		job.out.conflicts(conflicts)
+		return errors.New("nothing was changed, since there are conflicts")
+	}
+	return err
+}
+
+// cwd is where the command runs: what --cwd says, within the workspace, else where the
+// user is below the directory.
+func (s *execSync) cwd(dir, mount, asked string) (string, error) {
+	if path.IsAbs(asked) {
+		return asked, nil
+	}
+	if asked != "" {
+		return path.Join(mount, asked), nil
+	}
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return "", err
+	}
+	rel, err := filepath.Rel(dir, here)
+	if err != nil || !filepath.IsLocal(rel) {
+		return mount, nil //nolint:nilerr // It is somewhere else.
+	}
+	return path.Join(mount, filepath.ToSlash(rel)), nil
+}

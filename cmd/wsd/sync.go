@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/client/mirror"
+	"github.com/wsd-dev/wsd/fs/disk"
+)
+
+// How often --watch looks, and how it goes on when it cannot.
+const (
+	// watchLocal is between two looks at what the system has told of the directory here,
+	// watchRemote between two questions whether something changed at the server.
+	watchLocal  = 250 * time.Millisecond
+	watchRemote = 2 * time.Second
+	// A lost connection is tried again after syncPause, doubled each time, at most after
+	// maxSyncPause; without --watch syncAttempts times.
+	syncPause    = 250 * time.Millisecond
+	maxSyncPause = 30 * time.Second
+	syncAttempts = 5
+)
+
+// syncJob is a run of wsd sync.
+type syncJob struct {
+	app     *app
+	flags   syncFlags
+	watch   bool
+	dryRun  bool
+	quiet   bool
+	verbose bool
+	asJSON  bool
+
+	target *syncTarget
+	local  *syncLocal
+	out    *syncOutput
+}
+
+func newSyncCmd(a *app) *cobra.Command {
+	var connect connectFlags
+	job := &syncJob{app: a, flags: syncFlags{connect: &connect}}
+	cmd := &cobra.Command{
+		Use:   "sync [flags] LOCAL [URL]",
+		Short: "Keep a directory in step with the server's workspace",
+		Long: `Brings what changed in the server's workspace since the last time to the directory
+LOCAL, and what changed in LOCAL to the server, until both are the same. Only what
+changed moves, content that the other side has by its hash does not. It may be
+ended, cut or killed at any moment: the next one goes on where it was.
+
+The server is one with 'wsd serve --workspace': at URL, which is ws://HOST:PORT,
+wss://HOST:PORT, unix:///PATH or relay://HOST/ENVIRONMENT; or http://HOST:PORT or
+https://HOST:PORT for any server of the clients of Cloudflare's computer. Without
+URL it is the one of --connect or $WSD_URL, else the one with a workspace that you
+started last. LOCAL is made if it is not there.
+
+A path that has changed on both sides since they last agreed is a conflict. Each
+is reported with the hashes of both versions, and --on-conflict decides: theirs
+takes the server's version, ours keeps the one here, both takes the server's and
+keeps the one here beside it as NAME.conflict-HASH, fail changes nothing and ends
+with status 3. The version that loses can be had by its hash for an hour at least.
+
+What has a segment on its path that --ignore or a line of the file ` + ignoreFile + ` in
+LOCAL names is left alone on both sides.
+
+With --watch it goes on until it is ended, and a lost connection is made again.
+With --dry-run nothing changes: it prints what would move, '<' to LOCAL, '>' to the
+server.
+
+With --json each line is an object: {"type":"change"} for what changed in LOCAL,
+{"type":"conflict"}, {"type":"move"} of a --dry-run, at last {"type":"result"}.
+
+Exit status: 0 both sides are the same, or a --watch was ended by a signal; 1 on
+failure; 2 for a command line that wsd does not understand; 3 when there were
+conflicts and --on-conflict is fail; 4 when all has moved that there was at first,
+but a side goes on changing.`,
+		Example: `  wsd sync ~/project ws://127.0.0.1:45678
+  wsd sync . --watch --on-conflict both --ignore node_modules
+  wsd sync --dry-run . relay://relay.example.com/lab
+  wsd sync site https://computer.example.com --token-file secret`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return usagef("write 'wsd sync DIR' or 'wsd sync DIR ws://HOST:PORT'", "no directory to synchronise")
+			case len(args) > 2:
+				return usagef("write 'wsd sync DIR URL'", "sync wants a directory and a server, got %d arguments", len(args))
+			case job.watch && job.dryRun:
+				return usagef("leave one of them out", "--watch and --dry-run exclude each other")
+			}
+			return job.flags.check(cmd)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				connect.url = args[1]
+			}
+			return job.run(cmd.Context(), args[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&job.watch, "watch", "w", false, "go on until ended")
+	flags.BoolVarP(&job.dryRun, "dry-run", "n", false, "print what would move, and change nothing")
+	flags.BoolVarP(&job.quiet, "quiet", "q", false, "show no progress and no result")
+	flags.BoolVarP(&job.verbose, "verbose", "v", false, "print what changes in LOCAL")
+	flags.BoolVar(&job.asJSON, "json", false, "print one JSON object a line")
+	job.flags.add(flags)
+	connect.add(flags)
+	return cmd
+}
+
+func (j *syncJob) run(ctx context.Context, dir string) (err error) {
+	if j.target, err = j.flags.connect.syncTarget(); err != nil {
+		return err
+	}
+	if j.watch {
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		defer stop()
+	}
+	remote, err := j.target.dial(ctx, j.app, &j.flags, client.Options{ClientName: "wsd"})
+	if err != nil {
+		return err // a wrong URL is not to make a directory
+	}
+	if j.local, err = openSyncLocal(ctx, dir, j.target.identity(), &j.flags, j.watch); err != nil {
+		return errors.Join(err, remote.close())
+	}
+	defer func() { err = errors.Join(err, j.local.close()) }()
+	if err := j.target.overlaps(j.local.dir); err != nil {
+		return errors.Join(err, remote.close())
+	}
+	j.out = newSyncOutput(j)
+	defer j.out.close()
+	if j.dryRun {
+		return errors.Join(j.out.plan(ctx, j.mirror(remote)), remote.close())
+	}
+	err = j.keepOn(ctx, remote)
+	var conflicts *mirror.ConflictError
+	switch {
+	case errors.As(err, &conflicts):
+		j.out.conflicts(conflicts)
+		return &exitError{exitConflicts, withHint(errors.New("nothing was changed, since there are conflicts"), "say --on-conflict theirs, ours or both, or make them the same")}
+	case j.watch && ctx.Err() != nil:
+		return nil
+	}
+	return err
+}
+
+// mirror is the mirror over a connection.
+func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
+	cfg := mirror.Config{
+		Local: j.local.disk, Remote: r.peer, LocalRoot: localMount, RemoteRoot: r.mount,
+		Ignore: append(append([]string{}, j.flags.ignore...), j.local.ignore...), OnConflict: j.flags.policy,
+		Conflict: j.out.conflict, Progress: j.out.progress,
+	}
+	if j.verbose || j.asJSON {
+		cfg.OnChange = j.out.change
+	}
+	return mirror.New(cfg)
+}
+
+// keepOn synchronises over one connection after the other.
+func (j *syncJob) keepOn(ctx context.Context, remote *syncRemote) error {
+	pause := syncPause
+	for attempt := 1; ; attempt++ {
+		err := j.over(ctx, remote, func() { attempt, pause = 0, syncPause })
+		err = errors.Join(err, remote.close())
+		for {
+			if err == nil || ctx.Err() != nil || !j.worthwhile(err, attempt) {
+				return err
+			}
+			j.out.trouble(err)
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return err
+			}
+			pause = min(2*pause, maxSyncPause)
+			if remote, err = j.target.dial(ctx, j.app, &j.flags, client.Options{ClientName: "wsd"}); err == nil {
+				break
+			}
+			attempt++
+		}
+	}
+}
+
+// worthwhile reports whether to try again after an error.
+func (j *syncJob) worthwhile(err error, attempt int) bool {
+	if !j.watch {
+		return lost(err) && attempt < syncAttempts
+	}
+	var conflict *mirror.ConflictError
+	_, usage := errors.AsType[*usageError](err)
+	refused, isRefused := errors.AsType[*client.RefusedError](err)
+	return !usage && !errors.As(err, &conflict) && !errors.Is(err, disk.ErrNoDirectory) &&
+		!errors.Is(err, errNoWorkspace) && (!isRefused || refused.Status >= 500)
+}
+
+// over synchronises over a connection; well is called each time that it worked.
+func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) error {
+	m := j.mirror(remote)
+	for {
+		r, err := m.Sync(ctx)
+		if err != nil {
+			return err
+		}
+		well()
+		j.out.result(&r)
+		if !j.watch {
+			if !r.InStep {
+				return &exitError{exitRestless, errors.New("all has moved that there was, but a side goes on changing")}
+			}
+			return nil
+		}
+		if err := j.await(ctx, remote); err != nil {
+			return err
+		}
+	}
+}
+
+// await returns when something has changed on a side.
+func (j *syncJob) await(ctx context.Context, remote *syncRemote) error {
+	t := j.local.disk.Tree()
+	was, err := t.Info(ctx)
+	if err != nil {
+		return err
+	}
+	there, err := remote.peer.Watermarks(ctx, false)
+	if err != nil {
+		return err
+	}
+	here, far := time.NewTicker(watchLocal), time.NewTicker(watchRemote)
+	defer here.Stop()
+	defer far.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-here.C:
+			if err := j.local.disk.Settle(ctx); err != nil {
+				return err
+			}
+			is, err := t.Info(ctx)
+			if err != nil {
+				return err
+			}
+			if is.Rev != was.Rev {
+				return nil
+			}
+		case <-far.C:
+			wm, err := remote.peer.Watermarks(ctx, true)
+			if err != nil {
+				return fmt.Errorf("ask the server what changed: %w", err)
+			}
+			if wm != there {
+				return nil
+			}
+		}
+	}
+}

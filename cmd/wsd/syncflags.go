@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/wsd-dev/wsd/client/mirror"
+	"github.com/wsd-dev/wsd/server/sqlite"
+)
+
+// exitConflicts is the status of wsd sync when --on-conflict=fail found conflicts.
+const exitConflicts = 3
+
+// exitRestless is the status of wsd sync when a side did not stop changing.
+const exitRestless = 4
+
+// ignoreFile has names that are not synchronised, one a line.
+const ignoreFile = ".wsdignore"
+
+// syncFlags are those of sync and of exec --sync.
+type syncFlags struct {
+	connect    *connectFlags
+	store      string
+	remotePath string
+	ignore     []string
+	onConflict string
+
+	policy mirror.Policy
+}
+
+func (f *syncFlags) add(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.ignore, "ignore", nil, "do not synchronise files and directories called `NAME`, wherever\nthey are; may be given again")
+	flags.StringVar(&f.onConflict, "on-conflict", "theirs", "what becomes of a path that changed on both sides: `MODE` theirs,\nours, both or fail")
+	flags.StringVar(&f.store, "state", "", "keep what is known of both sides in `FILE` (default: one for each\ndirectory and server in $XDG_STATE_HOME/wsd/sync)")
+	flags.StringVar(&f.remotePath, "remote-path", "", "the workspace is at `PATH` in the server's tree (default: what the\nserver says, else /workspace)")
+}
+
+// check finds what the flags themselves got wrong.
+func (f *syncFlags) check(cmd *cobra.Command) (err error) {
+	if f.policy, err = mirror.ParsePolicy(f.onConflict); err != nil {
+		return usagef("write --on-conflict theirs, ours, both or fail", "invalid value for --on-conflict: %w", err)
+	}
+	for _, name := range f.ignore {
+		if err := checkIgnored(name); err != nil {
+			return usagef("give the name of a file or directory, such as node_modules", "invalid value %q for --ignore: %w", name, err)
+		}
+	}
+	if f.remotePath != "" && (f.remotePath[0] != '/' || len(f.remotePath) > 1 && strings.HasSuffix(f.remotePath, "/")) {
+		return usagef(helpHint(cmd), "invalid value %q for --remote-path: want an absolute path without a slash at its end", f.remotePath)
+	}
+	return nil
+}
+
+var errNoName = errors.New("it is a name that is meant, without slashes and patterns")
+
+func checkIgnored(name string) error {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/*?[!\x00") {
+		return errNoName
+	}
+	return nil
+}
+
+// explainLocal says what to do about a store that cannot be opened.
+func explainLocal(err error) error {
+	if errors.Is(err, sqlite.ErrInUse) {
+		return withHint(err, "another 'wsd sync' of this directory runs; wait for its end, or end it")
+	}
+	return err
+}
+
+// firstSet is the first of some texts that is not empty.
+func firstSet(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// serverURL is what the flag or the environment names, "" for none.
+func (f *connectFlags) serverURL() string { return firstSet(f.url, os.Getenv(envURL)) }

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wsd-dev/wsd/client/mirror"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// syncOutput tells what a synchronisation does.
+type syncOutput struct {
+	job    *syncJob
+	stdout io.Writer
+	stderr io.Writer
+	enc    *json.Encoder // nil without --json
+
+	mu   sync.Mutex
+	bar  *progress // nil when none is shown
+	told string    // the trouble that was told last
+	// kept are changes that are told in the order of their paths; nil when they are told
+	// as they come.
+	kept *[]mirror.Change
+}
+
+func newSyncOutput(j *syncJob) *syncOutput {
+	o := &syncOutput{job: j, stdout: j.app.stdout, stderr: j.app.stderr}
+	if j.asJSON {
+		o.enc = json.NewEncoder(o.stdout)
+		o.enc.SetEscapeHTML(false)
+	} else if !j.watch {
+		o.kept = new([]mirror.Change)
+	}
+	return o
+}
+
+// progress draws how much has moved.
+func (o *syncOutput) progress(p mirror.Progress) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.bar == nil {
+		if o.job.quiet || o.enc != nil || !isTerminal(o.stderr) {
+			return
+		}
+		o.bar = newProgress(o.stderr)
+		o.bar.start(0, 0)
+	}
+	o.bar.set(int(p.Pushed+p.Pulled), int(p.ToPush+p.ToPull), p.BytesOut+p.BytesIn)
+}
+
+// set is what the progress is at.
+func (p *progress) set(files, total int, bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.files, p.total, p.bytes = files, total, bytes
+}
+
+// endBar leaves the bar as it is.
+func (o *syncOutput) endBar() {
+	o.mu.Lock()
+	bar := o.bar
+	o.bar = nil
+	o.mu.Unlock()
+	if bar != nil {
+		bar.close()
+	}
+}
+
+func (o *syncOutput) close() { o.endBar() }
+
+// line writes a line beside the bar.
+func (o *syncOutput) line(w io.Writer, format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.bar != nil {
+		o.bar.clear()
+	}
+	fmt.Fprintf(w, format+"\n", args...)
+}
+
+func (o *syncOutput) object(v any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_ = o.enc.Encode(v) // who read it may be gone; the synchronisation goes on
+}
+
+// localName is a path of the local tree as the user knows it.
+func localName(path string) string {
+	if path == localMount {
+		return "."
+	}
+	return strings.TrimPrefix(path, localMount+"/")
+}
+
+func (o *syncOutput) name(path string) string {
+	return shown(localName(path), isTerminal(o.stdout) || isTerminal(o.stderr))
+}
+
+// syncChange is a "change" of --json.
+type syncChange struct {
+	Type string `json:"type"`
+	Path string `json:"path"`
+	Kind string `json:"kind"`
+	What string `json:"what"` // "created", "modified", "deleted"
+	Size int64  `json:"size"`
+}
+
+// change tells of a change here.
+func (o *syncOutput) change(c mirror.Change) {
+	if o.kept != nil {
+		*o.kept = append(*o.kept, c)
+		return
+	}
+	o.tell(c)
+}
+
+// tellKept tells of the changes that were kept.
+func (o *syncOutput) tellKept() {
+	if o.kept == nil {
+		return
+	}
+	list := *o.kept
+	slices.SortFunc(list, func(a, b mirror.Change) int { return strings.Compare(a.Path, b.Path) })
+	for _, c := range list {
+		o.tell(c)
+	}
+	*o.kept = nil
+}
+
+func (o *syncOutput) tell(c mirror.Change) {
+	if o.enc != nil {
+		o.object(syncChange{"change", localName(c.Path), c.Kind.String(), c.What.String(), c.Size})
+		return
+	}
+	o.line(o.stdout, "%s %s", c.What, o.name(c.Path))
+}
+
+// syncVersion is a version of --json.
+type syncVersion struct {
+	Kind   string   `json:"kind"`
+	Mode   string   `json:"mode,omitempty"`
+	MTime  string   `json:"mtime,omitempty"`
+	Size   int64    `json:"size,omitempty"`
+	Hash   string   `json:"hash,omitempty"`
+	Chunks []string `json:"chunks,omitempty"`
+	Target string   `json:"target,omitempty"`
+}
+
+func versionOf(v *mirror.Version) syncVersion {
+	out := syncVersion{Kind: v.Kind.String(), Size: v.Size, Hash: v.Hash, Target: v.Target}
+	if v.Kind != tree.KindDelete {
+		out.Mode, out.MTime = fmt.Sprintf("%04o", v.Mode), v.MTime.UTC().Format(time.RFC3339Nano)
+	}
+	for _, h := range v.Chunks {
+		out.Chunks = append(out.Chunks, h.String())
+	}
+	return out
+}
+
+// syncConflict is a "conflict" of --json.
+type syncConflict struct {
+	Type   string      `json:"type"`
+	Path   string      `json:"path"`
+	Local  syncVersion `json:"local"`
+	Remote syncVersion `json:"remote"`
+	By     string      `json:"by,omitempty"`
+	Kept   string      `json:"kept"` // "local", "remote", "both", "none"
+	Copy   string      `json:"copy,omitempty"`
+}
+
+func (o *syncOutput) conflict(c mirror.Conflict) {
+	if o.enc != nil {
+		out := syncConflict{"conflict", localName(c.Path), versionOf(&c.Local), versionOf(&c.Remote), "", c.Kept.String(), ""}
+		if c.By != "" {
+			out.By = localName(c.By)
+		}
+		if c.Copy != "" {
+			out.Copy = localName(c.Copy)
+		}
+		o.object(out)
+		return
+	}
+	kept := ""
+	switch c.Kept {
+	case mirror.KeptRemote:
+		kept = "; kept the server's"
+	case mirror.KeptLocal:
+		kept = "; kept the one here"
+	case mirror.KeptBoth:
+		kept = "; kept both"
+		if c.Copy != "" {
+			kept = "; kept the server's, and the one here as " + o.name(c.Copy)
+		}
+	case mirror.KeptNone:
+	}
+	by := ""
+	if c.By != "" {
+		by = " (" + o.name(c.By) + ")"
+	}
+	o.line(o.stderr, "conflict: %s: here %s, at the server %s%s%s", o.name(c.Path), versionText(&c.Local), versionText(&c.Remote), by, kept)
+}
+
+// versionText is a version in a few words.
+func versionText(v *mirror.Version) string {
+	switch v.Kind {
+	case tree.KindDelete:
+		return "removed"
+	case tree.KindFile:
+		return v.Hash
+	case tree.KindSymlink:
+		return "a link to " + v.Target
+	case tree.KindDir:
+	}
+	return "a directory"
+}
+
+func (o *syncOutput) conflicts(e *mirror.ConflictError) {
+	for _, c := range e.Conflicts {
+		o.conflict(c)
+	}
+	if e.More > 0 {
+		o.line(o.stderr, "and %d more", e.More)
+	}
+}
+
+// trouble tells of an error after which there is another attempt, once.
+func (o *syncOutput) trouble(err error) {
+	o.endBar()
+	if text := err.Error(); text != o.told {
+		o.told = text
+		o.line(o.stderr, "wsd: %s; trying again", text)
+	}
+}
+
+// syncResult is the "result" of --json.
+type syncResult struct {
+	Type       string `json:"type"`
+	Pushed     int    `json:"pushed"` // entries
+	Pulled     int    `json:"pulled"`
+	Changed    int    `json:"changed"` // of the pulled ones, here
+	ObjectsOut int    `json:"objectsOut"`
+	ObjectsIn  int    `json:"objectsIn"`
+	BytesOut   int64  `json:"bytesOut"`
+	BytesIn    int64  `json:"bytesIn"`
+	Conflicts  int    `json:"conflicts"`
+	InStep     bool   `json:"inStep"`
+}
+
+func (o *syncOutput) result(r *mirror.Result) {
+	o.endBar()
+	o.tellKept()
+	o.told = ""
+	moved := r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0
+	if o.job.watch && !moved {
+		return
+	}
+	if o.enc != nil {
+		o.object(syncResult{"result", r.Pushed, r.Pulled, r.Changed, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.InStep})
+		return
+	}
+	if o.job.quiet {
+		return
+	}
+	if !moved {
+		o.line(o.stdout, "nothing has changed")
+		return
+	}
+	o.line(o.stdout, "to the server: %s, %s; from there: %s, %s", paths(r.Pushed), byteCount(r.BytesOut), paths(r.Changed), byteCount(r.BytesIn))
+}
+
+func paths(n int) string {
+	if n == 1 {
+		return "1 path"
+	}
+	return fmt.Sprintf("%d paths", n)
+}
+
+// syncMove is a "move" of --json.
+type syncMove struct {
+	Type string `json:"type"`
+	To   string `json:"to"` // "local", "remote"
+	Path string `json:"path"`
+	Kind string `json:"kind"` // "file", "dir", "symlink", "delete"
+	Size int64  `json:"size"`
+}
+
+// syncPlan is the "result" of --dry-run --json.
+type syncPlan struct {
+	Type         string `json:"type"`
+	ToRemote     int    `json:"toRemote"`
+	ToLocal      int    `json:"toLocal"`
+	BytesToSend  int64  `json:"bytesToSend"`
+	BytesToFetch int64  `json:"bytesToFetch"`
+	Conflicts    int    `json:"conflicts"`
+	Anew         bool   `json:"anew"`
+}
+
+// plan prints what would move.
+func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
+	p, err := m.Plan(ctx, func(m mirror.Move) error {
+		to, arrow := "local", "<"
+		if m.ToRemote {
+			to, arrow = "remote", ">"
+		}
+		if o.enc != nil {
+			return o.enc.Encode(syncMove{"move", to, localName(m.Path), m.Kind.String(), m.Size})
+		}
+		_, err := fmt.Fprintf(o.stdout, "%s %s %s\n", arrow, m.Kind, shown(localName(m.Path), isTerminal(o.stdout)))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range p.Conflicts {
+		o.conflict(c)
+	}
+	if p.MoreConflicts > 0 && o.enc == nil {
+		o.line(o.stderr, "and %d more", p.MoreConflicts)
+	}
+	if o.enc != nil {
+		return o.enc.Encode(syncPlan{"result", p.ToRemote, p.ToLocal, p.BytesToSend, p.BytesToGet, len(p.Conflicts) + p.MoreConflicts, p.Anew})
+	}
+	if p.Anew {
+		o.line(o.stderr, "the server's store is another one than before: all is compared anew")
+	}
+	if !o.job.quiet {
+		o.line(o.stderr, "to the server: %s, %s; from there: %s, %s", paths(p.ToRemote), byteCount(p.BytesToSend), paths(p.ToLocal), byteCount(p.BytesToGet))
+	}
+	return nil
+}

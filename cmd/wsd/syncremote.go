@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/client/computer"
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/relay/registry"
+)
+
+// syncTarget is a server that is to be synchronised with.
+type syncTarget struct {
+	url     string
+	running *runningServer // whose URL it is, nil for others
+}
+
+// errNoWorkspace says that a server has no sync/*.
+var errNoWorkspace = errors.New("the server keeps no workspace")
+
+const workspaceHint = "'wsd serve --workspace DIR' serves one"
+
+// syncTarget finds the server that the flags, the environment or the runtime files name.
+func (f *connectFlags) syncTarget() (*syncTarget, error) {
+	if u := f.serverURL(); u != "" {
+		return &syncTarget{url: u}, nil
+	}
+	dir, err := userRuntimeDir()
+	if err != nil {
+		return nil, err
+	}
+	servers, err := dir.servers()
+	if err != nil {
+		return nil, err
+	}
+	for i := range servers {
+		if servers[i].Workspace != "" {
+			return &syncTarget{url: servers[i].URL, running: &servers[i]}, nil
+		}
+	}
+	return nil, withHint(errors.New("no server of yours keeps a workspace"), workspaceHint+"; for another machine's write its URL")
+}
+
+// identity is the same whenever it is the same server, as far as one can tell.
+func (t *syncTarget) identity() string {
+	if t.running != nil {
+		return "store:" + t.running.Store
+	}
+	u, err := url.Parse(t.url)
+	if err != nil {
+		return t.url
+	}
+	u.User, u.Fragment, u.RawQuery = nil, "", ""
+	return strings.TrimSuffix(u.String(), "/")
+}
+
+// syncRemote is the remote side of a synchronisation.
+type syncRemote struct {
+	peer   changes.Peer
+	mount  string         // of the workspace in the server's tree
+	client *client.Client // nil over capnweb
+	close  func() error
+}
+
+// dial connects to the server.
+func (t *syncTarget) dial(ctx context.Context, a *app, f *syncFlags, opts client.Options) (*syncRemote, error) {
+	if strings.HasPrefix(t.url, "http://") || strings.HasPrefix(t.url, "https://") {
+		return t.dialComputer(ctx, f)
+	}
+	c, err := t.dialClient(ctx, a, f.connect, opts)
+	if err != nil {
+		return nil, err
+	}
+	r, err := clientRemote(ctx, c, f)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return r, nil
+}
+
+func (t *syncTarget) dialClient(ctx context.Context, a *app, f *connectFlags, opts client.Options) (*client.Client, error) {
+	opts.ConnectTimeout = f.timeout
+	if t.running != nil {
+		return f.dialRunning(ctx, t.running, opts)
+	}
+	return f.dialURL(ctx, a, t.url, opts)
+}
+
+// clientRemote is the workspace of a server that speaks JSON-RPC.
+func clientRemote(ctx context.Context, c *client.Client, f *syncFlags) (*syncRemote, error) {
+	can, err := c.Supports(ctx, protocol.CapSync)
+	if err != nil {
+		return nil, err
+	}
+	if !can {
+		return nil, withHint(errNoWorkspace, workspaceHint)
+	}
+	info, err := c.Environment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &syncRemote{peer: c.Sync(), mount: firstSet(f.remotePath, info.WorkspaceMount, disk.DefaultMount), client: c, close: c.Close}, nil
+}
+
+// dialComputer connects to a computer, or to a wsd as one.
+func (t *syncTarget) dialComputer(ctx context.Context, f *syncFlags) (*syncRemote, error) {
+	opts := computer.Options{ConnectTimeout: f.connect.timeout}
+	var err error
+	if opts.Secret, err = f.connect.token(); err != nil {
+		return nil, err
+	}
+	if opts.TLSConfig, err = f.connect.tls(""); err != nil {
+		return nil, err
+	}
+	c, err := computer.Dial(ctx, t.url, &opts)
+	if err != nil {
+		return nil, explainDial(t.url, err)
+	}
+	mount := f.remotePath
+	if mount == "" {
+		mount = computerMount(ctx, t.url, &opts)
+	}
+	return &syncRemote{peer: c, mount: mount, close: c.Close}, nil
+}
+
+// infoLimit bounds what is read of a page that has a few fields.
+const infoLimit = 64 << 10
+
+// computerMount asks a computer where its workspace is. Those that do not say have it at
+// the usual place.
+func computerMount(ctx context.Context, base string, opts *computer.Options) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return disk.DefaultMount
+	}
+	u.Path, u.RawQuery, u.Fragment = "/__computerd/info", "", ""
+	ctx, cancel := context.WithTimeout(ctx, max(opts.ConnectTimeout, computer.DefaultConnectTimeout))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return disk.DefaultMount
+	}
+	if opts.Secret != "" && (u.Scheme == "https" || registry.Loopback(u)) {
+		req.Header.Set("Authorization", "Bearer "+opts.Secret)
+	}
+	web := http.Client{Transport: &http.Transport{TLSClientConfig: opts.TLSConfig, DisableKeepAlives: true}}
+	res, err := web.Do(req)
+	if err != nil {
+		return disk.DefaultMount
+	}
+	defer res.Body.Close()
+	var info struct {
+		MountPoint string `json:"mountPoint"`
+	}
+	if json.NewDecoder(io.LimitReader(res.Body, infoLimit)).Decode(&info) != nil || res.StatusCode != http.StatusOK {
+		return disk.DefaultMount
+	}
+	return firstSet(info.MountPoint, disk.DefaultMount)
+}
+
+// lost reports whether an error is one of the connection.
+func lost(err error) bool {
+	return errors.Is(err, client.ErrTransportClosed) || errors.Is(err, computer.ErrLost)
+}
+
+// overlaps refuses to synchronise a directory with itself.
+func (t *syncTarget) overlaps(dir string) error {
+	if t.running != nil && t.running.Workspace == dir {
+		return usagef("give another directory, or the URL of another server", "%s is the workspace of that server itself", dir)
+	}
+	return nil
+}
