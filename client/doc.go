@@ -30,6 +30,15 @@
 // to be fetched once there is room. The server keeps the last MiB; beyond that the
 // Process fails with ErrOutputLost. Nothing is ever lost in silence.
 //
+// # Workspaces
+//
+// A server of a workspace keeps it in step with others and has durable runs in it. Sync
+// is its end of a synchronisation, for package mirror or a driver of one's own. A Run
+// of Exec or GetExec is kept by the server, output and end, so that any client can
+// follow it from any point, also after a restart; it goes on when nobody does. It is
+// followed across cuts like a Process. Their streams have windows of their own: one
+// that is read slowly, or not at all, holds up nothing else.
+//
 // # Servers without a capability
 //
 // Methods and options that need what the server does not announce return an error

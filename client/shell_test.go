@@ -50,8 +50,8 @@ func TestExec(t *testing.T) {
 		if diff := cmp.Diff(want, runs.run("r").request); diff != "" {
 			t.Errorf("request (-want +got):\n%s", diff)
 		}
-		runs.print("r", stdout("a"), stderr("b"))
-		if got := take(t, r, 2); got != "[1 stdout a][2 stderr b]" {
+		runs.print("r", stdout("out"), stderr("b"))
+		if got := take(t, r, 2); got != "[1 stdout out][2 stderr b]" {
 			t.Error(got)
 		}
 		if _, ended := r.ExitCode(); ended || r.Seq() != 2 {

@@ -18,21 +18,18 @@ import (
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/server"
 	"github.com/wsd-dev/wsd/server/execserver"
+	"github.com/wsd-dev/wsd/server/workspace"
 )
 
 // serveStdio makes the test binary a server on its stdin and stdout.
-const serveStdio = "WSD_TEST_SERVE_STDIO"
+const (
+	serveStdio = "WSD_TEST_SERVE_STDIO"
+	serveDir   = "WSD_TEST_SERVE_WORKSPACE" // which it serves too
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serveStdio) != "" {
-		srv, err := execserver.New(execserver.Config{})
-		if err == nil {
-			var endpoint *server.Endpoint
-			if endpoint, err = srv.Listen(server.EndpointConfig{URL: "stdio"}); err == nil {
-				err = srv.Run(context.Background(), endpoint)
-			}
-		}
-		if err != nil {
+		if err := runStdio(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -41,13 +38,35 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// runStdio serves on stdin and stdout, and the workspace that the environment names.
+func runStdio() error {
+	var cfg execserver.Config
+	if dir := os.Getenv(serveDir); dir != "" {
+		ws, err := workspace.Open(context.Background(), workspace.Config{Dir: dir, Store: dir + ".db", MountPoint: dir})
+		if err != nil {
+			return err
+		}
+		defer ws.Close()
+		cfg.Workspace = ws
+	}
+	srv, err := execserver.New(cfg)
+	if err != nil {
+		return err
+	}
+	endpoint, err := srv.Listen(server.EndpointConfig{URL: "stdio"})
+	if err != nil {
+		return err
+	}
+	return srv.Run(context.Background(), endpoint)
+}
+
 // transports reach a real server in every way that there is.
 func transports(t *testing.T) map[string]func() client.Transport {
 	return map[string]func() client.Transport{
-		"ws": func() client.Transport { return newTransport(t, serve(t, execserver.Config{}), nil) },
+		"ws": func() client.Transport { return newTransport(t, serve(t, execserver.Config{})) },
 		"unix": func() client.Transport {
 			socket := filepath.Join(t.TempDir(), "wsd.sock")
-			return newTransport(t, serveAt(t, "unix://"+socket), nil)
+			return newTransport(t, serveAt(t, "unix://"+socket))
 		},
 		"stdio": func() client.Transport {
 			t.Setenv(serveStdio, "1")
@@ -56,9 +75,9 @@ func transports(t *testing.T) map[string]func() client.Transport {
 	}
 }
 
-func newTransport(t *testing.T, url string, opts *client.Options) client.Transport {
+func newTransport(t *testing.T, url string) client.Transport {
 	t.Helper()
-	transport, err := client.NewTransport(url, opts)
+	transport, err := client.NewTransport(url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
