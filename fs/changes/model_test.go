@@ -97,7 +97,7 @@ type plan struct {
 func TestModel(t *testing.T) {
 	n := "2000"
 	if raceEnabled {
-		n = "300"
+		n = "150"
 	}
 	withChecks(t, n)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -35,13 +35,13 @@ func counted(n int) changes.Stream[tree.Entry] {
 // leaves nothing behind.
 func TestEndlessEntries(t *testing.T) {
 	dir := t.TempDir()
-	e := endOn(t, tree.NewMemory(), changes.Config{SpoolDir: dir, MaxSpooledBytes: 64 << 20})
+	e := endOn(t, tree.NewMemory(), changes.Config{SpoolDir: dir, MaxSpooledBytes: 32 << 20})
 	before := heap()
 	_, err := e.Push(t.Context(), changes.PushInput{SenderRev: 5}, counted(1<<40))
-	if changes.Code(err) != "EPROTOCOL" || !strings.Contains(err.Error(), "16777216") {
+	if changes.Code(err) != "EPROTOCOL" || !strings.Contains(err.Error(), "8388608") {
 		t.Error(err)
 	}
-	if grown := heap() - before; grown > 8<<20 {
+	if grown := heap() - before; grown > 6<<20 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
 	if e.marks() != (changes.Watermarks{CurrentRev: 1}) {
