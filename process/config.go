@@ -25,7 +25,11 @@ type Config struct {
 	Mount *Mount
 	// Spawner starts the children and is closed by the Service; nil means a HostSpawner.
 	Spawner Spawner
-	// OpenLog opens the log of a new process; nil means a MemoryLog.
+	// Archive, if set, keeps the logs beyond the session. Clients know of it by the
+	// capability durableLog.
+	Archive *Archive
+	// OpenLog opens the log of a new process; nil means one of the Archive, or a
+	// MemoryLog without.
 	OpenLog func(processID string) (LogStore, error)
 	// Environ returns the server's environment, for requests that build on it. It is
 	// called once at most; nil means os.Environ.
@@ -46,7 +50,12 @@ func (c Config) withDefaults() Config {
 		c.Spawner = new(HostSpawner)
 	}
 	if c.OpenLog == nil {
-		c.OpenLog = func(string) (LogStore, error) { return NewMemoryLog(Retention{}), nil }
+		c.OpenLog = func(string) (LogStore, error) {
+			if c.Archive != nil {
+				return c.Archive.open(Retention{}), nil
+			}
+			return NewMemoryLog(Retention{}), nil
+		}
 	}
 	if c.Environ == nil {
 		c.Environ = os.Environ

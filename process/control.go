@@ -16,6 +16,7 @@ const (
 
 	scopeSession = "session"
 	scopeServer  = "server"
+	scopeArchive = "archive" // with an Archive only
 )
 
 // findIn is find in the session that is named, if one is.
@@ -91,7 +92,7 @@ func (s *Service) resize(ctx context.Context, p *protocol.ResizeParams) (protoco
 }
 
 // list serves process/list.
-func (s *Service) list(_ context.Context, p *protocol.ListParams) (*protocol.ListResult, error) {
+func (s *Service) list(ctx context.Context, p *protocol.ListParams) (*protocol.ListResult, error) {
 	scope := scopeSession
 	if p.Scope != nil {
 		scope = *p.Scope
@@ -102,6 +103,14 @@ func (s *Service) list(_ context.Context, p *protocol.ListParams) (*protocol.Lis
 		result.Processes = s.infos()
 	case scopeServer:
 		result.Processes = s.cfg.Directory.all()
+	case scopeArchive:
+		if s.cfg.Archive == nil {
+			return nil, unknownVariant(scope, scopeSession, scopeServer)
+		}
+		var err error
+		if result.Processes, err = s.cfg.Archive.list(ctx); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, unknownVariant(scope, scopeSession, scopeServer)
 	}

@@ -19,9 +19,10 @@ type loan struct {
 	holders atomic.Int32
 }
 
-// lend makes the caller the holder of an event's data, if that is a whole buffer.
+// lend makes the caller the holder of an event's data, if that is a whole buffer and has
+// none.
 func (e *Event) lend() {
-	if cap(e.Data) == chunkBytes {
+	if cap(e.Data) == chunkBytes && e.loan == nil {
 		e.loan = new(loan)
 		e.loan.holders.Store(1)
 	}

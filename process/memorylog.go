@@ -29,13 +29,34 @@ type MemoryLog struct {
 
 // NewMemoryLog returns an empty log.
 func NewMemoryLog(limit Retention) *MemoryLog {
-	if limit.Bytes <= 0 {
-		limit.Bytes = protocol.MaxRetainedBytes
+	return &MemoryLog{limit: limit.withDefaults()}
+}
+
+func (r Retention) withDefaults() Retention {
+	if r.Bytes <= 0 {
+		r.Bytes = protocol.MaxRetainedBytes
 	}
-	if limit.Chunks <= 0 {
-		limit.Chunks = protocol.MaxRetainedChunks
+	if r.Chunks <= 0 {
+		r.Chunks = protocol.MaxRetainedChunks
 	}
-	return &MemoryLog{limit: limit}
+	return r
+}
+
+// next is the number that the next event will have.
+func (l *MemoryLog) next() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last + 1
+}
+
+// oldest is the number of the oldest output that is retained, 0 if none is.
+func (l *MemoryLog) oldest() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.head == len(l.chunks) {
+		return 0
+	}
+	return l.chunks[l.head].Seq
 }
 
 // Append implements LogStore.

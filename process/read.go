@@ -16,7 +16,11 @@ func (s *Service) read(ctx context.Context, p *protocol.ReadParams) (*protocol.R
 		return nil, err
 	}
 	if e == nil {
-		return nil, unknownProcess(p.ProcessID)
+		if s.cfg.Archive == nil {
+			return nil, unknownProcess(p.ProcessID)
+		}
+		rpc.Async(ctx) // the requests behind this one are not to wait for the store
+		return s.cfg.Archive.read(ctx, p)
 	}
 	defer e.release()
 
@@ -51,19 +55,32 @@ func (s *Service) read(ctx context.Context, p *protocol.ReadParams) (*protocol.R
 // read returns the state of the process and the chunks after p.AfterSeq, and whether
 // that is worth an answer to a client that would rather wait.
 func (e *entry) read(p *protocol.ReadParams) (*protocol.ReadResult, bool, error) {
-	var after uint64
-	if p.AfterSeq != nil {
-		after = *p.AfterSeq
-	}
-	maxBytes := -1
-	if p.MaxBytes != nil {
-		maxBytes = int(min(*p.MaxBytes, math.MaxInt32))
-	}
+	after, maxBytes := bounds(p)
 	failure := e.failed()
 	page, err := e.log.Read(nil, after, maxBytes)
 	if err != nil {
 		return nil, false, err
 	}
+	result := readResult(&page, maxBytes, failure)
+	if failure != nil { // the log does not have the end
+		result.Exited, result.Closed = e.gone()
+	}
+	unseenExit := page.Exit != nil && page.Next > 0 && after < page.Next-1
+	return result, len(result.Chunks) > 0 || page.Closed || unseenExit || failure != nil, nil
+}
+
+// bounds are the number after which output is wanted, and how much of it: -1 for all.
+func bounds(p *protocol.ReadParams) (after uint64, maxBytes int) {
+	if p.AfterSeq != nil {
+		after = *p.AfterSeq
+	}
+	if p.MaxBytes == nil {
+		return after, -1
+	}
+	return after, int(min(*p.MaxBytes, math.MaxInt32))
+}
+
+func readResult(page *Page, maxBytes int, failure *string) *protocol.ReadResult {
 	result := &protocol.ReadResult{NextSeq: page.Next, Closed: page.Closed, Failure: failure}
 	for _, event := range page.Events {
 		if event.Kind == KindOutput {
@@ -77,9 +94,5 @@ func (e *entry) read(p *protocol.ReadParams) (*protocol.ReadResult, bool, error)
 		result.Exited, result.ExitCode = true, &exit.Code
 		result.SandboxDenied, result.Signal, result.TimedOut = exit.SandboxDenied, exit.Signal, exit.TimedOut
 	}
-	if failure != nil { // the log does not have the end
-		result.Exited, result.Closed = e.gone()
-	}
-	unseenExit := page.Exit != nil && page.Next > 0 && after < page.Next-1
-	return result, len(result.Chunks) > 0 || page.Closed || unseenExit || failure != nil, nil
+	return result
 }

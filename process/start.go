@@ -74,6 +74,12 @@ func (s *Service) begin(e *entry, r *request) error {
 		logged:    func(event *Event) { s.tell(e, event) },
 		ended:     func() { s.keep(e) },
 	}
+	if archived, ok := log.(*archivedLog); ok {
+		info, err := e.info(s.cfg.SessionID)
+		if err == nil {
+			archived.describe(&info)
+		}
+	}
 	e.holders.Store(2) // the entry's and the publisher's
 	e.supervisor.start()
 	s.wg.Go(func() { // ends with the process or the service; waited for by Close

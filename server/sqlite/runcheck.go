@@ -7,8 +7,8 @@ import (
 	"github.com/wsd-dev/wsd/fs/sqlitefile"
 )
 
-// runRules are queries that find what must not be among the rows of runs, and say what it
-// is.
+// runRules are queries that find what must not be among the rows of runs and of logs of
+// processes, and say what it is.
 var runRules = []string{
 	"SELECT 'events of run ' || (key >> 32) || ', which is not there' FROM run_event WHERE key >> 32 NOT IN (SELECT run FROM run) LIMIT 1",
 	`SELECT 'run ' || run || ' has ' || n || ' events of ' || last || ' to ' || newest FROM
@@ -17,10 +17,13 @@ var runRules = []string{
 		WHERE NOT evicted AND (n != newest OR last NOT IN (0, newest)) LIMIT 1`,
 	`SELECT 'run ' || run || ' does not end with its exit' FROM run
 		WHERE exited_ms IS NOT NULL AND NOT evicted AND coalesce((SELECT kind FROM run_event WHERE key = (run << 32) + last), 0) != 2 LIMIT 1`,
+	"SELECT 'output of log ' || (key >> 32) || ', which is not there' FROM process_output WHERE key >> 32 NOT IN (SELECT log FROM process_log) LIMIT 1",
+	`SELECT 'log ' || log || ' has event ' || (key & 0xffffffff) || ' and ends with ' || (next - 1) FROM
+		process_log JOIN process_output ON key BETWEEN (log << 32) + next AND (log << 32) + 0xffffffff LIMIT 1`,
 	"SELECT 'run ' || run || ' has half an end' FROM run WHERE (exited_ms IS NULL) != (code IS NULL) OR (exited_ms IS NULL) != (last IS NULL) LIMIT 1",
 }
 
-// checkRuns looks for what must not be among the rows of runs.
+// checkRuns looks for what must not be among the rows of runs and of logs.
 func (db *DB) checkRuns(ctx context.Context) error {
 	return db.view(ctx, func(c *conn) error {
 		for _, rule := range runRules {

@@ -1,0 +1,145 @@
+package process
+
+import (
+	"sync"
+	"time"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// archivedLog is a log in memory that an Archive writes.
+type archivedLog struct {
+	*MemoryLog
+	archive *Archive
+	limit   Retention
+	number  int64
+	dirty   bool // guarded by the archive's mutex
+
+	// order holds a token: who has it appends. It is held while an exit is written.
+	order chan struct{}
+
+	mu     sync.Mutex
+	info   *protocol.ProcessInfo // to be written
+	output []Event               // output[head:] is to be written
+	head   int
+	bytes  int     // of it
+	ends   []Event // exit and close that are to be written
+	ended  bool
+	known  bool // it was described
+	given  bool // it is not written any more
+	waits  []chan struct{}
+}
+
+// open makes the log of a new process. It is archived from describe on.
+func (a *Archive) open(limit Retention) *archivedLog {
+	l := &archivedLog{MemoryLog: NewMemoryLog(limit), archive: a, limit: limit.withDefaults(), order: make(chan struct{}, 1)}
+	l.order <- struct{}{}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.last++
+	l.number = a.last
+	return l
+}
+
+// describe says whose log it is, before the first event.
+func (l *archivedLog) describe(info *protocol.ProcessInfo) {
+	l.mu.Lock()
+	l.info, l.known = info, true
+	l.mu.Unlock()
+	l.archive.mark(l, false)
+}
+
+// Append implements LogStore.
+func (l *archivedLog) Append(e Event) (uint64, error) {
+	<-l.order
+	defer func() { l.order <- struct{}{} }()
+	if e.Kind == KindExited {
+		// Written first: once it is in memory, somebody may be told.
+		done := make(chan struct{})
+		e.Seq = l.next()
+		if l.add(e, done) {
+			<-done
+		}
+		return l.MemoryLog.Append(e)
+	}
+	e.lend()
+	e.hold() // until it is written
+	seq, err := l.MemoryLog.Append(e)
+	if err == nil {
+		e.Seq = seq
+		l.add(e, nil)
+	}
+	return seq, err
+}
+
+// add has an event written, and done closed once it is. It returns false if it is not
+// going to be.
+func (l *archivedLog) add(e Event, done chan struct{}) bool {
+	l.mu.Lock()
+	if !l.known || l.given {
+		l.mu.Unlock()
+		e.giveUp()
+		return false
+	}
+	if e.Kind == KindOutput {
+		l.output = append(l.output, e)
+		l.bytes += len(e.Data)
+		l.trim()
+	} else {
+		l.ends = append(l.ends, e)
+		l.ended = l.ended || e.Kind == KindClosed
+	}
+	if done != nil {
+		l.waits = append(l.waits, done)
+	}
+	l.mu.Unlock()
+	if !l.archive.mark(l, done != nil) {
+		l.giveUp()
+		return false
+	}
+	return true
+}
+
+// trim drops output that is not kept and was not written either: a process that prints
+// faster than can be written costs no more than what is kept. It is called with mu held.
+func (l *archivedLog) trim() {
+	for l.bytes > l.limit.Bytes || len(l.output)-l.head > l.limit.Chunks {
+		l.bytes -= len(l.output[l.head].Data)
+		l.output[l.head].giveUp()
+		l.output[l.head] = Event{}
+		l.head++
+	}
+	if l.head > 32 && 2*l.head > len(l.output) {
+		n := copy(l.output, l.output[l.head:])
+		clear(l.output[n:])
+		l.output, l.head = l.output[:n], 0
+	}
+}
+
+// take returns what is to be written, and who waits for that; false if nothing is.
+func (l *archivedLog) take() (c LogChange, waits []chan struct{}, ok bool) {
+	oldest := l.oldest()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waits, l.waits = l.waits, nil
+	if l.given || l.info == nil && l.head == len(l.output) && len(l.ends) == 0 {
+		return LogChange{}, waits, false
+	}
+	c = LogChange{
+		Log: l.number, Info: l.info, Events: append(l.output[l.head:], l.ends...),
+		Oldest: oldest, At: time.Now(), Ended: l.ended,
+	}
+	l.info, l.output, l.head, l.bytes, l.ends = nil, nil, 0, 0, nil
+	return c, waits, true
+}
+
+// giveUp ends the writing.
+func (l *archivedLog) giveUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.given = true
+	for i := range l.output[l.head:] {
+		l.output[l.head+i].giveUp()
+	}
+	l.output, l.head, l.bytes, l.ends = nil, 0, 0, nil
+}
