@@ -30,6 +30,7 @@ const (
 func (a *app) clientCommands() []*cobra.Command {
 	return []*cobra.Command{
 		newExecCmd(a),
+		newLogCmd(a),
 		newShellCmd(a),
 		newPsCmd(a),
 		newKillCmd(a),

@@ -112,7 +112,7 @@ func (a *app) tellOfCuts() func(client.StateChange) {
 
 func newExecCmd(a *app) *cobra.Command {
 	var flags runFlags
-	var tty, noStdin, asJSON bool
+	var tty, noStdin, asJSON, detached bool
 	sync := execSync{flags: syncFlags{connect: &flags.connect}}
 	cmd := &cobra.Command{
 		Use:   "exec [flags] -- COMMAND [ARG]...",
@@ -135,6 +135,10 @@ is brought back when it has ended, and named on standard error. Where --dir is a
 your directory it runs in the same place below the workspace. What becomes of
 conflicts, and what is left alone, is as with 'wsd sync'.
 
+With --detach the command runs in the server's workspace as a durable run, reads an
+end of file, and goes on by itself: its ID is printed, 'wsd log ID' prints its
+output. It has the environment that the workspace's runs have.
+
 With --json each line is an object: {"type":"started","processId"}, then
 {"type":"output","seq","stream","text" or "base64"}, at last
 {"type":"exited","exitCode","signal","timedOut","sandboxDenied"}; with --sync then
@@ -143,12 +147,13 @@ With --json each line is an object: {"type":"started","processId"}, then
 Exit status: the command's own; 128 plus the number of the signal that ended it;
 124 when --timeout ended it; 126 when it cannot be executed; 127 when it is not
 found; 255 when wsd, the connection or --cwd failed; 2 for a command line that
-wsd does not understand.`,
+wsd does not understand. With --detach 0 once the command is started.`,
 		Example: `  wsd exec -- make -j2
   wsd exec --cwd src --env CGO_ENABLED=0 -- go test ./...
   tar c . | wsd exec -- tar x -C /tmp/copy
   wsd exec -t -- htop
   wsd exec --sync -- make test
+  wsd log --follow $(wsd exec --detach -- make -j2)
   wsd exec --sandbox read-only --timeout 30s -- ./untrusted.sh`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -157,9 +162,17 @@ wsd does not understand.`,
 			if err := sync.check(cmd); err != nil {
 				return err
 			}
+			if detached {
+				if err := checkDetached(cmd); err != nil {
+					return err
+				}
+			}
 			return flags.check()
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if detached {
+				return flags.detach(cmd.Context(), a, args)
+			}
 			r := &remoteRun{app: a, events: asJSON}
 			if !noStdin && !isNull(a.stdin) {
 				r.stdin = a.stdin
@@ -177,6 +190,7 @@ wsd does not understand.`,
 	cmd.Flags().BoolVarP(&tty, "tty", "t", false, "run the command on a terminal")
 	cmd.Flags().BoolVarP(&noStdin, "no-stdin", "n", false, "let the command read an end of file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	cmd.Flags().BoolVar(&detached, "detach", false, "leave the command to the server's workspace and print its ID, for\n'wsd log'")
 	sync.add(cmd.Flags())
 	flags.add(cmd.Flags())
 	return cmd

@@ -7,14 +7,23 @@ import (
 	"path"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/wsd-dev/wsd/client"
 )
 
+// checkDetached refuses the flags that mean nothing for a durable run.
+func checkDetached(cmd *cobra.Command) error {
+	for _, name := range []string{"tty", "json", "sync", "sandbox"} {
+		if cmd.Flags().Changed(name) {
+			return usagef("leave out --"+name, "--detach and --%s do not go together", name)
+		}
+	}
+	return nil
+}
+
 // detach starts a command as a durable run that nobody follows, and prints its ID.
 func (f *runFlags) detach(ctx context.Context, a *app, argv []string) error {
-	if f.sandbox != "" {
-		return usagef("leave out --sandbox", "--detach cannot confine a command")
-	}
 	c, err := f.connect.dial(ctx, a, client.Options{ClientName: "wsd"})
 	if err != nil {
 		return transportError(err)
