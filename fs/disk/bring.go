@@ -16,7 +16,7 @@ import (
 // A bringer makes paths of the directory what items say.
 type bringer struct {
 	w    *Workspace
-	ctx  context.Context //nolint:containedctx // It lives as long as the call.
+	ctx  context.Context // of the call that it lives as long as
 	root int
 	walk *walker
 

@@ -33,7 +33,7 @@ func (w *Workspace) Check(ctx context.Context) error {
 // A checker compares, and collects what differs.
 type checker struct {
 	w     *Workspace
-	ctx   context.Context //nolint:containedctx // It lives as long as the call.
+	ctx   context.Context // of the call that it lives as long as
 	found []error
 	walk  *walker
 	buf   []byte

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"iter"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -329,8 +328,4 @@ func (b *bench) rev() int64 {
 	info, err := b.tree.Info(context.Background())
 	b.must(err)
 	return info.Rev
-}
-
-func testLog(t testing.TB) *slog.Logger {
-	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

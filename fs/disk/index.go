@@ -121,8 +121,6 @@ func (x *index) put(path string, s stat) error {
 	}
 	if s.flags&again != 0 {
 		x.again[path] = struct{}{}
-	} else {
-		delete(x.again, path)
 	}
 	return nil
 }

@@ -7,7 +7,9 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -127,8 +129,14 @@ func (w *world) command(s step) error {
 	case "chmod":
 		if m.kind(s.path) == "file" {
 			_, text, _ := strings.Cut(strings.TrimPrefix(m[s.path], "file "), " ")
-			m[s.path] = fmt.Sprintf("file %04o %s", s.mode, text)
-			return unix.Chmod(p, s.mode)
+			if err := unix.Chmod(p, s.mode); err != nil {
+				return err
+			}
+			info, err := os.Lstat(p)
+			if err != nil {
+				return err
+			}
+			return w.sameFile(info, fmt.Sprintf("file %04o %s", s.mode, text))
 		}
 	case "symlink":
 		if m.parent(s.path) && m[s.path] == "" {
@@ -307,10 +315,11 @@ func TestModel(t *testing.T) {
 	for _, watch := range []bool{false, true} {
 		t.Run(fmt.Sprintf("watch=%v", watch), func(t *testing.T) {
 			base := t.TempDir()
+			var rounds atomic.Int64
 			rapid.Check(t, func(rt *rapid.T) {
 				steps := rapid.SliceOfN(rapid.Custom(drawStep), 1, 40).Draw(rt, "steps")
-				dir, err := os.MkdirTemp(base, "")
-				if err != nil {
+				dir := filepath.Join(base, fmt.Sprint(rounds.Add(1)))
+				if err := os.Mkdir(dir, 0o755); err != nil {
 					rt.Fatal(err)
 				}
 				w := &world{bench: benchAt(rt, dir, disk.Config{Watch: watch}), model: model{}}

@@ -107,7 +107,7 @@ func (w *Workspace) readParts(fd int, size int64, old []tree.Part, keep *keeper)
 
 // A keeper stores windows, some at a time. It is used by many goroutines.
 type keeper struct {
-	ctx    context.Context //nolint:containedctx // It lives as long as the call.
+	ctx    context.Context // of the call that it lives as long as
 	forest *tree.Forest
 
 	mu    sync.Mutex

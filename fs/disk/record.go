@@ -29,6 +29,7 @@ func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 		if err := w.commit(ctx, s, batch); err != nil {
 			return err
 		}
+		clear(batch) // there may be many, and the index grows
 	}
 	return nil
 }

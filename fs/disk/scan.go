@@ -27,7 +27,7 @@ type change struct {
 // reads: the directory, and the index, which nobody changes meanwhile.
 type scan struct {
 	w       *Workspace
-	ctx     context.Context //nolint:containedctx // It lives as long as the call.
+	ctx     context.Context // of the call that it lives as long as
 	rootDev uint64
 	clean   bool          // what a crash has left is removed
 	helpers chan struct{} // a token for each goroutine
