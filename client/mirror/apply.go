@@ -33,8 +33,8 @@ func (k ChangeKind) String() string {
 }
 
 // how entries of the remote are applied here: what is the same is left alone, which also
-// ends the exchange of what both have.
-const how = tree.SkipSame
+// ends the exchange of what both have, and nothing is written through links.
+const how = tree.SkipSame | tree.RealParents
 
 // errCopies ends an update since versions must be copied aside before.
 var errCopies = errors.New("versions are to be copied first")
@@ -73,6 +73,10 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			continue
 		}
 		if err != nil {
+			// It may be for good all the same, and only not be on disk yet.
+			if d != nil && m.committed(ctx, b) {
+				m.applied(b, d, len(d.take), r)
+			}
 			return err
 		}
 		m.s = next
@@ -80,6 +84,12 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 		return nil
 	}
 	return errors.New("what is changed there does not stop changing here")
+}
+
+// committed reports whether a batch is in the tree, whose cursor moves with it alone.
+func (m *Mirror) committed(ctx context.Context, b *batch) bool {
+	p, err := m.tree.Peer(context.WithoutCancel(ctx), m.cfg.PeerID)
+	return err == nil && p.Fetch.Compare(m.s.peer.Fetch) > 0 && p.Fetch.Compare(b.cursor) >= 0
 }
 
 // applied tells of a batch.

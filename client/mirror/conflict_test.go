@@ -3,11 +3,13 @@ package mirror
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -159,4 +161,50 @@ func TestConflictOnce(t *testing.T) {
 	w.sync()
 	w.wantConflicts()
 	w.local.want("/f 644 R2")
+}
+
+// A disk whose files cannot all be written when an update has been committed.
+type pendingDisk struct{ changes.Workspace }
+
+var errPending = errors.New("not on disk yet")
+
+func (p pendingDisk) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (changes.Applied, error) {
+	done, err := p.Workspace.Apply(ctx, entries, how, also)
+	if err == nil {
+		err = errPending
+	}
+	return done, err
+}
+
+// A conflict is reported also if what was decided is not on disk yet.
+func TestConflictPending(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.local.do("write /f base")
+	w.sync()
+	w.local.do("write /f L")
+	w.remote.do("write /f R")
+	plain := w.local.ws
+	w.local.ws = pendingDisk{plain}
+	w.restart()
+	if _, err := w.m.Sync(t.Context()); !errors.Is(err, errPending) {
+		t.Fatalf("got %v", err)
+	}
+	w.wantConflicts("/f: " + hash("L") + " / " + hash("R") + ", kept remote")
+	w.local.ws = plain
+	w.restart()
+	w.sync()
+	w.rest()
+	w.wantConflicts()
+}
+
+// C-038, C-039: what is below a directory may come before it, and goes through no link that
+// is to become one.
+func TestC039LinkBecomesDirectory(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.local.do("write /real/x one", "ln real /d")
+	w.sync()
+	w.remote.do("rm /d", "mkdir /d", "write /d/x two", "chmod /d 700")
+	w.sync()
+	w.local.want("/d/ 700", "/d/x 644 two", "/real/ 755", "/real/x 644 one")
+	w.rest()
 }

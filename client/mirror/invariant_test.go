@@ -222,3 +222,50 @@ func (o *overlapping) Push(ctx context.Context, in changes.PushInput, entries ch
 	}
 	return o.Peer.Push(ctx, in, entries)
 }
+
+// A busy Peer changes while content is sent to it.
+type busy struct {
+	changes.Peer
+	change func()
+}
+
+func (b *busy) PushObjects(ctx context.Context, objects changes.Stream[tree.Data]) error {
+	err := b.Peer.PushObjects(ctx, objects)
+	b.change()
+	return err
+}
+
+// What changes there between the pull and the push is not overwritten unseen.
+func TestChangedMeanwhile(t *testing.T) {
+	w := newWorld(t, Config{OnConflict: Both})
+	w.local.do("write /f base", "write /g base")
+	w.sync()
+	left := 1
+	w.cfg.Remote = &busy{w.remote.server, func() {
+		if left--; left >= 0 {
+			w.remote.do("write /f R")
+		}
+	}}
+	w.restart()
+	w.local.do("write /f L")
+	w.sync()
+	w.wantConflicts("/f: " + hash("L") + " / " + hash("R") + ", kept both copy /f.conflict-" + copyHash("L"))
+	w.rest()
+
+	// One that never rests gets what there is all the same.
+	left = 1 << 30
+	w.local.do("write /g L")
+	n := 0
+	w.cfg.Remote = &busy{w.remote.server, func() { n++; w.remote.do(fmt.Sprintf("write /other %d", n)) }}
+	w.restart()
+	if _, err := w.m.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.remote.list(); !slices.Contains(got, "/g 644 L") {
+		t.Errorf("remote %q", got)
+	}
+	w.cfg.Remote = w.remote.server
+	w.restart()
+	w.sync()
+	w.rest()
+}

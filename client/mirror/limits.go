@@ -27,6 +27,9 @@ const (
 	MaxReported = 1000
 	// maxTries is how often a block is decided anew since what it meets here has changed.
 	maxTries = 8
+	// maxPulls is how often a tick pulls again since the remote has changed before all was
+	// pushed. The last push is made whatever happens there meanwhile.
+	maxPulls = 4
 	// maxRounds is how many ticks a Sync makes at most.
 	maxRounds = 16
 )

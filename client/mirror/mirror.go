@@ -132,9 +132,9 @@ func (m *Mirror) Pull(ctx context.Context) (Result, error) {
 	return m.run(ctx, m.pull)
 }
 
-// Push sends what changed here.
+// Push sends what changed here. What changed there and was not pulled is overwritten.
 func (m *Mirror) Push(ctx context.Context) (Result, error) {
-	return m.run(ctx, m.push)
+	return m.run(ctx, func(ctx context.Context, r *Result) error { return m.push(ctx, r, false) })
 }
 
 // Tick pulls and then pushes.
@@ -159,11 +159,17 @@ func (m *Mirror) Sync(ctx context.Context) (Result, error) {
 }
 
 func (m *Mirror) tick(ctx context.Context, r *Result) error {
-	if err := m.pull(ctx, r); err != nil {
-		return err
-	}
-	if err := m.push(ctx, r); err != nil {
-		return err
+	for attempt := 1; ; attempt++ {
+		if err := m.pull(ctx, r); err != nil {
+			return err
+		}
+		err := m.push(ctx, r, attempt < maxPulls)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errMoved) {
+			return err
+		}
 	}
 	wm, err := m.cfg.Remote.Watermarks(ctx, false)
 	if err != nil {

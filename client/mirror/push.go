@@ -20,11 +20,16 @@ type block struct {
 	cursor  tree.Cursor // ours, once it is applied
 }
 
-func (m *Mirror) push(ctx context.Context, r *Result) error {
+// errMoved says that the remote has changes that were not pulled.
+var errMoved = errors.New("the remote has changed")
+
+// push sends what there is. With careful it does not, with errMoved, when the remote has
+// changes that were not pulled: they may be of the same paths.
+func (m *Mirror) push(ctx context.Context, r *Result, careful bool) error {
 	if err := m.cfg.Local.Settle(ctx); err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
-	if err := m.twice(ctx, func() error { return m.pushOnce(ctx, r) }); err != nil {
+	if err := m.twice(ctx, func() error { return m.pushOnce(ctx, r, careful) }); err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
 	return nil
@@ -32,7 +37,7 @@ func (m *Mirror) push(ctx context.Context, r *Result) error {
 
 // pushOnce sends what there is. While the remote applies one block, the content of the
 // next one is sent, and the one after that is looked for.
-func (m *Mirror) pushOnce(ctx context.Context, r *Result) error {
+func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.cfg.Ignore})
 	if err != nil {
 		return err
@@ -55,6 +60,11 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result) error {
 	})
 	group.Go(func() error {
 		for b := range full {
+			if careful && len(b.entries) > 0 {
+				if err := m.unmoved(ctx); err != nil {
+					return err
+				}
+			}
 			if err := m.pushBlock(ctx, b, target, r); err != nil {
 				return err
 			}
@@ -199,6 +209,23 @@ func (m *Mirror) objects(hashes []tree.Hash, r *Result) changes.Stream[tree.Data
 	}, nil)
 }
 
+// unmoved fails with errMoved if the remote has changed since the pull. From then on until
+// a push is applied it may still do so; changes of the same paths then are lost to it, as
+// among all who use this protocol.
+func (m *Mirror) unmoved(ctx context.Context) error {
+	if m.s.sent.Until > 0 {
+		return nil // it moves with each push, and does not say how far
+	}
+	wm, err := m.cfg.Remote.Watermarks(ctx, true)
+	if err != nil {
+		return fmt.Errorf("read the remote's watermarks: %w", err)
+	}
+	if m.s.peer.Fetch.Compare(tree.At(wm.CurrentRev)) < 0 {
+		return errMoved
+	}
+	return nil
+}
+
 // pushBlock has a block applied and stores that it was.
 func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r *Result) error {
 	if len(b.entries) > 0 {
@@ -223,6 +250,9 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 		told := res.Before > 0 && res.Before <= res.Rev
 		if told {
 			next.notes.Pushed = next.notes.Pushed.add(res.Before, res.Rev)
+			if tree.At(res.Before).Compare(next.peer.Fetch) > 0 && next.peer.Fetch.Rev > 0 {
+				m.log.Warn("the remote has changed just before a push; the same paths were overwritten", "before", res.Before, "fetched", next.peer.Fetch.Rev)
+			}
 		}
 		next.sent = next.sent.answered(b.entries, res.Rev, told)
 	}
