@@ -18,6 +18,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/process/shell"
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/server"
 	"github.com/wsd-dev/wsd/server/auth"
 	"github.com/wsd-dev/wsd/server/execserver"
@@ -41,10 +42,19 @@ func openWorkspace(t *testing.T) *workspace.Workspace {
 	return w
 }
 
-// serveWorkspace serves one with a secret, unless that is empty, at host and port.
-func serveWorkspace(t *testing.T, secret string) (w *workspace.Workspace, host string) {
+// served is a workspace that is served.
+type served struct {
+	*workspace.Workspace
+	srv    *server.Server
+	secret string
+	host   string // and port
+	socket string // path
+}
+
+// serveWorkspace serves one with a secret, unless that is empty.
+func serveWorkspace(t *testing.T, secret string) *served {
 	t.Helper()
-	w = openWorkspace(t)
+	w := openWorkspace(t)
 	policy, err := auth.New(auth.Config{Secret: auth.Secret(secret)})
 	if err != nil {
 		t.Fatal(err)
@@ -58,26 +68,57 @@ func serveWorkspace(t *testing.T, secret string) (w *workspace.Workspace, host s
 	if policy != nil {
 		web.Authorize = policy.Authorize
 	}
-	endpoint, err := srv.Listen(server.EndpointConfig{HTTP: web})
-	if err != nil {
-		t.Fatal(err)
+	s := &served{Workspace: w, srv: srv, secret: secret, socket: filepath.Join(shortDir(t), "s")}
+	var endpoints []*server.Endpoint
+	for _, url := range []string{"", "unix://" + s.socket} {
+		endpoint, err := srv.Listen(server.EndpointConfig{URL: url, HTTP: web})
+		if err != nil {
+			t.Fatal(err)
+		}
+		endpoints = append(endpoints, endpoint)
 	}
-	runEndpoint(t, srv, endpoint)
-	return w, strings.TrimPrefix(endpoint.URL(), "ws://")
-}
-
-// runEndpoint serves until the test ends.
-func runEndpoint(t *testing.T, srv *server.Server, endpoint *server.Endpoint) {
-	t.Helper()
+	s.host = strings.TrimPrefix(endpoints[0].URL(), "ws://")
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- srv.Run(ctx, endpoint) }()
+	go func() { done <- srv.Run(ctx, endpoints...) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("serve: %v", err)
 		}
 	})
+	return s
+}
+
+// shortDir is a directory whose name leaves room for that of a socket.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "wsd") //nolint:usetesting // t.TempDir's are long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// pair connects by no socket at all.
+func (s *served) pair(t *testing.T) *wsd.Client {
+	t.Helper()
+	a, b := rpc.Pair()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.srv.ServeConnection(context.Background(), a, server.ConnectionOptions{Final: true}) // how it ends is not the point
+	}()
+	c, err := wsd.New(t.Context(), b, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		<-done
+	})
+	return c
 }
 
 // A carrier is a way to a workspace.
@@ -89,33 +130,39 @@ type carrier struct {
 }
 
 // carriers connects to a server in every way that there is.
-func carriers(t *testing.T, host, secret string) []carrier {
+func (s *served) carriers(t *testing.T) (all []carrier) {
 	t.Helper()
-	rpc, err := wsd.Dial(t.Context(), "ws://"+host, &wsd.Options{BearerToken: secret})
-	if err != nil {
-		t.Fatal(err)
+	overRPC := func(name string, c *wsd.Client) {
+		all = append(all, carrier{"JSON-RPC over " + name, c.Sync(), func(t *testing.T, line string) (string, int) {
+			run, err := c.Exec(t.Context(), wsd.DurableCommand{Line: line})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer run.Close()
+			var out bytes.Buffer
+			code, err := run.Wait(t.Context(), &out, &out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out.String(), code
+		}})
 	}
-	t.Cleanup(func() { rpc.Close() })
-	all := []carrier{{"JSON-RPC", rpc.Sync(), func(t *testing.T, line string) (string, int) {
-		run, err := rpc.Exec(t.Context(), wsd.DurableCommand{Line: line})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer run.Close()
-		var out bytes.Buffer
-		code, err := run.Wait(t.Context(), &out, &out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out.String(), code
-	}}}
-	for _, path := range []string{"/ws", "/api"} {
-		c, err := computer.Dial(t.Context(), "ws://"+host+path, &computer.Options{Secret: secret})
+	overRPC("a pair", s.pair(t))
+	for _, url := range []string{"ws://" + s.host, "unix://" + s.socket} {
+		c, err := wsd.Dial(t.Context(), url, &wsd.Options{BearerToken: s.secret})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		all = append(all, carrier{"capnweb at " + path, c, func(t *testing.T, line string) (string, int) {
+		overRPC(url[:strings.Index(url, ":")], c)
+	}
+	for _, url := range []string{"ws://" + s.host + "/ws", "ws://" + s.host + "/api", "unix://" + s.socket} {
+		c, err := computer.Dial(t.Context(), url, &computer.Options{Secret: s.secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		all = append(all, carrier{"capnweb over " + url[:strings.Index(url, ":")] + url[strings.LastIndex(url, "/"):], c, func(t *testing.T, line string) (string, int) {
 			_, events, err := c.Exec(t.Context(), shell.Request{Command: line})
 			if err != nil {
 				t.Fatal(err)
@@ -190,9 +237,8 @@ func fetchFile(t *testing.T, peer changes.Peer, after tree.Cursor, path string) 
 // The round trip by each carrier: push a file, run a command that sees it, fetch what that
 // wrote. All of them are of the same workspace.
 func TestWorkspaceRoundTrip(t *testing.T) {
-	const secret = "a secret of the test"
-	w, host := serveWorkspace(t, secret)
-	all := carriers(t, host, secret)
+	w := serveWorkspace(t, "a secret of the test")
+	all := w.carriers(t)
 	for i, c := range all {
 		t.Run(c.name, func(t *testing.T) {
 			marks, err := c.peer.Watermarks(t.Context(), true)
@@ -215,7 +261,7 @@ func TestWorkspaceRoundTrip(t *testing.T) {
 
 // A run is the same over every carrier.
 func TestWorkspaceRunsAreShared(t *testing.T) {
-	w, host := serveWorkspace(t, "")
+	w := serveWorkspace(t, "")
 	id, events, err := w.Runs.Exec(t.Context(), shell.Request{ID: "shared", Command: "echo out"})
 	if err != nil {
 		t.Fatal(err)
@@ -223,12 +269,12 @@ func TestWorkspaceRunsAreShared(t *testing.T) {
 	if out, code := follow(t, events); out != "out\n" || code != 0 {
 		t.Fatalf("%q, %d", out, code)
 	}
-	rpc, err := wsd.Dial(t.Context(), "ws://"+host, nil)
+	c, err := wsd.Dial(t.Context(), "ws://"+w.host, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rpc.Close()
-	run, err := rpc.GetExec(t.Context(), id, 0)
+	defer c.Close()
+	run, err := c.GetExec(t.Context(), id, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,12 +282,12 @@ func TestWorkspaceRunsAreShared(t *testing.T) {
 	if code, err := run.Wait(t.Context(), &out, &out); err != nil || code != 0 || out.String() != "out\n" {
 		t.Errorf("over JSON-RPC: %q, %d, %v", out.String(), code, err)
 	}
-	c, err := computer.Dial(t.Context(), "ws://"+host, nil)
+	other, err := computer.Dial(t.Context(), "ws://"+w.host, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	again, err := c.GetExec(t.Context(), id, shell.After{})
+	defer other.Close()
+	again, err := other.GetExec(t.Context(), id, shell.After{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +298,7 @@ func TestWorkspaceRunsAreShared(t *testing.T) {
 
 // The secret lets in, on every page; only what says that the server lives needs none.
 func TestWorkspaceSecret(t *testing.T) {
-	_, host := serveWorkspace(t, "s3cret")
+	host := serveWorkspace(t, "s3cret").host
 	ask := func(method, path, authorization string) (status int) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+host+path, nil)
@@ -345,11 +391,11 @@ func TestWorkspaceIsAnnounced(t *testing.T) {
 
 // Processes whose directory is at the mount point are in the workspace, sandboxed ones too.
 func TestProcessAtTheMountPoint(t *testing.T) {
-	w, host := serveWorkspace(t, "")
+	w := serveWorkspace(t, "")
 	if err := os.WriteFile(filepath.Join(w.Dir, "file"), []byte("content"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c, err := wsd.Dial(t.Context(), "ws://"+host, nil)
+	c, err := wsd.Dial(t.Context(), "ws://"+w.host, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
