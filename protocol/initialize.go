@@ -83,4 +83,7 @@ const (
 	// Of servers with a workspace.
 	CapSync  = "sync"  // sync/*
 	CapShell = "shell" // shell/*
+	// CapDurableLog: process/read falls back to the log of a process that has ended, of any
+	// session and any life of the server; process/list has the scope "archive".
+	CapDurableLog = "durableLog"
 )

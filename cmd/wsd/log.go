@@ -26,11 +26,12 @@ func newLogCmd(a *app) *cobra.Command {
 	var after string
 	cmd := &cobra.Command{
 		Use:   "log [flags] ID",
-		Short: "Print what a durable run has printed",
+		Short: "Print what a durable run, or a process that has ended, has printed",
 		Long: `Prints the output of a durable run, one of 'wsd exec --detach' or of shell/exec on
 the wire: its stdout to stdout, its stderr to stderr. With --follow it goes on
 until the run ends. The output is kept by the server, also when it is started
-again, for some minutes after the end of the run and up to 16 MiB.
+again, for some minutes after the end of the run and up to 16 MiB. Of any other
+process, 'wsd ps --all' shows them, the last MiB is kept for an hour after its end.
 
 Events of a run are numbered; --json shows the numbers, and --after N leaves out
 those up to N. One at a time can follow a run that has not ended.
@@ -82,6 +83,11 @@ type logPrinter struct {
 // print prints a run and returns its exit status as an error.
 func (p *logPrinter) print(ctx context.Context, c *client.Client, id string) error {
 	run, err := openRun(ctx, c, id, p.after)
+	if failure, ok := errors.AsType[*client.Error](err); ok && failure.Name == "ENOENT" {
+		if known, err := p.process(ctx, c, id); known {
+			return err
+		}
+	}
 	if err != nil {
 		return &exitError{exitTransport, explainRun(err)}
 	}
@@ -104,6 +110,27 @@ func (p *logPrinter) print(ctx context.Context, c *client.Client, id string) err
 		}
 	}
 	return &exitError{exitStillRunning, withHint(errors.New("the run has not ended"), "--follow waits for that")}
+}
+
+// process prints the log of a process that has ended. It is false for one that the server
+// does not know.
+func (p *logPrinter) process(ctx context.Context, c *client.Client, id string) (known bool, err error) {
+	status, err := c.ProcessLog(ctx, id, p.after, func(o client.Output) error {
+		if o.Stream == protocol.StreamPTY {
+			o.Stream = protocol.StreamStdout
+		}
+		return p.event(&client.RunEvent{Seq: o.Seq, Stream: o.Stream, Data: o.Data})
+	})
+	switch {
+	case errors.Is(err, client.ErrUnknownProcess), errors.Is(err, errors.ErrUnsupported):
+		return false, nil
+	case err != nil:
+		return true, &exitError{exitTransport, err}
+	}
+	if err := p.event(&client.RunEvent{ExitCode: status.Code}); err != nil {
+		return true, &exitError{exitTransport, fmt.Errorf("print the output: %w", err)}
+	}
+	return true, statusError(status)
 }
 
 // unseen says why there was no end among the events: --after was behind it, or the run is
@@ -170,7 +197,7 @@ func explainRun(err error) error {
 // logEvent is one line of --json.
 type logEvent struct {
 	Type     string  `json:"type"` // "output" or "exited"
-	Seq      uint64  `json:"seq"`
+	Seq      uint64  `json:"seq,omitempty"` // not of the end of a process
 	Stream   string  `json:"stream,omitempty"`
 	Text     *string `json:"text,omitempty"` // the output, or Base64 when it is not UTF-8
 	Base64   []byte  `json:"base64,omitempty"`

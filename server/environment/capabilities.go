@@ -48,6 +48,7 @@ var refines = map[string][]string{
 	protocol.CapProcessAttach:  {protocol.MethodProcessStart},
 	protocol.CapFsConditional:  {protocol.MethodFsReadFile, protocol.MethodFsWriteFile},
 	protocol.CapFsAtomicWrites: {protocol.MethodFsWriteFile},
+	protocol.CapDurableLog:     {protocol.MethodProcessRead, protocol.MethodProcessList},
 }
 
 // Capabilities returns what a server with these methods may announce: every
