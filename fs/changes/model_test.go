@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,10 @@ type world struct {
 	fetch   tree.Cursor // the server's, the last time we looked
 	stores  int64
 	now     time.Time
+	// onDisk makes changes of the server in its directory, see disk_test.go; it is nil for
+	// a server that has none. Both sides' paths are below root then.
+	onDisk func(step) error
+	root   string
 }
 
 func play(t testing.TB, p plan, open func() tree.Store) error {
@@ -165,8 +170,10 @@ func (w *world) forget() {
 
 // start starts both processes, which die after so many updates.
 func (w *world) start(server, host int) {
-	first := 1 + w.stores*1000 // a new store counts from above the earlier ones
-	w.server = w.end(&mortal{w.serverStore, server}, first)
+	if w.onDisk == nil {
+		first := 1 + w.stores*1000 // a new store counts from above the earlier ones
+		w.server = w.end(&mortal{w.serverStore, server}, first)
+	}
 	w.host.end = w.end(&mortal{w.hostStore, host}, 1)
 }
 
@@ -237,7 +244,15 @@ func (w *world) change(s step) error {
 	}
 	before := e.all()
 	var err error
-	if s.Do == "replace" { // a file in the place of whatever is there
+	for i := range s.Args {
+		if strings.HasPrefix(s.Args[i], "/") {
+			s.Args = slices.Clone(s.Args)
+			s.Args[i] = w.root + s.Args[i]
+		}
+	}
+	if s.Server && w.onDisk != nil {
+		err = w.onDisk(s)
+	} else if s.Do == "replace" { // a file in the place of whatever is there
 		if err = e.change("rm", s.Args); err == nil {
 			err = e.change("write", s.Args)
 		}
@@ -306,7 +321,10 @@ func (w *world) void() error {
 // alive lets a function use the stores whether their processes have died or not.
 func (w *world) alive(fn func() error) error {
 	for _, e := range []*end{w.server, w.host.end} {
-		m := e.store.(*mortal)
+		m, ok := e.store.(*mortal)
+		if !ok {
+			continue // it does not die
+		}
 		left := m.left
 		m.left = -1
 		defer func() { m.left = left }()
