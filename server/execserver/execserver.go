@@ -74,7 +74,7 @@ func New(cfg Config) (*server.Server, error) {
 		NewSession: func(s *server.Session) []rpc.Service {
 			return []rpc.Service{process.NewService(s, process.Config{
 				SessionID: s.ID(), Logger: cfg.Logger, Retention: cfg.ProcessRetention, Directory: cfg.Directory, Sandbox: launcher(cfg.Sandbox),
-				Mount: mount(cfg.Workspace),
+				Mount: mount(cfg.Workspace), Archive: archive(cfg.Workspace),
 			})}
 		},
 		NewConnection: func(n rpc.Notifier) []rpc.Service {
@@ -113,6 +113,9 @@ func behaviours(cfg Config) []string {
 		protocol.CapProcessSignals, protocol.CapProcessTimeout, protocol.CapProcessAttach,
 		protocol.CapFsConditional, protocol.CapFsAtomicWrites,
 		protocol.CapHTTPHeaderEnvVars,
+	}
+	if archive(cfg.Workspace) != nil {
+		caps = append(caps, protocol.CapDurableLog)
 	}
 	if cfg.Sandbox != nil && cfg.Confines {
 		caps = append(caps, protocol.CapSandboxedFileStreaming, protocol.CapCapabilityDiscoverySandbox)

@@ -51,6 +51,14 @@ func mount(w *workspace.Workspace) *process.Mount {
 	return w.Mount
 }
 
+// archive keeps the logs of processes; nil without a workspace.
+func archive(w *workspace.Workspace) *process.Archive {
+	if w == nil {
+		return nil
+	}
+	return w.Archive
+}
+
 // mountPoint is where clients see it; "" without one.
 func mountPoint(w *workspace.Workspace) string {
 	if w == nil {

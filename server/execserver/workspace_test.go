@@ -15,6 +15,7 @@ import (
 	wsd "github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/client/computer"
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/process/shell"
 	"github.com/wsd-dev/wsd/protocol"
@@ -28,9 +29,14 @@ import (
 // openWorkspace opens one in a new directory, closed at the end of the test.
 func openWorkspace(t *testing.T) *workspace.Workspace {
 	t.Helper()
-	w, err := workspace.Open(t.Context(), workspace.Config{
+	return reopenWorkspace(t, workspace.Config{
 		Dir: t.TempDir(), Store: filepath.Join(t.TempDir(), "store.db"), MountPoint: filepath.Join(t.TempDir(), "workspace"),
 	})
+}
+
+func reopenWorkspace(t *testing.T, cfg workspace.Config) *workspace.Workspace {
+	t.Helper()
+	w, err := workspace.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -423,4 +429,37 @@ func TestProcessAtTheMountPoint(t *testing.T) {
 			t.Errorf("a process %s: %q, want %q", name, out, want)
 		}
 	}
+}
+
+// What a process of a session printed, and how it ended, is known to the next server.
+func TestProcessLogSurvivesTheServer(t *testing.T) {
+	cfg := workspace.Config{Dir: t.TempDir(), Store: filepath.Join(t.TempDir(), "store.db"), MountPoint: filepath.Join(t.TempDir(), "workspace")}
+	read := func(peer *rpc.Peer) (text string, result protocol.ReadResult) {
+		call(t, peer, protocol.MethodProcessRead, &protocol.ReadParams{ProcessID: "p"}, &result)
+		for _, chunk := range result.Chunks {
+			text += string(chunk.Chunk)
+		}
+		return text, result
+	}
+	t.Run("the first", func(t *testing.T) {
+		peer, result := connectPeer(t, execserver.Config{Workspace: reopenWorkspace(t, cfg)})
+		if !result.EnvironmentInfo.Capabilities[protocol.CapDurableLog] {
+			t.Error("durableLog is not announced")
+		}
+		call(t, peer, protocol.MethodProcessStart, &protocol.StartParams{
+			ProcessID: "p", Argv: []string{"/bin/sh", "-c", "echo out; exit 7"}, Cwd: fileuri.Format(cfg.MountPoint), Env: map[string]string{},
+		}, nil)
+		for {
+			if _, result := read(peer); result.Closed {
+				break
+			}
+		}
+	})
+	t.Run("the next", func(t *testing.T) {
+		peer, _ := connectPeer(t, execserver.Config{Workspace: reopenWorkspace(t, cfg)})
+		text, result := read(peer)
+		if text != "out\n" || !result.Closed || result.ExitCode == nil || *result.ExitCode != 7 {
+			t.Errorf("%q, %+v", text, result)
+		}
+	})
 }

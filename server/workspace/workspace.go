@@ -52,6 +52,8 @@ type Workspace struct {
 	// Sync is who synchronises it, Runs are the durable runs.
 	Sync *changes.Server
 	Runs *shell.Shell
+	// Archive keeps the logs of processes of sessions.
+	Archive *process.Archive
 
 	log   *slog.Logger
 	point *mountPoint
@@ -132,6 +134,10 @@ func (w *Workspace) open(ctx context.Context, cfg *Config) error {
 	if err := w.openRuns(cfg); err != nil {
 		return err
 	}
+	var err error
+	if w.Archive, err = process.OpenArchive(ctx, process.ArchiveConfig{Store: w.DB.ProcessLogs(), Logger: w.log}); err != nil {
+		return err
+	}
 	w.keep = keepHouse(w.DB, w.Forest, w.log)
 	return nil
 }
@@ -192,6 +198,9 @@ func (w *Workspace) Close() error {
 	}
 	if w.Runs != nil {
 		errs = append(errs, w.Runs.Close())
+	}
+	if w.Archive != nil {
+		errs = append(errs, w.Archive.Close())
 	}
 	if w.Disk != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
