@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -126,8 +127,7 @@ func (m *Mirror) planPush(ctx context.Context, p *Plan, tell func(Move) error) e
 			path, _ := m.roots.toLocal(e.Path)
 			if err := tell(Move{ToRemote: true, Path: path, Kind: e.Kind, Size: e.Size}); err != nil {
 				cancel()
-				_ = <-failed // it is no news
-				return err
+				return errors.Join(err, ended(<-failed))
 			}
 		}
 	}

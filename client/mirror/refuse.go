@@ -54,11 +54,18 @@ func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localCha
 	for b := range read {
 		if err := m.surveyBatch(ctx, b, local, all, tell); err != nil {
 			cancel()
-			_ = <-failed // it is no news
-			return err
+			return errors.Join(err, ended(<-failed))
 		}
 	}
 	return <-failed
+}
+
+// ended is the error of a stage that was told to end, nil for that it was.
+func ended(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 func (m *Mirror) surveyBatch(ctx context.Context, b *batch, local *localChanges, all bool, tell func(*decision) error) error {

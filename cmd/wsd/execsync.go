@@ -57,7 +57,7 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 	if err != nil {
 		return transportError(err)
 	}
-	defer remote.close()
+	defer func() { _ = remote.close() }() // the session ends with it, whatever it says
 	job := &syncJob{app: r.app, flags: s.flags, asJSON: r.events, target: target, quiet: true}
 	if job.local, err = openSyncLocal(ctx, s.dir, target.identity(), &s.flags, false); err != nil {
 		return transportError(err)
