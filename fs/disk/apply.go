@@ -241,7 +241,7 @@ func (p *plan) add(it *item) {
 	if it.purge {
 		p.purged = append(p.purged, it.path)
 	}
-	if len(p.items) < keptEntries || known {
+	if len(p.items) < p.w.limits.kept || known {
 		p.items[it.path] = it
 	}
 }
@@ -303,7 +303,7 @@ func (p *plan) finish(e *tree.Edit) error {
 			why = '-'
 		}
 		b = append(append(append(b, why), path...), 0)
-		if len(b) >= journalBytes {
+		if len(b) >= p.w.limits.journal {
 			if err := rows.AddDiskJournal(p.w.root.ID, b); err != nil {
 				return err
 			}
@@ -333,7 +333,7 @@ func (w *Workspace) journalPage(ctx context.Context) (page, error) {
 			return err
 		}
 		err = rows.DiskJournal(w.root.ID, func(id int64, paths []byte) error {
-			if len(p.items) >= pagePaths {
+			if len(p.items) >= w.limits.page {
 				return errPageFull
 			}
 			p.ids = append(p.ids, id)

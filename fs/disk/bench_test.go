@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -57,15 +59,26 @@ func fill(b *bench, n int) {
 	}
 }
 
+// cpu is how much of the processors' time this process has had, or those it waited for.
+func cpu(who int) time.Duration {
+	var r unix.Rusage
+	_ = unix.Getrusage(who, &r) // it never fails
+	return time.Duration(unix.TimevalToNsec(r.Utime) + unix.TimevalToNsec(r.Stime))
+}
+
 // BenchmarkApply brings 15,000 new files.
 func BenchmarkApply(b *testing.B) {
+	var used time.Duration
+	defer func() { b.ReportMetric(used.Seconds()*1000/float64(b.N), "cpu-ms/op") }()
 	for b.Loop() {
 		b.StopTimer()
 		ws := newBench(b, disk.Config{})
 		list := source(ws, 15_000)
+		from := cpu(unix.RUSAGE_SELF)
 		b.StartTimer()
 		ws.apply(list...)
 		b.StopTimer()
+		used += cpu(unix.RUSAGE_SELF) - from
 		ws.close()
 		b.StartTimer()
 	}
@@ -95,9 +108,11 @@ func BenchmarkSettleNothing(b *testing.B) {
 			ws := newBench(b, disk.Config{Watch: watch})
 			fill(ws, 15_000)
 			quiet(ws)
+			from := cpu(unix.RUSAGE_SELF)
 			for b.Loop() {
 				ws.settle()
 			}
+			b.ReportMetric((cpu(unix.RUSAGE_SELF)-from).Seconds()*1000/float64(b.N), "cpu-ms/op")
 		})
 	}
 	b.Run("git", func(b *testing.B) {
@@ -118,9 +133,11 @@ func BenchmarkSettleNothing(b *testing.B) {
 		run("add", ".")
 		waitTick(ws)
 		run("status", "--porcelain")
+		from := cpu(unix.RUSAGE_CHILDREN)
 		for b.Loop() {
 			run("status", "--porcelain")
 		}
+		b.ReportMetric((cpu(unix.RUSAGE_CHILDREN)-from).Seconds()*1000/float64(b.N), "cpu-ms/op")
 	})
 }
 

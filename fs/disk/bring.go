@@ -266,7 +266,7 @@ func (b *bringer) openUp(up int, path, name string) error {
 	} else if denied(err) {
 		// It cannot even be opened. Should a link be there by now, the mode of what it
 		// leads to is not ours to change.
-		err = unix.Fchmodat(up, name, uint32(st.mode)|0o700, unix.AT_SYMLINK_NOFOLLOW)
+		err = chmodAt(up, name, uint32(st.mode)|0o700)
 	}
 	if err != nil {
 		return pathError("chmod", path, err)

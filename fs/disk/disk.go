@@ -51,6 +51,8 @@ type Workspace struct {
 	log   *slog.Logger
 	stats counters
 	temp  *tempNames
+	// limits are those of limits.go; tests have smaller ones.
+	limits limits
 	// hook is for tests: it is called at the moments that their names say, and what it
 	// returns happens there.
 	hook func(op, path string) error
@@ -104,7 +106,7 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 		return nil, err
 	}
 	cfg.Dir = abs
-	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), full: true, opening: true}
+	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, full: true, opening: true}
 	fd, st, err := w.openRoot()
 	if err != nil {
 		return nil, err

@@ -1,2 +1,101 @@
-// Package disk keeps a directory in step with a tree.
+// Package disk keeps a directory in step with a tree (package fs/tree): commands work in
+// the directory at native speed, peers exchange changes with the tree.
+//
+// A [Workspace] stands between the two. [Workspace.Settle] brings what commands have
+// changed into the tree; [Workspace.Apply] brings entries into the tree and from there to
+// the directory. The path Mount of the tree stands for the directory; what is beside it is
+// in the tree only. Nobody else changes what the tree has below Mount.
+//
+// # What has changed
+//
+// An index says what every path looked like when tree and directory had the same: device
+// (relative to that of the directory, whose number changes with a reboot), inode, size,
+// mode, mtime, ctime, time of birth. It is kept in the transactions of the tree ([Rows])
+// and in memory (about 180 bytes a path). A path that looks the same is the same; only
+// others are read and hashed, several at a time, before the transactions that store them,
+// of at most 1,000 paths each. Windows of 512 KiB that are in the store already cost
+// nothing but the reading.
+//
+// With Watch, Linux tells what happens in each directory, and a settle looks at those names
+// only. It misses nothing that was done before it: the kernel queues an event before the
+// call that causes it returns, and the queue is emptied first (watch.Sub.Sync). All of the
+// directory is looked at, in parallel, without Watch, at the start, when events were lost,
+// after an error, and always where watching is no use: when the limit of watches is
+// reached, on network file systems and FUSE, on other systems than Linux. That is logged.
+//
+// What nobody tells of is looked at each time: files that have several names, since an
+// event is of the one name that was used, and what was left over the last time (below).
+//
+// # Outcomes
+//
+//   - A change of the mode alone is a change (files and directories, the bits 07777). So is
+//     one of a file's mtime alone; that of a directory means nothing. Since the ctime tells
+//     of both, and of much else, the file is read, and found to be the same.
+//   - A renamed file is known by inode, size, mtime and time of birth, and is not read. A
+//     renamed directory is one change of the tree, unless it took the place of another one,
+//     which is told of path by path. Where a file system does not know times of birth, what
+//     was renamed is read.
+//   - A file that is written while it is read is read again, three times at most. Then the
+//     last reading counts, whose hashes are those of its bytes, and the file is looked at
+//     again by the next settle.
+//   - A file whose mtime or ctime is no older than the clock's tick (20 ms; 2 s where times
+//     are whole seconds) when it is read may change again without another time to show for
+//     it: the next settle reads it again, as git does.
+//   - What is written through a mapping shows when the file is closed and the mapping gone:
+//     then it is read, even if its times are the same. (Without Watch the times decide.)
+//   - Names of one file are independent files with the same content.
+//   - Names that are not UTF-8, paths of more than 4,096 bytes and targets of links that are
+//     either are left out, as are fifos, sockets and devices, which are never opened. They
+//     are counted in [Stats], with one warning for each reason. A deleted directory goes
+//     with all of them that are in it.
+//   - What we have no right to read stays as it was known, is counted, and looked at again by
+//     each settle. A changed mode of such a file is taken.
+//   - A directory that becomes a link while it is looked at is not followed: everything is
+//     opened from the directory above it, one name at a time and never through a link.
+//   - Without the directory itself Settle and Apply fail with [ErrNoDirectory] and the tree
+//     stays as it is. A directory that appears in its place is the workspace, and what it
+//     does not have is deleted from the tree. Only when Open finds an empty one in the place
+//     of another that was not, or one for a tree that never had a directory, it gets what
+//     the tree has: it is a new disk, not a command's doing.
+//
+// # Applying
+//
+// Apply settles first. One transaction then has the entries, what the caller adds, and a
+// journal of the paths that the directory is to have. After that the paths are brought to
+// the directory: each file is written under a name of ours beside its place
+// (.wsd-tmp-0123456789abcdef, which no settle sees) and renamed when it is whole. When
+// all is there the rows of the journal go, in one transaction with the index. Whatever
+// happens before, a crash included, the next Settle, Apply or Open does the rest; if it was
+// an error, Apply returns a [PendingError].
+//
+// A file that a command changes after the settle is found: names are exchanged, not
+// replaced (renameat2), so that what was there comes out and is compared with what should
+// have been there. That version's content goes into the store, where it stays until it is
+// collected, and the entry, which came last, stays in the directory.
+//
+// An entry for Mount itself sets the directory's mode; its deletion empties the directory.
+// Files and links cannot take its place. Owners are never changed. Directories and files
+// whose modes keep us out, and that are ours, are opened up for as long as it takes.
+//
+// With Config.Sync the file system is synced before the rows of the journal go. Without, a
+// power cut may take the last moments of files that the store has already: they then look
+// changed. (The death of the process takes nothing in either case.)
+//
+// # Cost
+//
+// Content is on the disk twice: in the directory, and in the store, once for each distinct
+// window. The index has about 100 bytes a path in the store. A directory takes one watch
+// of the system's (fs.inotify.max_user_watches), about 1 KiB of the kernel's memory.
+//
+// On two cores that others were using, too (8 to 14 runnable processes; the processors'
+// time is in brackets), tmpfs:
+//
+//	settle, nothing changed, 15,000 files, watched      7 to 19 µs (7 µs)
+//	settle, nothing changed, 15,000 files, not watched  62 to 120 ms (52 to 72 ms)
+//	git status of the same                              65 to 235 ms (56 to 64 ms)
+//	one changed file among 5,000, watched               0.6 ms
+//	one changed file among 50,000, watched              0.5 ms
+//	one byte of a file of 256 MB                        0.7 s, one new chunk
+//	apply 15,000 new files of 6 KB                      2.0 s (2.0 s, of which the tree's update 0.6 s)
+//	settle 100,000 new files: 51 MiB of heap at most, 19 MiB kept
 package disk

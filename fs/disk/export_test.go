@@ -41,3 +41,10 @@ func (w *Workspace) FailWatch(err error) {
 
 // Hook2 is Hook for what is called by a hook.
 func (w *Workspace) Hook2(fn func(op, path string) error) { w.hook = fn }
+
+// Shrink makes limits so small that everything takes several batches.
+func (w *Workspace) Shrink() {
+	w.turn <- struct{}{}
+	defer w.release()
+	w.limits = limits{batch: 2, kept: 2, page: 2, journal: 8}
+}

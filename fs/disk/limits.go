@@ -33,3 +33,8 @@ const (
 	// maxReported is how many differences Check names.
 	maxReported = 100
 )
+
+// limits are those that shape what is done, but not what comes of it.
+type limits struct{ batch, kept, page, journal int }
+
+var standard = limits{batch: batchPaths, kept: keptEntries, page: pagePaths, journal: journalBytes}

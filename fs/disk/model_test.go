@@ -101,6 +101,13 @@ func drawStep(t *rapid.T) step {
 type world struct {
 	*bench
 	model model
+	small bool // the workspace does everything in batches of two
+}
+
+func (w *world) shrink() {
+	if w.small {
+		w.ws.Shrink()
+	}
 }
 
 // command does to the directory what a command might, and to the model what came of it.
@@ -284,6 +291,7 @@ func (w *world) do(s step) error {
 		return w.compare()
 	case "reopen":
 		w.reopen()
+		w.shrink()
 		return w.compare()
 	case "apply":
 		w.settle()
@@ -312,8 +320,8 @@ func (w *world) do(s step) error {
 }
 
 func TestModel(t *testing.T) {
-	for _, watch := range []bool{false, true} {
-		t.Run(fmt.Sprintf("watch=%v", watch), func(t *testing.T) {
+	for _, c := range []struct{ watch, small bool }{{false, false}, {true, false}, {true, true}} {
+		t.Run(fmt.Sprintf("watch=%v, small=%v", c.watch, c.small), func(t *testing.T) {
 			base := t.TempDir()
 			var rounds atomic.Int64
 			rapid.Check(t, func(rt *rapid.T) {
@@ -322,7 +330,9 @@ func TestModel(t *testing.T) {
 				if err := os.Mkdir(dir, 0o755); err != nil {
 					rt.Fatal(err)
 				}
-				w := &world{bench: benchAt(rt, dir, disk.Config{Watch: watch}), model: model{}}
+				w := &world{bench: benchAt(rt, dir, disk.Config{Watch: c.watch}), model: model{}}
+				w.small = c.small
+				w.shrink()
 				defer func() {
 					if w.ws != nil {
 						_ = w.ws.Close()

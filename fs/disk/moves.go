@@ -49,7 +49,7 @@ func (w *Workspace) moveDirs(ctx context.Context, s *scan) error {
 		return nil
 	}
 	m := &mover{w: w, left: left}
-	for batch := range slices.Chunk(s.changes, batchPaths) {
+	for batch := range slices.Chunk(s.changes, w.limits.batch) {
 		if err := m.move(ctx, batch); err != nil {
 			return err
 		}

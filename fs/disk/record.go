@@ -22,7 +22,7 @@ func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 	if err := w.matchMoved(ctx, s.changes); err != nil {
 		return err
 	}
-	for batch := range slices.Chunk(s.changes, batchPaths) {
+	for batch := range slices.Chunk(s.changes, w.limits.batch) {
 		if err := w.readAll(ctx, root, batch); err != nil {
 			return err
 		}

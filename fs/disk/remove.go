@@ -42,7 +42,7 @@ func (b *bringer) clear(dir int, path, name string) error {
 func (b *bringer) empty(dir int, path, name string) error {
 	fd, err := openDirAt(dir, name)
 	if denied(err) {
-		if err = unix.Fchmodat(dir, name, 0o700, unix.AT_SYMLINK_NOFOLLOW); err == nil {
+		if err = chmodAt(dir, name, 0o700); err == nil {
 			fd, err = openDirAt(dir, name)
 		}
 	}

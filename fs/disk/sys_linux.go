@@ -51,6 +51,29 @@ func syncAll(fd int) error {
 	return pathError("sync", ".", retry(func() error { return unix.Syncfs(fd) }))
 }
 
+// chmodAt changes the mode of a name in a directory that cannot be opened, and of nothing
+// that a link leads to.
+func chmodAt(dir int, name string, mode uint32) error {
+	err := retry(func() error { return unix.Fchmodat(dir, name, mode, unix.AT_SYMLINK_NOFOLLOW) })
+	if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) {
+		return pathError("chmod", name, err)
+	}
+	// Before Linux 6.6.
+	fd, err := openAt(dir, name, unix.O_PATH, 0)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	st, err := statFD(fd)
+	if err == nil && st.kind != tree.KindDir {
+		err = unix.ENOTDIR
+	}
+	if err == nil {
+		err = unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), mode)
+	}
+	return pathError("chmod", name, err)
+}
+
 // remote are file systems on which others change files without our kernel's knowledge.
 var remote = map[uint32]string{
 	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB",

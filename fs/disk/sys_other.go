@@ -46,6 +46,11 @@ func fromStat(s *unix.Stat_t) stat {
 // syncAll asks for all that was written to be brought to the disk.
 func syncAll(int) error { return unix.Sync() }
 
+// chmodAt changes the mode of a name in a directory that cannot be opened.
+func chmodAt(dir int, name string, mode uint32) error {
+	return pathError("chmod", name, unix.Fchmodat(dir, name, mode, unix.AT_SYMLINK_NOFOLLOW))
+}
+
 // trusted refuses: the systems of which this is for do not tell at once.
 func trusted(int) error {
 	return errors.New("this system does not tell of changes at once")
