@@ -158,3 +158,53 @@ func TestPushDoesNotWaitForAnother(t *testing.T) {
 		t.Error(err, e.marks())
 	}
 }
+
+// One path becomes everything, in one batch and in one each.
+func TestPushKindsAtOnePath(t *testing.T) {
+	steps := []tree.Entry{fileEntry(1, "/p", 0o644, "x"), dirEntry(2, "/p", 0o700), fileEntry(3, "/p/in", 0o644, "x"), linkEntry(4, "/p", "q"), fileEntry(5, "/p", 0o600, "x")}
+	together, single := newEnd(t), newEnd(t)
+	together.keep("x")
+	single.keep("x")
+	together.mustPush(5, steps...)
+	for _, s := range steps {
+		single.mustPush(s.Rev, s)
+		if got := single.since(tree.AtPath(single.marks().CurrentRev, ""))[0]; got.Kind != s.Kind || got.Path != s.Path {
+			t.Errorf("%s %s was pushed, and is %s %s", s.Kind, s.Path, got.Kind, got.Path)
+		}
+	}
+	for _, e := range []*end{together, single} {
+		if e.paths() != "/p" || e.text("/p") != "x" || e.marks().Fetch != tree.At(5) {
+			t.Error(e.all(), e.marks())
+		}
+		// What made room for something else has left no tombs.
+		if got := brief(e.since(tree.At(1))); got != "file /p" {
+			t.Error(got)
+		}
+	}
+	// Of somebody who is no peer it has: the peer may have what was in the directory.
+	e := newEnd(t)
+	e.keep("x")
+	e.mustPush(1, fileEntry(1, "/d/in", 0o644, "x"))
+	e.mustPush(0, fileEntry(0, "/d", 0o644, "x"))
+	if got := brief(e.since(tree.At(2))); got != "delete /d/in, file /d" {
+		t.Error(got)
+	}
+}
+
+func TestPushChunkSizes(t *testing.T) {
+	for _, n := range []int{0, 1, tree.ChunkSize - 1, tree.ChunkSize, tree.ChunkSize + 1, 3 * tree.ChunkSize} {
+		e := newEnd(t)
+		content := strings.Repeat("c", n)
+		e.keep(content)
+		want := fileEntry(5, "/f", 0o644, content)
+		e.mustPush(5, want)
+		got, err := e.ReadEntry(t.Context(), "/f")
+		if err != nil || got == nil {
+			t.Fatal(got, err)
+		}
+		want.Rev = got.Rev // that is ours
+		if diff := cmp.Diff(&want, got); diff != "" {
+			t.Errorf("%d bytes:\n%s", n, diff)
+		}
+	}
+}
