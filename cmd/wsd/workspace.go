@@ -164,6 +164,8 @@ func explainStore(err error) error {
 	switch {
 	case errors.Is(err, sqlite.ErrInUse):
 		return withHint(err, "'wsd doctor' lists your servers")
+	case errors.Is(err, workspace.ErrNoDirectory):
+		return withHint(err, "make it first: mkdir -p DIR")
 	case errors.Is(err, workspace.ErrNoStore):
 		return withHint(err, "'wsd serve --workspace DIR' makes one; --store names one that is elsewhere")
 	default:

@@ -66,13 +66,16 @@ func resolve(dir string) (string, error) {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if err != nil {
-		return "", fmt.Errorf("find the workspace: %w", err)
+		return "", fmt.Errorf("%w: %w", ErrNoDirectory, err)
 	}
 	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
-		return "", fmt.Errorf("find the workspace: %s is no directory", abs)
+		return "", fmt.Errorf("%w: %s is no directory", ErrNoDirectory, abs)
 	}
 	return abs, nil
 }
+
+// ErrNoDirectory says that there is no directory to serve.
+var ErrNoDirectory = errors.New("find the workspace")
 
 // within reports whether a path, which need not be there, is dir or below it.
 func within(path, dir string) bool {
