@@ -141,6 +141,7 @@ func (p *fakeProcesses) isClosed() bool {
 type fakeFiles struct {
 	notifier rpc.Notifier
 	closed   chan struct{}
+	noted    string // by the last notification
 }
 
 type pathParams struct {
@@ -154,6 +155,19 @@ func (f *fakeFiles) getMetadata(_ context.Context, p *pathParams) (*pathParams, 
 	default:
 	}
 	return p, nil
+}
+
+// note takes a notification, and noted tells of it.
+func (f *fakeFiles) note(p *pathParams) error {
+	if p.Path == "" {
+		return protocol.Errorf(protocol.CodeInvalidParams, "nothing to note")
+	}
+	f.noted = p.Path
+	return nil
+}
+
+func (f *fakeFiles) wasNoted(context.Context, *protocol.Empty) (*pathParams, error) {
+	return &pathParams{Path: f.noted}, nil
 }
 
 func (f *fakeFiles) big(context.Context, *protocol.Empty) (*pathParams, error) {
@@ -184,6 +198,8 @@ func newTable() *rpc.Table {
 	rpc.Handle(t, rpc.Spec[processParams]{Name: protocol.MethodProcessRead, Family: "exec"}, (*fakeProcesses).read)
 	rpc.Handle(t, rpc.Spec[processParams]{Name: protocol.MethodProcessTerminate, Family: "exec"}, (*fakeProcesses).terminate)
 	rpc.Handle(t, rpc.Spec[pathParams]{Name: protocol.MethodFsGetMetadata, Family: "filesystem"}, (*fakeFiles).getMetadata)
+	rpc.HandleNotification(t, "test/note", (*fakeFiles).note)
+	rpc.Handle(t, rpc.Spec[protocol.Empty]{Name: "test/noted", Family: "test", Order: rpc.Always[protocol.Empty](rpc.Inline)}, (*fakeFiles).wasNoted)
 	rpc.Handle(t, rpc.Spec[protocol.Empty]{Name: "test/big", Family: "test"}, (*fakeFiles).big)
 	rpc.Handle(t, rpc.Spec[protocol.Empty]{Name: "test/crash", Family: "test"}, (*fakeFiles).crash)
 	return t
