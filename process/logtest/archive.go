@@ -134,7 +134,7 @@ func testArchiveNewest(t *testing.T, s process.ArchiveStore) {
 
 func testArchiveSweep(t *testing.T, s process.ArchiveStore) {
 	// The ids are the logs' ages in seconds.
-	const logs = 300
+	const logs = 250
 	for i := range logs {
 		age := logs - 1 - i
 		write(t, s, process.LogChange{
@@ -147,7 +147,7 @@ func testArchiveSweep(t *testing.T, s process.ArchiveStore) {
 		since time.Time
 		most  int
 		left  int
-	}{{time.Time{}, 1000, logs}, {start.Add(-249 * time.Second), 1000, 250}, {time.Time{}, 20, 20}, {start.Add(time.Second), 20, 0}} {
+	}{{time.Time{}, 1000, logs}, {start.Add(-219 * time.Second), 1000, 220}, {time.Time{}, 20, 20}, {start.Add(time.Second), 20, 0}} {
 		if err := s.Sweep(t.Context(), c.since, c.most); err != nil {
 			t.Fatal(err)
 		}

@@ -80,7 +80,7 @@ func runCommands(ctx context.Context, db *DB) error {
 // log of each run is a beginning of what that has printed, without a gap, and has an end.
 func TestRunsKilled(t *testing.T) {
 	t.Parallel()
-	rounds := 8
+	rounds := 4
 	if testing.Short() {
 		rounds = 2
 	}

@@ -225,7 +225,7 @@ func testRecover(t *testing.T, s suite) {
 
 func testSweep(t *testing.T, s suite) {
 	// The run ids are their ages in seconds.
-	const runs = 500
+	const runs = 250
 	for age := range runs {
 		id := fmt.Sprint(age)
 		run := s.begin(id)
@@ -240,7 +240,7 @@ func testSweep(t *testing.T, s suite) {
 		left   int
 	}{
 		{func(*shell.Keep) {}, runs},
-		{func(k *shell.Keep) { k.Since = start.Add(-399 * time.Second) }, 400},
+		{func(k *shell.Keep) { k.Since = start.Add(-219 * time.Second) }, 220},
 		{func(k *shell.Keep) { k.Runs = 150 }, 150},
 		{func(k *shell.Keep) { k.Bytes = 109 }, 10},
 		{func(k *shell.Keep) { k.Since = start.Add(time.Second) }, 0},
@@ -263,7 +263,7 @@ func testSweep(t *testing.T, s suite) {
 
 // Runs do not mix, and what was appended is there at once.
 func testConcurrent(t *testing.T, s suite) {
-	const runs, batches = 16, 30
+	const runs, batches = 8, 20
 	var wg sync.WaitGroup
 	for i := range runs {
 		wg.Go(func() {
