@@ -30,8 +30,8 @@ type ArchiveStore interface {
 	// Recover ends all logs, and returns the highest number of one. It is called before
 	// all else.
 	Recover(ctx context.Context, at time.Time) (last int64, err error)
-	// Sweep forgets all logs but the newest of those that ended at since or later.
-	Sweep(ctx context.Context, since time.Time, most int) error
+	// Sweep forgets logs that nobody writes any more.
+	Sweep(ctx context.Context, keep ArchiveKeep) error
 }
 
 // LogChange is what has happened to a log since its last change.
@@ -43,11 +43,20 @@ type LogChange struct {
 	// Events are output, in order, and then an exit and a close if there are. They
 	// follow what was there, but for output that was not kept. Their data is only lent.
 	Events []Event
-	// Oldest is the number of the oldest output that is to be kept.
+	// Oldest is the number of the oldest output that is to be kept, and Bytes is how
+	// much output is kept then.
 	Oldest uint64
+	Bytes  int64
 	At     time.Time
 	// Ended says that there will be no other change.
 	Ended bool
+}
+
+// ArchiveKeep says which logs are kept: the newest that are within all bounds.
+type ArchiveKeep struct {
+	Since time.Time // their end
+	Logs  int
+	Bytes int64 // of output
 }
 
 // ArchivedLog is a log besides its output.
@@ -58,11 +67,16 @@ type ArchivedLog struct {
 }
 
 const (
-	// DefaultArchiveTime is how long logs of processes that have ended are in an Archive,
-	// and maxArchivedLogs how many.
+	// DefaultArchiveTime is how long logs of processes that have ended are in an Archive.
+	// maxArchivedLogs is how many, and maxArchivedBytes how much output of all of them.
+	// The oldest go first.
 	DefaultArchiveTime = time.Hour
 	maxArchivedLogs    = 20_000
+	maxArchivedBytes   = 1 << 30
 	archiveSweepTime   = time.Minute
+	// archiveSweepBytes is how much output may be written before the next sweep comes
+	// early.
+	archiveSweepBytes = maxArchivedBytes / 4
 	// maxListedLogs is how many of them one process/list shows.
 	maxListedLogs = 1000
 	// archiveDelay is how long output waits to be written with other changes. An exit
@@ -149,6 +163,7 @@ func (a *Archive) mark(l *archivedLog, now bool) bool {
 
 // work writes changes until Close.
 func (a *Archive) work() {
+	unswept := 0
 	sweep := time.NewTicker(archiveSweepTime)
 	defer sweep.Stop()
 	delay := time.NewTimer(archiveDelay)
@@ -165,17 +180,21 @@ func (a *Archive) work() {
 			}
 		case <-sweep.C:
 			a.sweep()
+			unswept = 0
 			continue
 		case <-a.stop:
 			a.write()
 			return
 		}
-		a.write()
+		if unswept += a.write(); unswept > archiveSweepBytes {
+			a.sweep()
+			unswept = 0
+		}
 	}
 }
 
-// write writes all changes that there are.
-func (a *Archive) write() {
+// write writes all changes that there are, and returns how much output they have.
+func (a *Archive) write() (size int) {
 	a.mu.Lock()
 	logs := a.dirty
 	a.dirty = nil
@@ -202,16 +221,19 @@ func (a *Archive) write() {
 	}
 	for i := range changes {
 		for j := range changes[i].Events {
+			size += len(changes[i].Events[j].Data)
 			changes[i].Events[j].giveUp()
 		}
 	}
 	for _, ch := range done {
 		close(ch)
 	}
+	return size
 }
 
 func (a *Archive) sweep() {
-	if err := a.cfg.Store.Sweep(context.Background(), time.Now().Add(-a.cfg.Keep), maxArchivedLogs); err != nil {
+	keep := ArchiveKeep{Since: time.Now().Add(-a.cfg.Keep), Logs: maxArchivedLogs, Bytes: maxArchivedBytes}
+	if err := a.cfg.Store.Sweep(context.Background(), keep); err != nil {
 		a.cfg.Logger.Error("old logs of processes were not forgotten", "err", err)
 	}
 }

@@ -110,6 +110,16 @@ func TestArchivedRetention(t *testing.T) {
 	if err != nil || len(events) != 100 || string(events[99].Data) != "0000004999" || events[99].Seq != 5001 || l.Info.NextSeq != 5004 {
 		t.Errorf("%d events, next %d, %v", len(events), l.Info.NextSeq, err)
 	}
+	// That is 1,000 bytes, and counted as such.
+	for _, bytes := range []int64{1000, 999} {
+		want := int(bytes / 1000)
+		if err := store.Sweep(t.Context(), process.ArchiveKeep{Logs: 10, Bytes: bytes}); err != nil {
+			t.Error(err)
+		}
+		if list, err := store.List(t.Context(), 10); len(list) != want || err != nil {
+			t.Errorf("%d logs are within %d bytes, %v", len(list), bytes, err)
+		}
+	}
 }
 
 // A store that cannot be written costs the archive, not the process.

@@ -23,6 +23,7 @@ type archivedLog struct {
 	output []Event               // output[head:] is to be written
 	head   int
 	bytes  int     // of it
+	kept   int     // bytes of output that the store is to have
 	ends   []Event // exit and close that are to be written
 	ended  bool
 	known  bool // it was described
@@ -118,16 +119,19 @@ func (l *archivedLog) trim() {
 
 // take returns what is to be written, and who waits for that; false if nothing is.
 func (l *archivedLog) take() (c LogChange, waits []chan struct{}, ok bool) {
-	oldest := l.oldest()
+	oldest, kept := l.retained()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waits, l.waits = l.waits, nil
+	if oldest > 0 { // else nothing was printed yet, or the log in memory is closed
+		l.kept = kept
+	}
 	if l.given || l.info == nil && l.head == len(l.output) && len(l.ends) == 0 {
 		return LogChange{}, waits, false
 	}
 	c = LogChange{
 		Log: l.number, Info: l.info, Events: append(l.output[l.head:], l.ends...),
-		Oldest: oldest, At: time.Now(), Ended: l.ended,
+		Oldest: oldest, Bytes: int64(l.kept), At: time.Now(), Ended: l.ended,
 	}
 	l.info, l.output, l.head, l.bytes, l.ends = nil, nil, 0, 0, nil
 	return c, waits, true

@@ -49,14 +49,15 @@ func (l *MemoryLog) next() uint64 {
 	return l.last + 1
 }
 
-// oldest is the number of the oldest output that is retained, 0 if none is.
-func (l *MemoryLog) oldest() uint64 {
+// retained returns the number of the oldest output that is retained, 0 if none is, and how
+// much there is.
+func (l *MemoryLog) retained() (oldest uint64, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.head == len(l.chunks) {
-		return 0
+		return 0, 0
 	}
-	return l.chunks[l.head].Seq
+	return l.chunks[l.head].Seq, l.bytes
 }
 
 // Append implements LogStore.

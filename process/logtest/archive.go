@@ -139,16 +139,21 @@ func testArchiveSweep(t *testing.T, s process.ArchiveStore) {
 		age := logs - 1 - i
 		write(t, s, process.LogChange{
 			Log: int64(i + 1), Info: info(fmt.Sprint(age)), Events: []process.Event{chunk(1, "x")},
-			Ended: true, At: start.Add(-time.Duration(age) * time.Second),
+			Ended: true, At: start.Add(-time.Duration(age) * time.Second), Bytes: 10,
 		})
 	}
 	write(t, s, process.LogChange{Log: logs + 1, Info: info("live"), Events: []process.Event{chunk(1, "x")}})
 	for _, c := range []struct {
-		since time.Time
-		most  int
-		left  int
-	}{{time.Time{}, 1000, logs}, {start.Add(-219 * time.Second), 1000, 220}, {time.Time{}, 20, 20}, {start.Add(time.Second), 20, 0}} {
-		if err := s.Sweep(t.Context(), c.since, c.most); err != nil {
+		keep process.ArchiveKeep
+		left int
+	}{
+		{process.ArchiveKeep{Logs: 1000, Bytes: 1 << 30}, logs},
+		{process.ArchiveKeep{Logs: 1000, Bytes: 1 << 30, Since: start.Add(-219 * time.Second)}, 220},
+		{process.ArchiveKeep{Logs: 100, Bytes: 1 << 30}, 100},
+		{process.ArchiveKeep{Logs: 100, Bytes: 209}, 20},
+		{process.ArchiveKeep{Logs: 100, Bytes: 209, Since: start.Add(time.Second)}, 0},
+	} {
+		if err := s.Sweep(t.Context(), c.keep); err != nil {
 			t.Fatal(err)
 		}
 		list, err := s.List(t.Context(), 1000)
@@ -174,6 +179,7 @@ type Archive struct {
 type archived struct {
 	process.ArchivedLog
 	output []process.Event
+	bytes  int64
 	at     time.Time
 	ended  bool
 }
@@ -207,7 +213,7 @@ func (a *Archive) Write(_ context.Context, changes []process.LogChange) error {
 			}
 		}
 		l.output = slices.DeleteFunc(l.output, func(e process.Event) bool { return e.Seq < c.Oldest })
-		l.ended, l.at = c.Ended, c.At
+		l.ended, l.at, l.bytes = c.Ended, c.At, c.Bytes
 	}
 	return nil
 }
@@ -272,12 +278,13 @@ func (a *Archive) Recover(_ context.Context, at time.Time) (last int64, err erro
 }
 
 // Sweep implements process.ArchiveStore.
-func (a *Archive) Sweep(ctx context.Context, since time.Time, most int) error {
+func (a *Archive) Sweep(ctx context.Context, keep process.ArchiveKeep) error {
 	list, err := a.List(ctx, 1<<30)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, l := range list {
-		if i >= most || a.logs[l.Log].at.Before(since) {
+		keep.Bytes -= a.logs[l.Log].bytes
+		if i >= keep.Logs || keep.Bytes < 0 || a.logs[l.Log].at.Before(keep.Since) {
 			delete(a.logs, l.Log)
 		}
 	}

@@ -88,7 +88,7 @@ func TestSchema(t *testing.T) {
 		"lease": "ns path token owner exclusive subtree fence expires_ms", "session": "id ns cwd env created_ms used_ms",
 		"sqlite_sequence": "name seq",
 		"disk_root":       "id tree mount state", "disk_stat": "root path stat", "disk_journal": "id root paths",
-		"process_log":    "log process_id session_id pid argv cwd tty sandbox started_ms next exit ended_ms",
+		"process_log":    "log process_id session_id pid argv cwd tty sandbox started_ms next exit ended_ms bytes",
 		"process_output": "key stream data",
 		"run":            "run id started_ms evicted exited_ms code last bytes", "run_event": "key at_ms kind value",
 	}

@@ -1,6 +1,6 @@
 // Package sqlite is the database of a workspace: one SQLite file, in which the stores that
-// other packages declare have their tables. Now it is the store of package fs/tree; more
-// come with migrations of their own.
+// other packages declare have their tables: trees and what a directory looked like (fs/tree,
+// fs/disk), runs of commands (process/shell), logs of processes (process).
 //
 // # The file
 //
@@ -34,4 +34,8 @@
 // costs its size and about 1 in 500; a file costs about 400 bytes of rows, a tomb 100 and
 // its path twice. What was overwritten or removed stays until it is collected (two hours
 // after it was last asked for, by default).
+//
+// Runs of commands cost their output, up to 16 MiB each by default, for five minutes after
+// their end, and logs of processes theirs, up to 1 MiB each, for an hour: at most 1 GiB of
+// either, of which the oldest goes first.
 package sqlite

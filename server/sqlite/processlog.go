@@ -65,16 +65,16 @@ func writeLog(c *conn, change *process.LogChange) error {
 	}
 	info := change.Info
 	if info == nil {
-		return c.exec("UPDATE process_log SET next = max(next, ?), exit = coalesce(?, exit), ended_ms = coalesce(?, ended_ms) WHERE log = +?",
-			int64(next), exit, ended, change.Log)
+		return c.exec("UPDATE process_log SET next = max(next, ?), exit = coalesce(?, exit), ended_ms = coalesce(?, ended_ms), bytes = ? WHERE log = +?",
+			int64(next), exit, ended, change.Bytes, change.Log)
 	}
 	argv, err := json.Marshal(info.Argv)
 	if err != nil {
 		return err
 	}
-	return c.exec(`INSERT INTO process_log (log, process_id, session_id, pid, argv, cwd, tty, sandbox, started_ms, next, exit, ended_ms)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		change.Log, info.ProcessID, info.SessionID, info.PID, string(argv), info.Cwd, info.TTY, info.SandboxType, info.StartedAtMs, int64(next), exit, ended)
+	return c.exec(`INSERT INTO process_log (log, process_id, session_id, pid, argv, cwd, tty, sandbox, started_ms, next, exit, ended_ms, bytes)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		change.Log, info.ProcessID, info.SessionID, info.PID, string(argv), info.Cwd, info.TTY, info.SandboxType, info.StartedAtMs, int64(next), exit, ended, change.Bytes)
 }
 
 const logColumns = "log, process_id, session_id, pid, argv, cwd, tty, sandbox, started_ms, next, exit"
@@ -159,21 +159,22 @@ func (s logStore) Recover(ctx context.Context, at time.Time) (last int64, err er
 	return last, s.db.explain("recover logs of processes in", err)
 }
 
-func (s logStore) Sweep(ctx context.Context, since time.Time, most int) error {
+func (s logStore) Sweep(ctx context.Context, keep process.ArchiveKeep) error {
 	var over []int64
 	err := s.db.view(ctx, func(c *conn) error {
 		over = nil
-		kept := 0
+		logs, bytes := 0, int64(0)
 		return c.each(func(row scanner) error {
-			var log, ended int64
-			if err := row.Scan(&log, &ended); err != nil {
+			var log, ended, size int64
+			if err := row.Scan(&log, &ended, &size); err != nil {
 				return err
 			}
-			if kept++; kept > most || ended < since.UnixMilli() {
+			logs, bytes = logs+1, bytes+size
+			if logs > keep.Logs || bytes > keep.Bytes || ended < keep.Since.UnixMilli() {
 				over = append(over, log)
 			}
 			return nil
-		}, "SELECT log, ended_ms FROM process_log WHERE ended_ms IS NOT NULL ORDER BY log DESC")
+		}, "SELECT log, ended_ms, bytes FROM process_log WHERE ended_ms IS NOT NULL ORDER BY log DESC")
 	})
 	for err == nil && len(over) > 0 {
 		some := over[:min(len(over), sweepRuns)]
