@@ -21,6 +21,18 @@ func (l *List) UnmarshalWire(raw []byte) error {
 	return nil
 }
 
+// Join returns the elements of both. It may change l, which is not used any more then.
+func (l List) Join(more List) List {
+	first := more.Elements()
+	switch own := l.Elements(); {
+	case len(first.rest) == 0 || first.rest[0] == ']':
+		return l
+	case len(own.rest) == 0 || own.rest[0] == ']':
+		return append(l[:0], more...)
+	}
+	return append(append(l[:len(l)-1], ','), first.rest...)
+}
+
 // Elements returns an iterator over the elements.
 func (l List) Elements() Elements {
 	if len(l) == 0 {

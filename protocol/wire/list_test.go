@@ -53,3 +53,20 @@ func TestList(t *testing.T) {
 		t.Error("no list has elements")
 	}
 }
+
+func TestListJoin(t *testing.T) {
+	for _, tt := range []struct{ a, b, want string }{
+		{"", "", ""}, {"[]", "", "[]"}, {"", "[1]", "[1]"}, {"[ ]", "[ ]", "[ ]"}, {"[1]", "[]", "[1]"},
+		{"[]", "[1]", "[1]"}, {"[1]", "[2]", "[1,2]"}, {"[ 1 ]", "[ [2] , 3 ]", "[ 1 ,[2] , 3 ]"},
+	} {
+		got := List(tt.a).Join(List(tt.b))
+		if string(got) != tt.want {
+			t.Errorf("%q and %q: %q, want %q", tt.a, tt.b, got, tt.want)
+		}
+		if len(got) > 0 {
+			if _, err := ParseEnvelope(append(append([]byte(`{"id":1,"result":`), got...), '}'), Limits{}); err != nil {
+				t.Errorf("%s: %v", got, err)
+			}
+		}
+	}
+}

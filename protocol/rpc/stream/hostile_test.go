@@ -157,8 +157,8 @@ func TestUnreadDataAreBounded(t *testing.T) {
 			set.mu.Lock()
 			for _, in := range set.in {
 				in.mu.Lock()
-				for _, list := range in.queue {
-					unread += len(list)
+				for _, a := range in.queue {
+					unread += len(a.items)
 				}
 				in.mu.Unlock()
 			}
@@ -167,6 +167,38 @@ func TestUnreadDataAreBounded(t *testing.T) {
 				t.Fatalf("%d bytes are kept, %d at most", unread, most)
 			}
 		}
+	})
+}
+
+// Nor do messages of a few bytes take more than those bytes.
+func TestShortMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := speak(t)
+		s.e.service.gate = make(chan struct{})
+		s.say(`{"id":1,"method":"give","params":{"stream":{"streamId":"a"}}}`)
+		s.hear()
+		const count = 20_000
+		for i := range count {
+			items := `[{"n":1,"text":""}]`
+			if i%2 == 0 {
+				items = `[ ]`
+			}
+			s.say(`{"method":"stream/items","params":{"streamId":"a","items":` + items + `}}`)
+		}
+		synctest.Wait()
+		in := s.e.service.set.findIn("a")
+		in.mu.Lock()
+		n, room := len(in.queue), 0
+		for _, a := range in.queue {
+			room += cap(a.items)
+		}
+		in.mu.Unlock()
+		if n > 2*count*20/shortArrival || room > 4*count*20 {
+			t.Errorf("%d messages of some bytes are kept as %d, with room for %d bytes", count, n, room)
+		}
+		s.say(`{"method":"stream/end","params":{"streamId":"a"}}`)
+		close(s.e.service.gate)
+		s.want(fmt.Sprintf(`{"id":1,"result":{"stream":{"streamId":""},"sum":%d}}`, count/2))
 	})
 }
 

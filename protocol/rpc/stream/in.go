@@ -22,16 +22,26 @@ type In struct {
 
 	mu      sync.Mutex
 	credit  int64 // that the writer has left
-	queue   []wire.List
+	queue   []arrival
 	over    bool
 	closed  bool
 	err     error         // why it ended early
 	changed chan struct{} // non-nil while Next waits
 }
 
+// arrival is what has arrived in one message, or in several short ones.
+type arrival struct {
+	items wire.List
+	size  int64 // of the credit that they took
+}
+
+// shortArrival is how much is put together of messages that are short. A message of few
+// bytes takes many in the queue.
+const shortArrival = 4 << 10
+
 // written is a stream whose items are all there.
 func written(s *Set, items wire.List) *In {
-	return &In{set: s, queue: []wire.List{items}, over: true}
+	return &In{set: s, queue: []arrival{{items, 0}}, over: true}
 }
 
 // Next returns the text of the next item. It is io.EOF after the last one, and an *Error
@@ -45,11 +55,11 @@ func (in *In) Next(ctx context.Context) ([]byte, error) {
 		if err := in.giveBack(ctx); err != nil {
 			return nil, err
 		}
-		items, err := in.await(ctx)
+		next, err := in.await(ctx)
 		if err != nil {
 			return nil, err
 		}
-		in.elements, in.size = items.Elements(), int64(len(items))
+		in.elements, in.size = next.items.Elements(), next.size
 	}
 }
 
@@ -83,23 +93,23 @@ func (in *In) grant(ctx context.Context, n int64) error {
 	return in.set.notifier.Notify(ctx, protocol.NotifyStreamCredit, &protocol.StreamCreditParams{StreamID: in.id, Bytes: n})
 }
 
-// await returns the items of the next message.
-func (in *In) await(ctx context.Context) (wire.List, error) {
+// await returns the items that come next.
+func (in *In) await(ctx context.Context) (arrival, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for {
 		switch {
 		case in.closed:
-			return nil, ErrCancelled
+			return arrival{}, ErrCancelled
 		case len(in.queue) > 0:
-			items := in.queue[0]
-			in.queue[0] = nil
+			next := in.queue[0]
+			in.queue[0] = arrival{}
 			in.queue = in.queue[1:]
-			return items, nil
+			return next, nil
 		case in.over && in.err != nil:
-			return nil, in.err
+			return arrival{}, in.err
 		case in.over:
-			return nil, io.EOF
+			return arrival{}, io.EOF
 		}
 		if in.changed == nil {
 			in.changed = make(chan struct{})
@@ -114,7 +124,7 @@ func (in *In) await(ctx context.Context) (wire.List, error) {
 		}
 		in.mu.Lock()
 		if err != nil {
-			return nil, err
+			return arrival{}, err
 		}
 	}
 }
@@ -153,7 +163,7 @@ func (in *In) arrived(items wire.List) {
 		fault = &Error{Code: CodeProtocol, Message: "stream/items is too long"}
 	default:
 		in.credit -= int64(len(items))
-		in.queue = append(in.queue, items)
+		in.keep(items)
 		in.wake()
 		return
 	}
@@ -162,6 +172,21 @@ func (in *In) arrived(items wire.List) {
 	in.set.forgetIn(in)
 	in.set.cfg.Logger.Warn("the other end breaks the rules of streams", "stream", in.id, "err", fault.Message)
 	in.set.spawn(func() { in.tell(fault) }) // not on the reading goroutine
+}
+
+// keep puts items into the queue. in.mu is held.
+func (in *In) keep(items wire.List) {
+	size := int64(len(items))
+	if len(in.queue) == 0 {
+		in.queue = append(in.queue, arrival{items, size})
+		return
+	}
+	last := &in.queue[len(in.queue)-1]
+	if len(last.items)+len(items) > shortArrival {
+		in.queue = append(in.queue, arrival{items, size})
+		return
+	}
+	last.items, last.size = last.items.Join(items), last.size+size
 }
 
 // finish takes the end; err is nil for an orderly one. It never waits.
