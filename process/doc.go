@@ -5,7 +5,8 @@
 // pumps, its stdin queue and its deadline, and appends what happens to a LogStore,
 // where output, exit and close share one counter; a publisher follows the log and
 // notifies the client; a Service keeps the supervisors of one session by id and
-// serves process/*; a Directory knows the Services of a server.
+// serves process/*; a Directory knows the Services of a server, and an Archive has a store
+// keep the logs for when their session or the server is gone.
 //
 // Invariants:
 //

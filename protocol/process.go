@@ -166,7 +166,8 @@ type ResizeParams struct {
 
 // ListParams (additive) lists processes.
 type ListParams struct {
-	// Scope is "session", the default, or "server".
+	// Scope is "session", the default, "server", or, with the capability durableLog,
+	// "archive": processes that have ended, of any session and life of the server.
 	Scope *string `json:"scope,omitempty" wire:"nullable"`
 }
 

@@ -46,4 +46,6 @@ const (
 	windowEvents = 1024
 	// pageBytes is how much is read from the log at a time.
 	pageBytes = 256 << 10
+	// MaxPageEvents is how many events Store.Read returns.
+	MaxPageEvents = 1024
 )

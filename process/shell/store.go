@@ -22,8 +22,8 @@ type Store interface {
 	// Find returns the run that has the id. The error is ErrNoRun.
 	Find(ctx context.Context, id string) (Record, error)
 	// Read returns events with numbers above after, in order and without a gap: those of
-	// at most maxBytes of output, and at least one if there is one. It returns none when
-	// there are none, as of a run that is forgotten.
+	// at most maxBytes of output, MaxPageEvents at most, and at least one if there is one.
+	// It returns none when there are none, as of a run that is forgotten.
 	Read(ctx context.Context, run int64, after uint64, maxBytes int) ([]Event, error)
 	// Forget removes a run and its events. A run that is not there is no error.
 	Forget(ctx context.Context, run int64) error

@@ -189,7 +189,7 @@ func (s runStore) Read(ctx context.Context, run int64, after uint64, maxBytes in
 			}
 			events = append(events, e)
 			return nil
-		}, "SELECT key, kind, value FROM run_event WHERE key > ? AND key < ? ORDER BY key", eventKey(run, after), eventKey(run+1, 0))
+		}, "SELECT key, kind, value FROM run_event WHERE key > ? AND key < ? ORDER BY key LIMIT ?", eventKey(run, after), eventKey(run+1, 0), shell.MaxPageEvents)
 		if errors.Is(err, errFull) {
 			return nil
 		}

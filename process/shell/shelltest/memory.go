@@ -108,7 +108,7 @@ func (m *Memory) Read(_ context.Context, run int64, after uint64, maxBytes int) 
 		if e.Seq <= after {
 			continue
 		}
-		if maxBytes -= len(e.Data); maxBytes < 0 && len(events) > 0 {
+		if maxBytes -= len(e.Data); maxBytes < 0 && len(events) > 0 || len(events) == shell.MaxPageEvents {
 			break
 		}
 		e.Data = bytes.Clone(e.Data)

@@ -141,6 +141,13 @@ func testPages(t *testing.T, s suite) {
 	for _, c := range []struct{ after, max, want int }{{0, 0, 1}, {0, 4, 1}, {0, 7, 1}, {0, 8, 2}, {5, 35, 8}, {38, 8, 3}, {39, 4, 2}, {0, 160, 41}} {
 		s.want(s.read(a, uint64(c.after), c.max), all[c.after:c.after+c.want]...)
 	}
+	b := s.begin("b")
+	var many []shell.Event
+	for seq := uint64(1); seq <= 2*shell.MaxPageEvents; seq++ {
+		many = append(many, out(seq, "x"))
+	}
+	s.append(b, shell.Batch{Events: many})
+	s.want(s.read(b, 10, 1<<20), many[10:10+shell.MaxPageEvents]...)
 }
 
 // A run that has an ended one's id replaces it.
