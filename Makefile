@@ -18,6 +18,14 @@ CODEX_BIN      := $(CACHE)/npm/codex-$(CODEX)/node_modules/.bin/codex
 CAPNWEB        := 0.8.0 0.10.0 0.12.0
 CAPNWEB_DIR    := $(CACHE)/npm/capnweb
 CAPNWEB_READY  := $(CAPNWEB_DIR)/node_modules/ws/package.json
+COMPUTER       := 0.2.1 0.3.1 0.6.0 0.8.0
+COMPUTER_DIR   := $(CACHE)/npm/computer
+COMPUTER_READY := $(COMPUTER:%=$(COMPUTER_DIR)/%/node_modules/@cloudflare/computer/package.json)
+NODE           := 24.21.0
+NODE_BIN       := $(CACHE)/npm/node-$(NODE)/node_modules/node/bin/node
+MINIFLARE      := miniflare@4.20260730.0 esbuild@0.28.2
+MINIFLARE_DIR  := $(CACHE)/npm/miniflare
+MINIFLARE_READY := $(MINIFLARE_DIR)/node_modules/miniflare/package.json
 TAGS           := e2e,interop
 
 # What `wsd version` prints. Without a tag or without git the program says so itself.
@@ -73,9 +81,14 @@ fuzz: go ## run every fuzz target for FUZZTIME (60s)
 e2e: build ## run bin/wsd long and hard, from outside
 	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./cmd/wsd/netem/ ./cmd/wsd/crash/ ./bench/peer/
 
-interop: build $(CODEX_BIN) $(CAPNWEB_READY) ## drive bin/wsd with the real codex client, and capnweb with the real one (needs npm)
+interop: build interop-computer $(CODEX_BIN) ## drive bin/wsd with the real codex and computer clients, and capnweb with npm's (needs npm)
 	WSD_BIN=$(CURDIR)/bin/wsd CODEX_BIN=$(CODEX_BIN) $(GO) test -tags interop -count=1 -timeout 20m ./cmd/wsd/interop/
 	CAPNWEB_DIR=$(CAPNWEB_DIR) $(GO) test -tags interop -count=1 -run Interop -timeout 5m ./protocol/capnweb/
+
+.PHONY: interop-computer
+interop-computer: build $(CAPNWEB_READY) $(COMPUTER_READY) $(NODE_BIN) $(MINIFLARE_READY)
+	WSD_BIN=$(CURDIR)/bin/wsd NODE_BIN=$(NODE_BIN) COMPUTER_DIR=$(COMPUTER_DIR) CAPNWEB_DIR=$(CAPNWEB_DIR) MINIFLARE_DIR=$(MINIFLARE_DIR) \
+		$(GO) test -tags interop -count=1 -timeout 15m ./cmd/wsd/interop/computer/
 
 lint: go $(LINTER) ## lint (builds the linter once, some minutes)
 	$(LINTER) run --allow-serial-runners --build-tags $(TAGS) ./...
@@ -171,3 +184,20 @@ $(CAPNWEB_READY): | npm
 	@mkdir -p $(CAPNWEB_DIR)
 	npm install --prefix $(CAPNWEB_DIR) --no-audit --no-fund --loglevel=error \
 		$(foreach v,$(CAPNWEB),capnweb-$(word 2,$(subst ., ,$(v)))@npm:capnweb@$(v)) ws@8 </dev/null
+
+# The client of Cloudflare's computer, each version with the libraries that it wants, a
+# Node that it runs on, and what a Durable Object runs in.
+NPM_INSTALL := npm install --no-audit --no-fund --loglevel=error
+
+$(COMPUTER_READY): $(COMPUTER_DIR)/%/node_modules/@cloudflare/computer/package.json: | npm
+	@mkdir -p $(COMPUTER_DIR)/$*
+	$(NPM_INSTALL) --prefix $(COMPUTER_DIR)/$* @cloudflare/computer@$* </dev/null
+
+$(NODE_BIN): | npm
+	@mkdir -p $(CACHE)/npm/node-$(NODE)
+	$(NPM_INSTALL) --prefix $(CACHE)/npm/node-$(NODE) node@$(NODE) </dev/null
+	@test -x $@
+
+$(MINIFLARE_READY): | npm
+	@mkdir -p $(MINIFLARE_DIR)
+	$(NPM_INSTALL) --prefix $(MINIFLARE_DIR) $(MINIFLARE) </dev/null
