@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	iofs "io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// killedRounds is how often TestSyncKilled kills.
+const killedRounds = 10
+
+// TestSyncKilled kills wsd sync and the server at random instants while both sides change.
+// In the end they are the same, and each file is what was last written, on whichever side.
+func TestSyncKilled(t *testing.T) {
+	dir := shortDir(t)
+	here, there := filepath.Join(dir, "here"), filepath.Join(dir, "there")
+	for _, d := range []string{here, there} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	serve := func() *realServer {
+		cmd := program(t, "serve", "--workspace", there, "--store", filepath.Join(dir, "there.db"), "--listen", "unix://"+filepath.Join(dir, "s"))
+		return startReal(t, cmd)
+	}
+	sync := func() *exec.Cmd {
+		return program(t, "sync", "--state", filepath.Join(dir, "here.db"), here, "unix://"+filepath.Join(dir, "s"))
+	}
+	want := map[string]string{}
+	server := serve()
+	for round := range killedRounds {
+		// Each side has files of its own, so that there are no conflicts.
+		for side, base := range map[string]string{"here": here, "there": there} {
+			for range 40 {
+				name := fmt.Sprintf("%s%d/f%d", side, random.IntN(4), random.IntN(30))
+				if random.IntN(4) == 0 {
+					delete(want, name)
+					_ = os.Remove(filepath.Join(base, name))
+					continue
+				}
+				want[name] = strings.Repeat(fmt.Sprintf("%d %s\n", round, name), 1+random.IntN(20_000))
+				writeFile(t, filepath.Join(base, name), want[name])
+			}
+		}
+		cmd := sync()
+		var out logBuffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		instant := time.After(time.Duration(random.IntN(250)) * time.Millisecond)
+		if round%2 == 0 {
+			<-instant
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // killed, or done before
+			continue
+		}
+		<-instant
+		server.end(syscall.SIGKILL)
+		server = serve()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("round %d: a sync that lost its server for a moment: %v\n%s", round, err, &out)
+		}
+	}
+	if out, err := sync().CombinedOutput(); err != nil {
+		t.Fatalf("sync: %v\n%s", err, out)
+	}
+	for name, base := range map[string]string{"here": here, "there": there} {
+		if diff := cmp.Diff(sums(want), sums(readTree(t, base))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if out, err := sync().CombinedOutput(); err != nil || string(out) != "nothing has changed\n" {
+		t.Errorf("another sync: %v, %s", err, out)
+	}
+	server.end(syscall.SIGTERM)
+	if out, err := program(t, "fsck", "--workspace", there, "--store", filepath.Join(dir, "there.db")).CombinedOutput(); err != nil {
+		t.Errorf("fsck: %v\n%s", err, out)
+	}
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readTree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d iofs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[strings.TrimPrefix(path, dir+"/")] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// sums are the beginnings and lengths of files, for people to read.
+func sums(files map[string]string) map[string]string {
+	out := map[string]string{}
+	for name, text := range files {
+		first, _, _ := strings.Cut(text, "\n")
+		out[name] = fmt.Sprintf("%s, %d", first, len(text))
+	}
+	return out
+}
