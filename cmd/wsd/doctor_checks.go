@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/process"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/server/environment"
 )
@@ -18,7 +19,7 @@ const wantFiles = 4096
 
 // machineChecks looks at what wsd needs of this machine.
 func machineChecks() []check {
-	checks := []check{systemCheck(), shellCheck(), tempCheck(), runtimeCheck(), filesCheck()}
+	checks := []check{systemCheck(), shellCheck(), tempCheck(), runtimeCheck(), filesCheck(), mountCheck()}
 	return append(checks, systemLimits()...)
 }
 
@@ -83,6 +84,24 @@ func filesCheck() check {
 	if limit.Max < wantFiles {
 		c.Status = statusLimited
 		c.Advice = fmt.Sprintf("a command takes up to 4 descriptors and a connection 1: raise the hard limit (ulimit -Hn) to %d for a busy server", wantFiles)
+	}
+	return c
+}
+
+// mountCheck tries to have commands see a directory elsewhere, as a workspace at its mount
+// point.
+func mountCheck() check {
+	c := check{Name: "mount point", Status: statusOK, Detail: "commands see a workspace at its mount point"}
+	dir, err := os.MkdirTemp("", "wsd-doctor-*")
+	if err == nil {
+		defer os.Remove(dir)
+		var ns *process.Namespace
+		ns, err = process.NewNamespace(dir, dir)
+		ns.Close()
+	}
+	if err != nil {
+		c.Status, c.Detail = statusLimited, err.Error()
+		c.Advice = "commands of 'wsd serve --workspace DIR' start in DIR and do not find it at /workspace: serve as root, or with --mount-point DIR"
 	}
 	return c
 }
