@@ -408,7 +408,7 @@ func TestSwaps(t *testing.T) {
 				_ = os.Rename(b.path("away"), b.path("d"))
 			}
 		})
-		for i := range 60 {
+		for i := range 32 / fewer {
 			text := fmt.Sprint("version ", i)
 			batch := []tree.Entry{
 				b.file("/workspace/d/sub/f", text, 0o644), b.file("/workspace/d/f", text, 0o666), folder("/workspace/d/sub", 0o777),

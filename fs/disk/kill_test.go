@@ -97,10 +97,7 @@ func child(dir string) {
 // it has said to be applied is, and directory and tree are the same after the next start.
 func TestKill(t *testing.T) {
 	b := newBench(t, disk.Config{})
-	rounds := 30
-	if testing.Short() {
-		rounds = 5
-	}
+	rounds := 30 / fewer
 	rng := rand.New(rand.NewPCG(3, 4))
 	for round := range rounds {
 		b.close()

@@ -3,6 +3,7 @@ package disk_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -319,7 +320,26 @@ func (w *world) do(s step) error {
 	}
 }
 
+// withChecks sets how many plans rapid tries, unless somebody asks for another number.
+func withChecks(t *testing.T, n int) {
+	t.Helper()
+	f := flag.Lookup("rapid.checks")
+	was := f.Value.String()
+	if was != f.DefValue {
+		return
+	}
+	if err := f.Value.Set(fmt.Sprint(n)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Value.Set(was); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestModel(t *testing.T) {
+	withChecks(t, 24/fewer)
 	for _, c := range []struct{ watch, small bool }{{false, false}, {true, false}, {true, true}} {
 		t.Run(fmt.Sprintf("watch=%v, small=%v", c.watch, c.small), func(t *testing.T) {
 			base := t.TempDir()

@@ -253,7 +253,7 @@ func TestRenameStorm(t *testing.T) {
 		for i := range 30 {
 			b.write(fmt.Sprintf("d%d/e%d/f%d", i%5, i%3, i), fmt.Sprint(i))
 		}
-		for round := range 10 {
+		for round := range 8 / fewer {
 			for range 100 {
 				from := fmt.Sprintf("d%d", rng.IntN(8))
 				if rng.IntN(2) == 0 {
@@ -307,7 +307,7 @@ func TestRealOverflow(t *testing.T) {
 	b.settle()
 	passes := b.ws.Stats().Passes
 	b.write("d/real", "x")
-	for range 40_000 { // the kernel keeps 16,384 by default, we a few more
+	for range 20_000 / fewer { // the kernel keeps 16,384 events by default
 		f := b.path("d/f")
 		b.must(os.Mkdir(f, 0o755))
 		b.must(os.Remove(f))
@@ -486,7 +486,7 @@ func TestWrittenWhileRead(t *testing.T) {
 // reading it tells.
 func TestRacyTimes(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
-		for i := range 200 {
+		for i := range 60 / fewer {
 			for _, text := range []string{"aaaa", "bbbb"} {
 				text += fmt.Sprintf("%04d", i)
 				b.must(os.WriteFile(b.path("f"), []byte(text), 0o644))

@@ -177,8 +177,9 @@ func (w *Workspace) commit(ctx context.Context, s *scan, batch []*change) error 
 			return err
 		}
 		dirs := map[string]struct{}{}
+		var cut []string // what was a directory, and is none any more
 		for _, c := range batch {
-			if c.stat.kind != 0 && !w.hasDir(c.path, dirs) {
+			if c.stat.kind != 0 && (!w.hasDir(c.path, dirs) || belowAny(c.path, cut)) {
 				later = append(later, c.path) // what it is in could not be taken
 				continue
 			}
@@ -197,6 +198,7 @@ func (w *Workspace) commit(ctx context.Context, s *scan, batch []*change) error 
 			default:
 				if c.old.kind == tree.KindDir && c.stat.kind != tree.KindDir {
 					err = r.DeleteDiskStats(w.root.ID, c.path)
+					cut = append(cut, c.path)
 				}
 				put = append(put, c)
 				if c.stat.kind == tree.KindDir {
@@ -229,6 +231,16 @@ func (w *Workspace) commit(ctx context.Context, s *scan, batch []*change) error 
 		s.later(path)
 	}
 	return nil
+}
+
+// belowAny reports whether a path is below one of some directories.
+func belowAny(path string, dirs []string) bool {
+	for _, dir := range dirs {
+		if path != dir && within(path, dir) {
+			return true
+		}
+	}
+	return false
 }
 
 // hasDir reports whether the directory that a path is in is in the index, or is one of

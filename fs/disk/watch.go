@@ -79,7 +79,7 @@ func (w *watcher) fold() {
 		case !known:
 		case e.Name != "":
 			if !temporary(e.Name) {
-				w.note(path, e.Name, e.Closed)
+				w.note(path, e.Name, whyOf(e))
 			}
 		case e.Op == watch.Modify || e.Op == watch.Create || e.Op == watch.Remove:
 			// Of the directory itself; the one that it is in tells as well.
@@ -95,7 +95,21 @@ func (w *watcher) fold() {
 	}
 }
 
-func (w *watcher) note(dir, name string, closed bool) {
+// whyOf is what an event makes it necessary to look at.
+func whyOf(e watch.Event) why {
+	switch {
+	case e.Closed:
+		return whyRead
+	case e.IsDir && (e.Op == watch.Create || e.Op == watch.Remove):
+		// A directory that comes and goes and comes may be the one that the index knows
+		// again; what was looked at in between was another one.
+		return whyDeep
+	default:
+		return 0
+	}
+}
+
+func (w *watcher) note(dir, name string, look why) {
 	if w.lost {
 		return
 	}
@@ -111,10 +125,7 @@ func (w *watcher) note(dir, name string, closed bool) {
 			return
 		}
 	}
-	if closed {
-		old |= whyRead
-	}
-	list[name] = old
+	list[name] = old | look
 }
 
 // drop gives up the list: all is to be looked at.
@@ -156,8 +167,8 @@ func (w *watcher) add(fd int, path string) error {
 func (w *watcher) has(path string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, ok := w.ids[path]
-	return ok
+	id, ok := w.ids[path]
+	return ok && w.dirs[id] == path
 }
 
 // forget watches a directory no more, unless it has another path by now.
