@@ -55,7 +55,7 @@ func newHost(t *testing.T) *host {
 	return h
 }
 
-func (w *world) connect(t *testing.T, body any) (*http.Response, string) {
+func (w *world) connect(t *testing.T, body any) (reply, string) {
 	t.Helper()
 	b, err := json.Marshal(body)
 	if err != nil {

@@ -16,13 +16,19 @@ import (
 	"github.com/wsd-dev/wsd/server"
 )
 
+// A reply is a response whose body has been read.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+}
+
 // do sends a request, with the secret.
-func do(t *testing.T, method, url, body string) (*http.Response, string) {
+func do(t *testing.T, method, url, body string) (reply, string) {
 	t.Helper()
 	return doWith(t, method, url, body, "Bearer "+secret)
 }
 
-func doWith(t *testing.T, method, url, body, authorization string) (*http.Response, string) {
+func doWith(t *testing.T, method, url, body, authorization string) (reply, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -40,7 +46,7 @@ func doWith(t *testing.T, method, url, body, authorization string) (*http.Respon
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(b)
+	return reply{resp.StatusCode, resp.Header}, string(b)
 }
 
 func TestPages(t *testing.T) {

@@ -2,6 +2,7 @@ package computer
 
 import "time"
 
+// What clients can make a Computer hold or do. Each says what happens beyond it.
 const (
 	// MaxSessions bounds the sessions of a Computer, those with hosts that it dialled
 	// included; the next is refused with status 503.
@@ -20,8 +21,9 @@ const (
 	// MaxConnectURLBytes the URLs made of it, 400.
 	MaxConnectBytes    = 16 << 10
 	MaxConnectURLBytes = 4 << 10
-	// HealthTimeout is how long /connect waits for the host's health by default, MaxHealthTimeout at most,
-	// asking every HealthInterval; one answer may take HealthTryTimeout.
+	// HealthTimeout is how long /connect waits for the host's health by default, and
+	// MaxHealthTimeout at most. It asks every HealthInterval; one answer may take
+	// HealthTryTimeout.
 	HealthTimeout    = 30 * time.Second
 	MaxHealthTimeout = 5 * time.Minute
 	HealthInterval   = 250 * time.Millisecond
