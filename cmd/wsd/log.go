@@ -56,7 +56,6 @@ wsd does not understand.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ignoreBrokenPipes()
 			c, err := connect.dial(cmd.Context(), a, patient(a))
 			if err != nil {
 				return transportError(err)
