@@ -57,7 +57,11 @@ func (a *app) collect(cmd *cobra.Command, o *storeFlags, connect *connectFlags, 
 func (a *app) collected(cmd *cobra.Command, o *storeFlags, connect *connectFlags) (done protocol.CollectResult, err error) {
 	ctx := cmd.Context()
 	if connect.url != "" || o.dir == "" && o.store == "" {
-		c, err := connect.dial(ctx, a, client.Options{})
+		target, err := connect.syncTarget()
+		if err != nil {
+			return done, err
+		}
+		c, err := target.dialClient(ctx, a, connect, client.Options{})
 		if err != nil {
 			return done, err
 		}
@@ -106,7 +110,7 @@ func askCollect(ctx context.Context, c *client.Client) (done protocol.CollectRes
 	defer c.Close()
 	ok, err := c.Supports(ctx, protocol.CapWorkspaceCollect)
 	if err == nil && !ok {
-		err = withHint(errors.New("the server serves no workspace"), "'wsd serve --workspace DIR' does; --workspace and --store name a store that no server has open")
+		err = withHint(errNoWorkspace, workspaceHint+"; --workspace and --store name a store that no server has open")
 	}
 	if err == nil {
 		err = c.Call(ctx, protocol.MethodWorkspaceCollect, nil, &done)
