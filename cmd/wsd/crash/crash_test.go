@@ -25,9 +25,9 @@ import (
 const (
 	// kills is how often the server is killed, longest how long it lives, and budget how
 	// long all of it may take; when it is used up there must have been minKills.
-	kills    = 320
+	kills    = 310
 	minKills = 300
-	longest  = 120 * time.Millisecond
+	longest  = 90 * time.Millisecond
 	budget   = 6 * time.Minute
 	// batch is how many files one push has.
 	batch = 12
