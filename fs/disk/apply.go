@@ -54,6 +54,9 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 				done.Changed++
 			}
 		}
+		if err := p.fits(e, fd); err != nil {
+			return err
+		}
 		if err := p.finish(e); err != nil {
 			return err
 		}
@@ -107,6 +110,8 @@ type plan struct {
 	purged []string
 	links  map[string]struct{} // links that the batch makes
 	dirty  bool                // the mount may be gone
+	// written is how many bytes the files of the batch have that are new, doubles included.
+	written int64
 }
 
 var errMount = fmt.Errorf("%w: the workspace's directory cannot be something else", iofs.ErrPermission)
@@ -161,6 +166,9 @@ func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool,
 	it := itemOf(rel, entry)
 	it.purge = entry.Kind != tree.KindDir
 	it.meta = !linked && old.Kind == tree.KindFile && !old.Stub && entry.Kind == tree.KindFile && old.Manifest == tree.ManifestOf(entry.Parts)
+	if it.kind == tree.KindFile && !it.meta {
+		p.written += entry.Size
+	}
 	p.add(it)
 	return true, nil
 }

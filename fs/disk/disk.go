@@ -106,7 +106,7 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 		return nil, err
 	}
 	cfg.Dir = abs
-	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, full: true, opening: true}
+	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, room: freeBytes, full: true, opening: true}
 	fd, st, err := w.openRoot()
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ type bench struct {
 // test ends.
 func newBench(t testing.TB, cfg disk.Config) *bench {
 	t.Helper()
-	b := benchAt(t, t.TempDir(), cfg)
+	b := benchAt(t, t.TempDir(), filepath.Join(fastDir(t), "store"), cfg)
 	t.Cleanup(func() {
 		if b.ws != nil {
 			b.settle()
@@ -59,10 +59,21 @@ func newBench(t testing.TB, cfg disk.Config) *bench {
 	return b
 }
 
-// benchAt opens a workspace in an empty directory of ours.
-func benchAt(t tester, dir string, cfg disk.Config) *bench {
+// fastDir is a temporary directory in memory, if there is such a thing: databases sync.
+func fastDir(t testing.TB) string {
 	t.Helper()
-	b := &bench{t: t, dir: filepath.Join(dir, "dir"), store: filepath.Join(dir, "store", "ws.db"), cfg: cfg}
+	dir, err := os.MkdirTemp("/dev/shm", "wsd-disk-") //nolint:usetesting // That makes none there.
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// benchAt opens a workspace in an empty directory of ours.
+func benchAt(t tester, dir, store string, cfg disk.Config) *bench {
+	t.Helper()
+	b := &bench{t: t, dir: filepath.Join(dir, "dir"), store: filepath.Join(store, "ws.db"), cfg: cfg}
 	b.must(os.Mkdir(b.dir, 0o755))
 	b.open()
 	return b

@@ -101,7 +101,7 @@ func TestKill(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for round := range rounds {
 		b.close()
-		last := kill(t, filepath.Dir(b.dir), filepath.Dir(filepath.Dir(b.store)), round+1, time.Duration(rng.IntN(150))*time.Millisecond)
+		last := kill(t, filepath.Dir(b.dir), filepath.Dir(b.store), round+1, time.Duration(rng.IntN(150))*time.Millisecond)
 		b.open()
 		b.must(b.db.Check(t.Context()))
 		b.check()
@@ -123,10 +123,8 @@ func TestKill(t *testing.T) {
 func kill(t *testing.T, dir, store string, seed int, after time.Duration) string {
 	t.Helper()
 	// Both are in one directory for the child.
-	if dir != store {
-		if err := os.Symlink(filepath.Join(store, "store"), filepath.Join(dir, "store")); err != nil && !os.IsExist(err) {
-			t.Fatal(err)
-		}
+	if err := os.Symlink(store, filepath.Join(dir, "store")); err != nil && !os.IsExist(err) {
+		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+dir, childEnv+"_SEED="+fmt.Sprint(seed))

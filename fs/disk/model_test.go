@@ -342,7 +342,7 @@ func TestModel(t *testing.T) {
 	withChecks(t, 24/fewer)
 	for _, c := range []struct{ watch, small bool }{{false, false}, {true, false}, {true, true}} {
 		t.Run(fmt.Sprintf("watch=%v, small=%v", c.watch, c.small), func(t *testing.T) {
-			base := t.TempDir()
+			base := fastDir(t)
 			var rounds atomic.Int64
 			rapid.Check(t, func(rt *rapid.T) {
 				steps := rapid.SliceOfN(rapid.Custom(drawStep), 1, 40).Draw(rt, "steps")
@@ -350,7 +350,7 @@ func TestModel(t *testing.T) {
 				if err := os.Mkdir(dir, 0o755); err != nil {
 					rt.Fatal(err)
 				}
-				w := &world{bench: benchAt(rt, dir, disk.Config{Watch: c.watch}), model: model{}}
+				w := &world{bench: benchAt(rt, dir, filepath.Join(dir, "store"), disk.Config{Watch: c.watch}), model: model{}}
 				w.small = c.small
 				w.shrink()
 				defer func() {
