@@ -101,6 +101,11 @@ func (o *workspaceOptions) check(cmd *cobra.Command, serve *serveOptions) error 
 		}
 		o.ignore[i] = name
 	}
+	if given := o.secret; given != "" {
+		if o.secret = strings.TrimSpace(given); o.secret == "" {
+			return usagef("unset $"+envSecret+" to serve without one", "the secret is blank")
+		}
+	}
 	if o.secret != "" && serve.auth.Mode != "" {
 		return usagef("--ws-auth capability-token --ws-token-file has a secret in a file", "--secret and --ws-auth exclude each other")
 	}
