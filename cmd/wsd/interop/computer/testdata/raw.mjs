@@ -69,6 +69,14 @@ for (const at of ["/ws", "/api"]) {
     same(await code(stub.sync.push({ senderRev: 0, changes })), "EBROKEN");
     same(await stub.sync.readEntry("/workspace/never"), null);
   });
+  await check(`${at}: a run outlives its socket`, async () => {
+    const ws = new WebSocket(url.replace("http", "ws") + at);
+    const { id, events } = await newWebSocketRpcSession(ws).shell.exec({ source: "echo 1; sleep 0.5; echo 2" });
+    await events.getReader().read();
+    ws.close();
+    const again = await stub.shell.getExec({ id, after: 1 }); // at once, and not busy
+    same(text(await collect(again.events)), "2\n");
+  });
   stub[Symbol.dispose]();
 }
 await check("a batch", async () => {
