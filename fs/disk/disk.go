@@ -56,6 +56,8 @@ type Workspace struct {
 	// hook is for tests: it is called at the moments that their names say, and what it
 	// returns happens there.
 	hook func(op, path string) error
+	// room is freeBytes; tests have disks of any size.
+	room func(fd int) (int64, bool)
 
 	// turn is held by whoever looks at the directory or changes it: what follows is theirs.
 	turn   chan struct{}
