@@ -195,7 +195,7 @@ func explainRun(err error) error {
 
 // logEvent is one line of --json.
 type logEvent struct {
-	Type     string  `json:"type"` // "output" or "exited"
+	Type     string  `json:"type"`          // "output" or "exited"
 	Seq      uint64  `json:"seq,omitempty"` // not of the end of a process
 	Stream   string  `json:"stream,omitempty"`
 	Text     *string `json:"text,omitempty"` // the output, or Base64 when it is not UTF-8
