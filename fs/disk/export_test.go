@@ -48,3 +48,10 @@ func (w *Workspace) Shrink() {
 	defer w.release()
 	w.limits = limits{batch: 2, kept: 2, page: 2, journal: 8}
 }
+
+// Room sets how much the file system says that it has room for; -1 is one that does not know.
+func (w *Workspace) Room(bytes int64) {
+	w.turn <- struct{}{}
+	defer w.release()
+	w.room = func(int) (int64, bool) { return bytes, bytes >= 0 }
+}

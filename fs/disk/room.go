@@ -114,13 +114,14 @@ func freeBytes(fd int) (int64, bool) {
 	if err := retry(func() error { return unix.Fstatfs(fd, &s) }); err != nil || s.Blocks == 0 {
 		return 0, false
 	}
-	blocks := s.Bavail
-	if os.Geteuid() == 0 { // which has what is kept back for it
-		blocks = s.Bfree
+	blocks := int64(s.Bavail) //nolint:gosec,unconvert,nolintlint // signed on some systems
+	if os.Geteuid() == 0 {    // which has what is kept back for it
+		blocks = int64(s.Bfree) //nolint:gosec // not that large
 	}
+	blocks = max(blocks, 0) // less than nothing is left to others but root
 	const most = 1 << 62
-	if size := uint64(s.Bsize); size > 0 && uint64(blocks) < most/size { //nolint:gosec // never negative
-		return int64(uint64(blocks) * size), true //nolint:gosec // below most
+	if size := int64(s.Bsize); size > 0 && blocks < most/size { //nolint:gosec,unconvert,nolintlint // of some other type on some systems
+		return blocks * size, true
 	}
 	return 0, false
 }

@@ -1,0 +1,91 @@
+package disk_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A batch that the file system has no room for is refused as a whole: brought to the tree it
+// would keep the workspace from ever being in step again. What goes makes room first, what is
+// replaced only afterwards.
+func TestNoRoom(t *testing.T) {
+	text := func(n int) string { return strings.Repeat("x", n) }
+	tests := map[string]struct {
+		room  int64
+		batch func(b *bench) []tree.Entry
+		ok    bool
+	}{
+		"enough":            {10, func(b *bench) []tree.Entry { return []tree.Entry{b.file("/workspace/n", text(10), 0o644)} }, true},
+		"too large":         {9, func(b *bench) []tree.Entry { return []tree.Entry{b.file("/workspace/n", text(10), 0o644)} }, false},
+		"not known":         {-1, func(b *bench) []tree.Entry { return []tree.Entry{b.file("/workspace/n", text(10), 0o644)} }, true},
+		"outside the mount": {0, func(b *bench) []tree.Entry { return []tree.Entry{b.file("/other/n", text(10), 0o644)} }, true},
+		"two": {15, func(b *bench) []tree.Entry {
+			return []tree.Entry{b.file("/workspace/n", text(10), 0o644), b.file("/workspace/o", text(10)+"y", 0o644)}
+		}, false},
+		"two for one path": {10, func(b *bench) []tree.Entry {
+			return []tree.Entry{b.file("/workspace/n", text(10), 0o644), b.file("/workspace/n", text(9), 0o644)}
+		}, true},
+		"a directory goes": {0, func(b *bench) []tree.Entry {
+			return []tree.Entry{b.file("/workspace/a", text(200), 0o644), remove("/workspace/d")}
+		}, true},
+		"a directory goes, and what was in it": {0, func(b *bench) []tree.Entry {
+			return []tree.Entry{remove("/workspace/d/f"), b.file("/workspace/a", text(201), 0o644), remove("/workspace/d")}
+		}, false},
+		"a file in the place of a directory": {0, func(b *bench) []tree.Entry { return []tree.Entry{b.file("/workspace/d", text(200), 0o644)} }, true},
+		"all goes": {0, func(b *bench) []tree.Entry {
+			return []tree.Entry{remove("/workspace"), b.file("/workspace/a", text(300), 0o644)}
+		}, true},
+		"replaced beside what was there": {99, func(b *bench) []tree.Entry { return []tree.Entry{b.file("/workspace/f", text(99)+"y", 0o644)} }, false},
+		"replaced, then another": {100, func(b *bench) []tree.Entry {
+			return []tree.Entry{b.file("/workspace/f", text(99)+"y", 0o644), b.file("/workspace/g", text(100)+"z", 0o644)}
+		}, false},
+		"a smaller one, then another": {100, func(b *bench) []tree.Entry {
+			return []tree.Entry{b.file("/workspace/f", "small", 0o644), b.file("/workspace/g", text(100)+"z", 0o644)}
+		}, true},
+		"a mode": {0, func(b *bench) []tree.Entry { return []tree.Entry{b.file("/workspace/f", text(100), 0o600)} }, true},
+		"empty": {0, func(b *bench) []tree.Entry {
+			return []tree.Entry{b.file("/workspace/n", "", 0o600), folder("/workspace/m", 0o755)}
+		}, true},
+	}
+	for name, tt := range tests {
+		for _, small := range []bool{false, true} {
+			if small && (name == "two for one path" || name == "a mode") {
+				continue // what is not kept of a batch is judged by what the tree has
+			}
+			t.Run(name, func(t *testing.T) {
+				b := newBench(t, disk.Config{})
+				b.write("f", text(100))
+				b.write("d/f", text(100))
+				b.write("d/e/f", text(100))
+				b.settle()
+				if small {
+					b.ws.Shrink()
+				}
+				before, rev := onDisk(t, b.dir), b.rev()
+				batch := tt.batch(b)
+				b.ws.Room(tt.room)
+				_, err := b.ws.Apply(t.Context(), seq(batch), tree.SkipSame, nil)
+				if tt.ok {
+					b.must(err)
+					b.same()
+					return
+				}
+				if _, pending := errors.AsType[*disk.PendingError](err); pending || !errors.Is(err, unix.ENOSPC) || changes.Code(err) != "ENOSPC" || changes.Path(err) == "" {
+					t.Fatalf("refused with %v", err)
+				}
+				if b.rev() != rev {
+					t.Error("the tree has changed")
+				}
+				b.want(before)
+				b.apply(remove("/workspace/d"))
+			})
+		}
+	}
+}
