@@ -83,6 +83,7 @@ type fakeOutput struct {
 	eof      bool
 	deadline time.Time
 	closed   bool
+	exact    bool
 	news     chan struct{} // closed and replaced at every change
 }
 
@@ -139,8 +140,16 @@ func (o *fakeOutput) SetDeadline(t time.Time) error {
 	return nil
 }
 
-// Buffered cannot be told, as on a terminal.
-func (o *fakeOutput) Buffered() (int, bool) { return 0, false }
+// Buffered can be told of a pipe.
+func (o *fakeOutput) Buffered() (int, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for _, data := range o.data {
+		n += len(data)
+	}
+	return n, o.exact
+}
 
 func (o *fakeOutput) Close() error {
 	o.change(func() { o.closed = true })

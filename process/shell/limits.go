@@ -44,6 +44,8 @@ const (
 	// follower: at more its pipes are not read, until half of it was taken.
 	windowBytes  = 256 << 10
 	windowEvents = 1024
+	// gatherBytes is how much is read of a pipe while something is on its way from it.
+	gatherBytes = 32 << 10
 	// pageBytes is how much is read from the log at a time.
 	pageBytes = 256 << 10
 	// MaxPageEvents is how many events Store.Read returns.

@@ -54,7 +54,7 @@ func (p *pump) work() {
 
 // step reads once, when the follower has room for it.
 func (p *pump) step() error {
-	if !p.run.wait() {
+	if !p.run.wait(p.much) {
 		return os.ErrClosed
 	}
 	data, err := p.out.Read()
@@ -62,6 +62,12 @@ func (p *pump) step() error {
 		p.run.add(Event{Name: p.out.Stream(), Data: data})
 	}
 	return err
+}
+
+// much reports whether there is much to read, or that it cannot be told.
+func (p *pump) much() bool {
+	n, exact := p.out.Buffered()
+	return !exact || n >= gatherBytes
 }
 
 // follow reads until a read fails, and returns why.

@@ -39,6 +39,7 @@ type run struct {
 	evicted        bool // the log is not complete and never will be
 	purged         bool // nothing is left of it
 	ended          bool // the exit is committed
+	exited         bool // the command has ended
 	failure        error
 	timer          *time.Timer // of the deadline
 
@@ -70,12 +71,15 @@ func (r *run) add(e Event) {
 	notify(r.wake)
 }
 
-// wait returns once more may be read, false when nothing more is wanted.
-func (r *run) wait() bool {
+// wait returns once more may be read, false when nothing more is wanted. While what was
+// read is on its way, little is not worth to be read: it is more when that has arrived.
+func (r *run) wait(much func() bool) bool {
 	for {
 		r.mu.Lock()
-		if r.unread < windowBytes && r.events < windowEvents {
-			r.mu.Unlock()
+		room := r.unread < windowBytes && r.events < windowEvents
+		now := r.events == 0 || r.exited
+		r.mu.Unlock()
+		if room && (now || much()) {
 			select {
 			case <-r.dropped:
 				return false
@@ -83,16 +87,32 @@ func (r *run) wait() bool {
 				return true
 			}
 		}
+		r.mu.Lock()
+		if r.events == 0 || r.exited && !now { // meanwhile
+			r.mu.Unlock()
+			continue
+		}
 		if r.room == nil {
 			r.room = make(chan struct{})
 		}
-		room := r.room
+		news := r.room
 		r.mu.Unlock()
 		select {
-		case <-room:
+		case <-news:
 		case <-r.dropped:
 			return false
 		}
+	}
+}
+
+// leave notes that the command has ended: what it has printed is read as there is room.
+func (r *run) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.exited = true
+	if r.room != nil {
+		close(r.room)
+		r.room = nil
 	}
 }
 

@@ -263,6 +263,50 @@ func TestWindowEvents(t *testing.T) {
 	})
 }
 
+// While something is on its way, little is left in the pipe until there is more, or until
+// the command has ended, whoever takes what there is.
+func TestGather(t *testing.T) {
+	t.Parallel()
+	bubble(t, shell.Config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+		events := begin(t, s, shell.Request{ID: "x"})
+		out := sp.child(0).out
+		out.change(func() { out.exact = true })
+		left := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if n, _ := out.Buffered(); n != want {
+				t.Errorf("%d bytes are in the pipe, want %d", n, want)
+			}
+		}
+		out.print("a")
+		left(0) // by the read that was waiting already
+		for _, text := range []string{"b", "c"} {
+			out.print(text)
+			left(1)
+			next(t, events)
+			left(0)
+		}
+		much := fmt.Sprintf("%40000d", 0)
+		out.print(much)
+		left(40_000) // nobody looks before something is taken
+		next(t, events)
+		left(0)
+		out.print("d")
+		out.print(much)
+		left(40_001)
+		out.print("e")
+		left(40_002)
+		sp.child(0).exit(0)
+		left(0)
+		if n := s.Running(); n != 0 {
+			t.Errorf("it has not ended: %d run", n)
+		}
+		if tr := collect(t, events); string(tr.stdout) != much+"d"+much+"e" || tr.exits != 1 {
+			t.Errorf("%d bytes, %d exits", len(tr.stdout), tr.exits)
+		}
+	})
+}
+
 func mustGet(t *testing.T, s *shell.Shell, id string) shell.Events {
 	t.Helper()
 	events, err := s.GetExec(t.Context(), id, shell.After{})
