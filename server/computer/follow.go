@@ -26,8 +26,8 @@ func (s *session) follows(id string) (unfollow func()) {
 }
 
 // freeFollower reports whether a run that another session follows has become free: that
-// one has ended, or does as its client is gone, which shows by its not answering a ping.
-// A client that comes back need not wait until the server has noticed that it was away.
+// one has ended, or does as its client is gone, which shows by its not answering a ping
+// (what it sent before it went may be unread still, and means nothing). A client that comes back need not wait until the server has noticed that it was away.
 func (s *session) freeFollower(ctx context.Context, id string) bool {
 	if s == nil {
 		return false
@@ -41,7 +41,7 @@ func (s *session) freeFollower(ctx context.Context, id string) bool {
 	}
 	probing, cancel := context.WithTimeout(ctx, protocol.ProbeTimeout)
 	defer cancel()
-	if err := other.conn.Probe(probing); err == nil {
+	if err := other.conn.Ping(probing); err == nil {
 		return false
 	}
 	if ctx.Err() != nil {

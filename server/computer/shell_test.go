@@ -2,11 +2,13 @@ package computer
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
 
 	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
 	"github.com/wsd-dev/wsd/process/shell"
@@ -210,6 +212,30 @@ func TestFollowAfterACut(t *testing.T) {
 		t.Error(diff)
 	}
 	eventually(t, "the first session is gone", func() bool { return w.computer.Sessions() == 1 })
+}
+
+// What the old connection has sent before its end, and the server has not read yet, is no
+// sign of life.
+func TestFollowAfterAGoodbye(t *testing.T) {
+	w := newWorld(t)
+	second := w.session(t)
+	for i := range 20 {
+		id := fmt.Sprint("run", i)
+		ws := w.socket(t, "/api")
+		say(t, ws, `["push",["pipeline",0,["shell","exec"],[{"command":"a","id":"`+id+`"}]]]`, `["pull",1]`)
+		hear(t, ws)
+		hear(t, ws)
+		for range 50 {
+			say(t, ws, `["push",["pipeline",0,["sync","watermarks"],[]]]`)
+		}
+		if err := ws.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1000, "")); err != nil {
+			t.Fatal(err)
+		}
+		var again wire.Run[wire.Event]
+		if err := second.Main().Call(t.Context(), &again, "shell.getExec", map[string]any{"id": id}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // One whose old connection is silent, so that the server cannot have noticed its end,

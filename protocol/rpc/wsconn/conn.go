@@ -10,6 +10,7 @@ package wsconn
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -98,7 +99,8 @@ type Conn struct {
 	pong    atomic.Pointer[string] // payload of a pong that waits for the writer
 
 	hearing   sync.Mutex
-	listeners []chan struct{} // woken by the next of those
+	listeners []chan struct{}          // woken by the next of those
+	pongs     map[string]chan struct{} // by the payload that they wait for
 
 	closed   chan struct{}
 	shutting atomic.Bool // somebody closes it. Not a sync.Once: others would wait on a mutex
@@ -121,7 +123,7 @@ func New(ws *websocket.Conn, cfg Config) *Conn {
 	}
 	ws.SetPingHandler(c.answerPing)
 	ws.SetCloseHandler(c.answerClose)
-	ws.SetPongHandler(func(string) error { c.pings.pong(); c.hear(); return nil })
+	ws.SetPongHandler(func(payload string) error { c.pings.pong(); c.hear(); c.ponged(payload); return nil })
 	c.pings = startPings(c)
 	return c
 }
@@ -353,6 +355,46 @@ func (c *Conn) Probe(ctx context.Context) error {
 		return rpc.ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// Ping asks the other end to answer a ping and returns nil once that answer has come. What
+// the other end sent before, and that may be unread, is no answer. It needs a Read under
+// way.
+func (c *Conn) Ping(ctx context.Context) error {
+	payload, answered := rand.Text(), make(chan struct{})
+	c.hearing.Lock()
+	if c.pongs == nil {
+		c.pongs = map[string]chan struct{}{}
+	}
+	c.pongs[payload] = answered
+	c.hearing.Unlock()
+	defer func() {
+		c.hearing.Lock()
+		delete(c.pongs, payload)
+		c.hearing.Unlock()
+	}()
+	go func() { // ends within controlWait
+		c.control(websocket.PingMessage, []byte(payload), controlWait)
+	}()
+	select {
+	case <-answered:
+		return nil
+	case <-c.closed:
+		return rpc.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// ponged tells the Ping that a pong answers.
+func (c *Conn) ponged(payload string) {
+	c.hearing.Lock()
+	answered := c.pongs[payload]
+	delete(c.pongs, payload)
+	c.hearing.Unlock()
+	if answered != nil {
+		close(answered)
 	}
 }
 

@@ -205,3 +205,54 @@ func TestBinaryIsSkipped(t *testing.T) {
 		t.Fatalf("got %q, %v", msg, err)
 	}
 }
+
+// Messages are no answer to a Ping, only its own pong is.
+func TestPing(t *testing.T) {
+	server, client := dial(t, Config{})
+	messages := make(chan error, 2)
+	go func() {
+		for range 2 {
+			_, err := server.Read(context.Background())
+			messages <- err
+		}
+	}()
+	pings := make(chan string, 1)
+	client.SetPingHandler(func(payload string) error { pings <- payload; return nil })
+	go func() { _, _, _ = client.ReadMessage() }() // has the handler called
+	done := make(chan error, 1)
+	go func() { done <- server.Ping(t.Context()) }()
+	payload := <-pings
+	for _, send := range []func() error{
+		func() error { return client.WriteMessage(websocket.TextMessage, []byte("x")) },
+		func() error {
+			return client.WriteControl(websocket.PongMessage, []byte("another"), time.Now().Add(time.Minute))
+		},
+	} {
+		if err := send(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-messages; err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("answered by a message: %v", err)
+	default:
+	}
+	if err := client.WriteControl(websocket.PongMessage, []byte(payload), time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := server.Ping(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	server.Close()
+	if err := server.Ping(t.Context()); !errors.Is(err, rpc.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}
