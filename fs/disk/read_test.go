@@ -1,0 +1,109 @@
+package disk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/disk"
+)
+
+// A file that is never quiet: the last reading counts until the next look.
+func TestWrittenWhileRead(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("f", "0")
+		var n atomic.Int64
+		b.ws.Hook(func(op, path string) error {
+			if op == "read" && path == "f" {
+				return os.WriteFile(b.path("f"), []byte(strings.Repeat("x", int(n.Add(1))+1)), 0o644)
+			}
+			return nil
+		})
+		b.settle()
+		b.ws.Hook(nil)
+		if n.Load() != 3 {
+			t.Errorf("read %d times, want 3", n.Load())
+		}
+		// What was read is consistent with itself: the size is that of the content.
+		if got := b.inTree()["f"]; !strings.HasPrefix(got, "file 0644 x") {
+			t.Errorf("in the tree: %q", got)
+		}
+		b.settle()
+		b.want(map[string]string{"f": "file 0644 xxxx"})
+	})
+}
+
+// Two writes within one tick of the clock, of the same size, with the times set back: only
+// reading it tells.
+func TestRacyTimes(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		for i := range 60 / fewer {
+			for _, text := range []string{"aaaa", "bbbb"} {
+				text += fmt.Sprintf("%04d", i)
+				b.must(os.WriteFile(b.path("f"), []byte(text), 0o644))
+				b.must(os.Chtimes(b.path("f"), entryTime, entryTime))
+				b.settle()
+				if got, want := b.inTree()["f"], "file 0644 "+text; got != want {
+					t.Fatalf("in the tree: %q, want %q", got, want)
+				}
+			}
+		}
+	})
+}
+
+// What is written through a mapping leaves no trace but that the file is closed.
+func TestMapping(t *testing.T) {
+	b := newBench(t, disk.Config{Watch: true})
+	b.write("f", strings.Repeat("a", 8192))
+	quiet(b)
+	f, err := os.OpenFile(b.path("f"), os.O_RDWR, 0)
+	b.must(err)
+	m, err := unix.Mmap(int(f.Fd()), 0, 8192, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	b.must(err)
+	m[0] = 'b'
+	b.must(f.Close())
+	b.must(b.ws.Check(context.Background())) // reads the page as it is, and knows its time
+	waitTick(b)
+	quiet(b)
+	m[1] = 'c' // the page is dirty: its time stays
+	b.must(unix.Munmap(m))
+	b.settle()
+	b.same()
+}
+
+// A change of one byte is one new chunk.
+func TestOneByte(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		data := make([]byte, 5<<20+100)
+		src := rand.NewChaCha8([32]byte{1})
+		_, _ = src.Read(data)
+		b.must(os.WriteFile(b.path("big"), data, 0o644))
+		quiet(b)
+		old, err := b.tree.Entry(t.Context(), "/workspace/big")
+		b.must(err)
+		f, err := os.OpenFile(b.path("big"), os.O_WRONLY, 0)
+		b.must(err)
+		_, err = f.WriteAt([]byte{data[3<<20] + 1}, 3<<20)
+		b.must(errors.Join(err, f.Close()))
+		b.settle()
+		b.same()
+		now, err := b.tree.Entry(t.Context(), "/workspace/big")
+		b.must(err)
+		differ := 0
+		for i := range now.Parts {
+			if now.Parts[i] != old.Parts[i] {
+				differ++
+			}
+		}
+		if differ != 1 || len(now.Parts) != 11 {
+			t.Errorf("%d of %d parts differ", differ, len(now.Parts))
+		}
+	})
+}
