@@ -27,7 +27,7 @@ func newTree(t *testing.T, files map[string]string) *tree.Tree {
 	return tr
 }
 
-func TestGlob(t *testing.T) {
+func TestC046Glob(t *testing.T) {
 	files := map[string]string{}
 	for _, p := range []string{
 		".hid/A.md", "a.md", "s/b.md", "s/t/c.md", "x[1].md", "{k} n.md", "sp ace.md", "ü.md", "f1.txt", "f10.txt", "a.b", "a[", "b{", "c}",
@@ -113,7 +113,7 @@ func FuzzGlob(f *testing.F) {
 }
 
 // What is printed turns the old file into the new one, to the byte.
-func TestDiff(t *testing.T) {
+func TestC046Diff(t *testing.T) {
 	many := strings.Repeat("line\n", 9998)
 	for name, tt := range map[string]struct{ old, now, want string }{
 		"equal":         {"a\n", "a\n", ""},

@@ -318,7 +318,7 @@ func TestWaiting(t *testing.T) {
 
 // The log stays short while much is written beside a change stream that nobody reads and
 // a file that is half read; what was deleted is given back.
-func TestRoom(t *testing.T) {
+func TestC045LogStaysSmall(t *testing.T) {
 	t.Parallel()
 	path := temporary(t)
 	db := open(t, path)
