@@ -253,3 +253,16 @@ func TestShutdownOfConnect(t *testing.T) {
 		t.Errorf("closed with %d", code)
 	}
 }
+
+// The wait for a host is what the body says, within bounds.
+func TestHealthTimeouts(t *testing.T) {
+	for ms, want := range map[float64]time.Duration{
+		0: HealthTimeout, -1: HealthTimeout, 1.5: 1500 * time.Microsecond, 20_000: 20 * time.Second, 1e300: MaxHealthTimeout,
+	} {
+		url := "http://127.0.0.1:1"
+		d, err := (&connectBody{URL: &url, HealthTimeoutMs: &ms}).destination()
+		if err != nil || d.timeout != want {
+			t.Errorf("%v ms: %s, %v", ms, d.timeout, err)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -349,4 +351,25 @@ func TestShutdown(t *testing.T) {
 		t.Error("the run was ended")
 	}
 	<-batch
+}
+
+// A body that takes too long is given up.
+func TestReadWithin(t *testing.T) {
+	failed := make(chan error, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer readWithin(r.Context(), w, time.Millisecond)()
+		_, err := io.ReadAll(r.Body)
+		failed <- err
+	}))
+	defer srv.Close()
+	body, never := io.Pipe()
+	go func() {
+		if resp, err := http.Post(srv.URL, "text/plain", body); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	if err := <-failed; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	never.Close()
 }
