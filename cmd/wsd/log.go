@@ -188,7 +188,7 @@ func explainRun(err error) error {
 	case ok && failure.Name == "ENOENT":
 		return withHint(err, "runs are forgotten some minutes after they have ended")
 	case ok && failure.Name == "ELOG_TRUNCATED":
-		return withHint(err, "it has printed more than 16 MiB, of which nothing is kept")
+		return withHint(err, "it has printed more than the server keeps of a run, 16 MiB unless $EXEC_LOG_MAX_BYTES there says otherwise")
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os/signal"
 	"syscall"
 	"time"
@@ -71,7 +70,8 @@ LOCAL names is left alone on both sides.
 
 With --watch it goes on until it is ended, and a lost connection is made again.
 With --dry-run nothing changes: it prints what would move, '<' to LOCAL, '>' to the
-server.
+server. Conflicts are named and not decided: what LOCAL has of them is among what
+would go to the server, whatever --on-conflict says.
 
 With --json each line is an object: {"type":"change"} for what changed in LOCAL,
 {"type":"conflict"}, {"type":"move"} of a --dry-run, at last {"type":"result"}.
@@ -216,49 +216,28 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 			}
 			return nil
 		}
-		if err := j.await(ctx, remote); err != nil {
+		if err := j.await(ctx, m); err != nil {
 			return err
 		}
 	}
 }
 
-// await returns when something has changed on a side.
-func (j *syncJob) await(ctx context.Context, remote *syncRemote) error {
-	t := j.local.disk.Tree()
-	was, err := t.Info(ctx)
-	if err != nil {
-		return err
-	}
-	there, err := remote.peer.Watermarks(ctx, false)
-	if err != nil {
-		return err
-	}
+// await returns when a side has something that the other one does not have.
+func (j *syncJob) await(ctx context.Context, m *mirror.Mirror) error {
 	here, far := time.NewTicker(watchLocal), time.NewTicker(watchRemote)
 	defer here.Stop()
 	defer far.Stop()
 	for {
+		look := m.LocalPending
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-here.C:
-			if err := j.local.disk.Settle(ctx); err != nil {
-				return err
-			}
-			is, err := t.Info(ctx)
-			if err != nil {
-				return err
-			}
-			if is.Rev != was.Rev {
-				return nil
-			}
 		case <-far.C:
-			wm, err := remote.peer.Watermarks(ctx, true)
-			if err != nil {
-				return fmt.Errorf("ask the server what changed: %w", err)
-			}
-			if wm != there {
-				return nil
-			}
+			look = m.RemotePending
+		}
+		if pending, err := look(ctx); pending || err != nil {
+			return err
 		}
 	}
 }
