@@ -1,0 +1,38 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// LocalPending settles this side, and reports whether it has anything that the remote is
+// not known to have.
+func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
+	pending := false
+	_, err := m.run(ctx, func(ctx context.Context, _ *Result) error {
+		if err := m.cfg.Local.Settle(ctx); err != nil {
+			return fmt.Errorf("settle: %w", err)
+		}
+		info, err := m.tree.Info(ctx)
+		pending = m.s.peer.Push.Compare(tree.At(info.Rev)) < 0
+		return err
+	})
+	return pending, err
+}
+
+// RemotePending has the remote settle, and reports whether it has anything that was not
+// pulled, or has lost what it had.
+func (m *Mirror) RemotePending(ctx context.Context) (bool, error) {
+	pending := false
+	_, err := m.run(ctx, func(ctx context.Context, _ *Result) error {
+		wm, err := m.cfg.Remote.Watermarks(ctx, true)
+		if err != nil {
+			return fmt.Errorf("read the remote's watermarks: %w", err)
+		}
+		pending = m.s.peer.Fetch.Compare(tree.At(wm.CurrentRev)) < 0 || lostBy(&m.s, wm.CurrentRev, wm.Fetch).any()
+		return nil
+	})
+	return pending, err
+}
