@@ -146,8 +146,10 @@ func runStatus(code int) error {
 	switch {
 	case code == 0:
 		return nil
-	case code < 0 || code > 255:
-		return &exitError{exitTransport, nil}
+	case code < 0:
+		return &exitError{exitTransport, errors.New("the run has no exit status: it could not be started, or the server died before it had ended")}
+	case code > 255:
+		return &exitError{exitTransport, fmt.Errorf("the run has ended with code %d", code)}
 	}
 	return &exitError{code, nil}
 }

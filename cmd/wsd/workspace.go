@@ -23,7 +23,7 @@ import (
 const (
 	envPort       = "PORT"
 	envMountPoint = "MOUNT_POINT"
-	envSecret     = "RPC_CLIENT_SECRET"
+	envSecret     = workspace.SecretVariable
 	envIgnore     = "MOUNT_IGNORE"
 	envMaxLog     = "EXEC_LOG_MAX_BYTES"
 )
