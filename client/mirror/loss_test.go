@@ -210,13 +210,13 @@ func TestC041Ignored(t *testing.T) {
 
 // Only what is below the roots takes part, under the other's names.
 func TestRoots(t *testing.T) {
-	w := newWorld(t, Config{LocalRoot: "/home", RemoteRoot: "/work/space"})
+	w := newWorld(t, Config{LocalRoot: "/home", RemoteRoot: "/srv/space"})
 	w.local.do("write /home/f one", "write /homer no", "write /other no", "chmod /home 700")
-	w.remote.do("write /work/space/g two", "write /work/h no", "write /top no")
+	w.remote.do("write /srv/space/g two", "write /srv/h no", "write /top no")
 	w.sync()
 	w.local.want("/home/ 700", "/home/f 644 one", "/home/g 644 two", "/homer 644 no", "/other 644 no")
-	w.remote.want("/top 644 no", "/work/ 755", "/work/h 644 no", "/work/space/ 755", "/work/space/f 644 one", "/work/space/g 644 two")
-	w.remote.do("rm /work")
+	w.remote.want("/srv/ 755", "/srv/h 644 no", "/srv/space/ 755", "/srv/space/f 644 one", "/srv/space/g 644 two", "/top 644 no")
+	w.remote.do("rm /srv")
 	w.sync()
 	w.local.want("/home/ 700", "/homer 644 no", "/other 644 no")
 	r := w.sync()
