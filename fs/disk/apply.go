@@ -73,7 +73,11 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 	}
 	w.pending = true
 	// It is decided: an end of the call changes nothing of it.
-	if err := w.bring(context.WithoutCancel(ctx), fd, p.items); err != nil {
+	err = w.bring(context.WithoutCancel(ctx), fd, p.items)
+	if stuck, ok := errors.AsType[*stuckError](err); ok && !slices.ContainsFunc(p.order, func(path string) bool { return stuck.paths[path] != nil }) {
+		err = w.tolerate(err) // what is of this batch is there
+	}
+	if err != nil {
 		return done, &PendingError{err}
 	}
 	return done, nil
@@ -306,11 +310,8 @@ func (p *plan) finish(e *tree.Edit) error {
 	}
 	var b []byte
 	for _, path := range p.order {
-		why := byte('=')
-		if _, ok := purged[path]; ok {
-			why = '-'
-		}
-		b = append(append(append(b, why), path...), 0)
+		_, purge := purged[path]
+		b = (&item{path: path, purge: purge}).appendRow(b)
 		if len(b) >= p.w.limits.journal {
 			if err := rows.AddDiskJournal(p.w.root.ID, b); err != nil {
 				return err
@@ -361,22 +362,23 @@ func (w *Workspace) journalPage(ctx context.Context) (page, error) {
 }
 
 // bring brings what the journal lists to the directory. kept are items that need not be
-// looked up.
+// looked up. Paths that cannot be brought hold up no others: the error is a *stuckError
+// then, and the journal has them still.
 func (w *Workspace) bring(ctx context.Context, root int, kept map[string]*item) error {
+	stuck := &stuckList{}
 	for {
 		p, err := w.journalPage(ctx)
 		if err != nil {
 			return err
-		}
-		if len(p.ids) == 0 {
-			w.pending = false
-			return nil
 		}
 		list := make([]*item, 0, len(p.items))
 		seen := map[string]int{}
 		for _, row := range p.items {
 			if i, ok := seen[row.path]; ok {
 				list[i].purge = list[i].purge || row.purge
+				continue
+			}
+			if stuck.has(row.path) { // it was put behind the others
 				continue
 			}
 			it := kept[row.path]
@@ -389,8 +391,13 @@ func (w *Workspace) bring(ctx context.Context, root int, kept map[string]*item) 
 			seen[row.path] = len(list)
 			list = append(list, it)
 		}
+		if len(list) == 0 {
+			err := stuck.err()
+			w.pending = err != nil
+			return err
+		}
 		slices.SortFunc(list, func(a, b *item) int { return comparePaths(a.path, b.path) })
-		b := &bringer{w: w, ctx: ctx, root: root, walk: newWalker(root)}
+		b := &bringer{w: w, ctx: ctx, root: root, walk: newWalker(root), stuck: stuck}
 		err = b.run(list)
 		b.walk.forget()
 		if err == nil && w.cfg.Sync {
@@ -398,9 +405,9 @@ func (w *Workspace) bring(ctx context.Context, root int, kept map[string]*item) 
 		}
 		if err != nil {
 			// What was done is in the index, so that it is not taken for somebody else's.
-			return errors.Join(err, w.note(ctx, b, nil))
+			return errors.Join(err, w.note(ctx, b, page{}))
 		}
-		if err := w.note(ctx, b, p.ids); err != nil {
+		if err := w.note(ctx, b, p); err != nil {
 			return err
 		}
 	}
@@ -418,8 +425,9 @@ func (w *Workspace) lookup(ctx context.Context, path string) (*item, error) {
 	return itemOf(path, &e), nil
 }
 
-// note stores what was brought, and that the journal's rows are done with.
-func (w *Workspace) note(ctx context.Context, b *bringer, ids []int64) error {
+// note stores what was brought, and that the journal's rows of a page are done with, but
+// for paths that are stuck.
+func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
 		rows, err := rowsOf(e)
 		if err != nil {
@@ -439,7 +447,28 @@ func (w *Workspace) note(ctx context.Context, b *bringer, ids []int64) error {
 		if err := rows.PutDiskStats(w.root.ID, list); err != nil {
 			return err
 		}
-		return rows.DeleteDiskJournal(w.root.ID, ids)
+		if err := rows.DeleteDiskJournal(w.root.ID, p.ids); err != nil {
+			return err
+		}
+		var left []byte
+		for _, it := range p.items {
+			if b.stuck.has(it.path) {
+				left = it.appendRow(left)
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		return rows.AddDiskJournal(w.root.ID, left)
 	})
 	return err
+}
+
+// appendRow appends what the journal has of an item.
+func (it *item) appendRow(b []byte) []byte {
+	why := byte('=')
+	if it.purge {
+		why = '-'
+	}
+	return append(append(append(b, why), it.path...), 0)
 }

@@ -22,6 +22,7 @@ type bringer struct {
 	done    []string // put into the index
 	dirs    []*item  // whose mode and time are set when all else is done
 	foreign []string // directories that are somebody else's, with what is in them
+	stuck   *stuckList
 }
 
 // run brings items, which are in the order of their paths: first what is not a file, one
@@ -51,7 +52,10 @@ func (b *bringer) prepareAll(list []*item) ([]*item, error) {
 		}
 		file, err := b.prepare(it)
 		if err != nil {
-			return nil, pathError("bring", it.path, err)
+			if err = b.stuck.add(it.path, err); err != nil {
+				return nil, pathError("bring", it.path, err)
+			}
+			continue
 		}
 		if file {
 			files = append(files, it)
@@ -328,7 +332,9 @@ func (b *bringer) finishDirs() error {
 			continue // a later one says what counts
 		}
 		if err := b.finishDir(it); err != nil && !gone(err) { // when it is gone, that is news of its own
-			errs = append(errs, pathError("bring", it.path, err))
+			if err := b.stuck.add(it.path, err); err != nil {
+				errs = append(errs, pathError("bring", it.path, err))
+			}
 			// The next settle takes it as it is.
 			if n := b.w.index.find(it.path); n != nil {
 				n.stat.mode = uint16(it.mode)

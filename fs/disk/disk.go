@@ -70,8 +70,10 @@ type Workspace struct {
 	full bool
 	// stale: the index is not what the rows say, and is to be read again.
 	stale bool
-	// pending: the journal has rows.
+	// pending: the journal has rows. stuck are those of their paths that were told of as
+	// such that cannot be brought.
 	pending bool
+	stuck   map[string]error
 	opening bool
 }
 

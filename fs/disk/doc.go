@@ -68,6 +68,11 @@
 // happens before, a crash included, the next Settle, Apply or Open does the rest; if it was
 // an error, Apply returns a [PendingError].
 //
+// A path that cannot be brought (somebody else's directory is in the way, something is
+// mounted there) holds up nothing but itself: the Apply that wanted it returns a
+// PendingError, and every later call tries again. What is there meanwhile is not taken for
+// news. A disk that is full, or broken, holds up everything until it is not.
+//
 // A file that a command changes after the settle is found: names are exchanged, not
 // replaced (renameat2), so that what was there comes out and is compared with what should
 // have been there. That version's content goes into the store, where it stays until it is

@@ -44,7 +44,11 @@ func (w *Workspace) newScan(ctx context.Context, rootDev uint64) *scan {
 	return &scan{w: w, ctx: ctx, rootDev: rootDev, helpers: make(chan struct{}, w.cfg.Parallel)}
 }
 
+// add notes a change, but for what is stuck: the tree has something newer.
 func (s *scan) add(c *change) {
+	if s.w.isStuck(c.path) {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changes = append(s.changes, c)

@@ -31,7 +31,7 @@ func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
 		}
 	}
 	if w.pending {
-		if err := w.bring(ctx, root, nil); err != nil {
+		if err := w.tolerate(w.bring(ctx, root, nil)); err != nil {
 			return err
 		}
 	}

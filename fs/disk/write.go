@@ -48,8 +48,11 @@ func (b *bringer) files(list []*item) error {
 				for _, it := range groups[at] {
 					st, err := f.bring(it)
 					if err != nil {
-						errs[i] = pathError("bring", it.path, err)
-						break
+						if err = b.stuck.add(it.path, err); err != nil {
+							errs[i] = pathError("bring", it.path, err)
+							break
+						}
+						continue
 					}
 					mine = append(mine, made{it.path, st})
 				}
