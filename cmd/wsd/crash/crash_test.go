@@ -28,7 +28,7 @@ const (
 	kills    = 310
 	minKills = 300
 	longest  = 90 * time.Millisecond
-	budget   = 6 * time.Minute
+	budget   = 12 * time.Minute
 	// batch is how many files one push has.
 	batch = 12
 )
