@@ -239,5 +239,5 @@ func streamError(method string, err error) error {
 	if e, ok := errors.AsType[*stream.Error](err); ok {
 		return &Error{Method: method, Code: protocol.CodeNamed, Message: e.Message, Name: e.Code, Path: e.Path}
 	}
-	return err
+	return lostStream(err)
 }

@@ -38,6 +38,14 @@ func lostCall(method string, cause error) error {
 	return fmt.Errorf("%s: %w before the answer, %w: %w", method, ErrTransportClosed, ErrMayHaveRun, cause)
 }
 
+// lostStream makes the end of the connection that ended a stream ErrTransportClosed, too.
+func lostStream(err error) error {
+	if isClosed(err) {
+		return fmt.Errorf("%w: %w", ErrTransportClosed, err)
+	}
+	return err
+}
+
 // isClosed tells the end of the connection from other failures of a call.
 func isClosed(err error) bool { return errors.Is(err, rpc.ErrClosed) }
 

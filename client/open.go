@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/wsd-dev/wsd/fs/changes"
@@ -74,10 +73,7 @@ func received[T, W any](in *stream.In, form func(*W) (T, error)) changes.Stream[
 	s := changes.FromStream(in, form)
 	return changes.FromFunc(func(ctx context.Context) (T, error) {
 		item, err := s.Next(ctx)
-		if isClosed(err) {
-			err = fmt.Errorf("%w: %w", ErrTransportClosed, err)
-		}
-		return item, err
+		return item, lostStream(err)
 	}, s.Close)
 }
 

@@ -234,6 +234,24 @@ func TestExecAnswerLost(t *testing.T) {
 	})
 }
 
+// Whoever gives up in the moment in which the connection ends is told of either.
+func TestNextGivenUpAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serveWorkspace(t, nil, newFakeRuns())
+		r, err := s.open(t).Exec(t.Context(), client.DurableCommand{Line: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		s.cut()
+		synctest.Wait()
+		if _, err := r.Next(ctx); !errors.Is(err, client.ErrTransportClosed) && !errors.Is(err, context.Canceled) {
+			t.Errorf("next: %v", err)
+		}
+	})
+}
+
 // The end of the Client ends its followers, not the runs.
 func TestExecClientEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

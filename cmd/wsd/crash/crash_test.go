@@ -20,7 +20,6 @@ import (
 	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
-	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
 const (
@@ -129,8 +128,7 @@ func (w *world) round() {
 
 // gone says that the server was killed under a call.
 func gone(err error) bool {
-	return errors.Is(err, client.ErrTransportClosed) || errors.Is(err, client.ErrClosed) || errors.Is(err, context.Canceled) ||
-		errors.Is(err, rpc.ErrClosed) // in the middle of a stream
+	return errors.Is(err, client.ErrTransportClosed) || errors.Is(err, client.ErrClosed) || errors.Is(err, context.Canceled)
 }
 
 // push pushes the next generation: all files of a batch, in one push.
