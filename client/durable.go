@@ -20,6 +20,9 @@ const (
 	busyWait     = 90 * time.Second
 	busyMinDelay = 20 * time.Millisecond
 	busyMaxDelay = 2 * time.Second
+
+	// smallestRunWindow is how far a window shrinks, see Run.resize. In bytes.
+	smallestRunWindow = 16 << 10
 )
 
 // nameBusy is what a run is that has a follower.
@@ -48,6 +51,8 @@ type Run struct {
 	mu       sync.Mutex
 	after    protocol.ExecAfter // what has been read
 	in       *stream.In
+	window   int64 // of in; 0 for protocol.ShellWindow
+	got      int64 // bytes of output that in has given
 	snapshot snapshot
 	exitCode *int
 	closed   bool
@@ -89,6 +94,7 @@ func (r *Run) Next(ctx context.Context) (RunEvent, error) {
 		if !isClosed(err) || ctx.Err() != nil {
 			return e, err
 		}
+		r.resize()
 		if err := r.again(ctx); err != nil {
 			return e, fmt.Errorf("follow %s again: %w", r.id, err)
 		}
@@ -110,6 +116,7 @@ func (r *Run) next(ctx context.Context) (out RunEvent, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.after = protocol.ExecAfter{Seq: e.Seq}
+	r.got += int64(len(e.Data))
 	out.Seq = e.Seq
 	switch e.Name {
 	case protocol.ExecStdout, protocol.ExecStderr:
@@ -178,16 +185,35 @@ func (r *Run) Close() {
 // get follows the run from where it was.
 func (r *Run) get(ctx context.Context) error {
 	r.mu.Lock()
-	after := r.after
+	after, window := r.after, r.window
 	r.mu.Unlock()
-	window := int64(protocol.ShellWindow)
-	return r.open(ctx, protocol.MethodShellGetExec, &protocol.GetExecParams{ID: r.id, After: &after, Window: &window})
+	if window == 0 {
+		window = protocol.ShellWindow
+	}
+	return r.open(ctx, protocol.MethodShellGetExec, window, &protocol.GetExecParams{ID: r.id, After: &after, Window: &window})
+}
+
+// resize sets the window for the next connection by what the last one carried. A whole
+// window may come as one message, and one that is longer than what a connection carries
+// before it ends would never arrive.
+func (r *Run) resize() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.window == 0 {
+		r.window = protocol.ShellWindow
+	}
+	switch {
+	case r.got == 0:
+		r.window = max(r.window/4, smallestRunWindow)
+	case r.got >= 4*r.window:
+		r.window = min(r.window*4, protocol.ShellWindow)
+	}
 }
 
 // open sends a request that answers with the run's events.
-func (r *Run) open(ctx context.Context, method string, params any) error {
+func (r *Run) open(ctx context.Context, method string, window int64, params any) error {
 	var result protocol.ExecResult
-	o := &opening{window: protocol.ShellWindow, result: &result, ref: &result.Events}
+	o := &opening{window: window, result: &result, ref: &result.Events}
 	if err := r.client.open(ctx, method, params, o); err != nil {
 		return err
 	}
@@ -198,7 +224,7 @@ func (r *Run) open(ctx context.Context, method string, params any) error {
 			r.after = protocol.ExecAfter{Seq: *result.LastSeq}
 		}
 	}
-	r.in = o.in
+	r.in, r.got = o.in, 0
 	closed := r.closed
 	r.mu.Unlock()
 	if closed {

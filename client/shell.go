@@ -62,7 +62,7 @@ func (c *Client) Exec(ctx context.Context, cmd DurableCommand) (*Run, error) {
 		}
 		params.TimeoutMs = &ms
 	}
-	err := r.open(ctx, protocol.MethodShellExec, params)
+	err := r.open(ctx, protocol.MethodShellExec, window, params)
 	if err == nil {
 		return r, nil
 	}
