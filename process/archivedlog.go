@@ -11,7 +11,6 @@ import (
 type archivedLog struct {
 	*MemoryLog
 	archive *Archive
-	limit   Retention
 	number  int64
 	dirty   bool // guarded by the archive's mutex
 
@@ -20,11 +19,9 @@ type archivedLog struct {
 
 	mu     sync.Mutex
 	info   *protocol.ProcessInfo // to be written
-	output []Event               // output[head:] is to be written
-	head   int
-	bytes  int     // of it
-	kept   int     // bytes of output that the store is to have
-	ends   []Event // exit and close that are to be written
+	output newest                // to be written; what is not kept need not be
+	kept   int                   // bytes of output that the store is to have
+	ends   []Event               // exit and close that are to be written
 	ended  bool
 	known  bool // it was described
 	given  bool // it is not written any more
@@ -33,7 +30,7 @@ type archivedLog struct {
 
 // open makes the log of a new process. It is archived from describe on.
 func (a *Archive) open(limit Retention) *archivedLog {
-	l := &archivedLog{MemoryLog: NewMemoryLog(limit), archive: a, limit: limit.withDefaults(), order: make(chan struct{}, 1)}
+	l := &archivedLog{MemoryLog: NewMemoryLog(limit), archive: a, output: newest{limit: limit.withDefaults()}, order: make(chan struct{}, 1)}
 	l.order <- struct{}{}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,9 +80,7 @@ func (l *archivedLog) add(e Event, done chan struct{}) bool {
 		return false
 	}
 	if e.Kind == KindOutput {
-		l.output = append(l.output, e)
-		l.bytes += len(e.Data)
-		l.trim()
+		l.output.add(e) // a process that prints faster than can be written costs no more than what is kept
 	} else {
 		l.ends = append(l.ends, e)
 		l.ended = l.ended || e.Kind == KindClosed
@@ -101,22 +96,6 @@ func (l *archivedLog) add(e Event, done chan struct{}) bool {
 	return true
 }
 
-// trim drops output that is not kept and was not written either: a process that prints
-// faster than can be written costs no more than what is kept. It is called with mu held.
-func (l *archivedLog) trim() {
-	for l.bytes > l.limit.Bytes || len(l.output)-l.head > l.limit.Chunks {
-		l.bytes -= len(l.output[l.head].Data)
-		l.output[l.head].giveUp()
-		l.output[l.head] = Event{}
-		l.head++
-	}
-	if l.head > 32 && 2*l.head > len(l.output) {
-		n := copy(l.output, l.output[l.head:])
-		clear(l.output[n:])
-		l.output, l.head = l.output[:n], 0
-	}
-}
-
 // take returns what is to be written, and who waits for that; false if nothing is.
 func (l *archivedLog) take() (c LogChange, waits []chan struct{}, ok bool) {
 	oldest, kept := l.retained()
@@ -126,14 +105,14 @@ func (l *archivedLog) take() (c LogChange, waits []chan struct{}, ok bool) {
 	if oldest > 0 { // else nothing was printed yet, or the log in memory is closed
 		l.kept = kept
 	}
-	if l.given || l.info == nil && l.head == len(l.output) && len(l.ends) == 0 {
+	if l.given || l.info == nil && len(l.output.list()) == 0 && len(l.ends) == 0 {
 		return LogChange{}, waits, false
 	}
 	c = LogChange{
-		Log: l.number, Info: l.info, Events: append(l.output[l.head:], l.ends...),
+		Log: l.number, Info: l.info, Events: append(l.output.take(), l.ends...),
 		Oldest: oldest, Bytes: int64(l.kept), At: time.Now(), Ended: l.ended,
 	}
-	l.info, l.output, l.head, l.bytes, l.ends = nil, nil, 0, 0, nil
+	l.info, l.ends = nil, nil
 	return c, waits, true
 }
 
@@ -142,8 +121,6 @@ func (l *archivedLog) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.given = true
-	for i := range l.output[l.head:] {
-		l.output[l.head+i].giveUp()
-	}
-	l.output, l.head, l.bytes, l.ends = nil, 0, 0, nil
+	l.output.drop()
+	l.ends = nil
 }

@@ -52,5 +52,5 @@ func PendingBytes(l LogStore) int {
 	a := l.(*archivedLog)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.bytes
+	return a.output.bytes
 }

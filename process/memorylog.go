@@ -16,20 +16,16 @@ type Retention struct {
 
 // MemoryLog is a LogStore in memory.
 type MemoryLog struct {
-	limit Retention
-
 	mu     sync.Mutex
-	last   uint64  // number of the newest event
-	chunks []Event // chunks[head:] are retained
-	head   int
-	bytes  int
+	last   uint64 // number of the newest event
+	output newest
 	exited *Event
 	closed *Event
 }
 
 // NewMemoryLog returns an empty log.
 func NewMemoryLog(limit Retention) *MemoryLog {
-	return &MemoryLog{limit: limit.withDefaults()}
+	return &MemoryLog{output: newest{limit: limit.withDefaults()}}
 }
 
 func (r Retention) withDefaults() Retention {
@@ -54,10 +50,11 @@ func (l *MemoryLog) next() uint64 {
 func (l *MemoryLog) retained() (oldest uint64, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.head == len(l.chunks) {
+	list := l.output.list()
+	if len(list) == 0 {
 		return 0, 0
 	}
-	return l.chunks[l.head].Seq, l.bytes
+	return list[0].Seq, l.output.bytes
 }
 
 // Append implements LogStore.
@@ -76,27 +73,9 @@ func (l *MemoryLog) Append(e Event) (uint64, error) {
 		l.closed = &e
 	case KindOutput:
 		e.lend()
-		l.chunks = append(l.chunks, e)
-		l.bytes += len(e.Data)
-		l.evict()
+		l.output.add(e)
 	}
 	return e.Seq, nil
-}
-
-func (l *MemoryLog) evict() {
-	for l.bytes > l.limit.Bytes || len(l.chunks)-l.head > l.limit.Chunks {
-		l.bytes -= len(l.chunks[l.head].Data)
-		l.chunks[l.head].giveUp()
-		l.chunks[l.head] = Event{}
-		l.head++
-	}
-	// Moving them only when half of the slice is free makes the cost of a move per
-	// chunk constant.
-	if l.head > 32 && 2*l.head > len(l.chunks) {
-		n := copy(l.chunks, l.chunks[l.head:])
-		clear(l.chunks[n:])
-		l.chunks, l.head = l.chunks[:n], 0
-	}
 }
 
 // Read implements LogStore.
@@ -107,7 +86,7 @@ func (l *MemoryLog) Read(dst []Event, after uint64, maxBytes int) (Page, error) 
 	if l.exited != nil {
 		page.Exit = l.exited.Exit
 	}
-	retained := l.chunks[l.head:]
+	retained := l.output.list()
 	from := sort.Search(len(retained), func(i int) bool { return retained[i].Seq > after })
 	exitDue := l.exited != nil && l.exited.Seq > after
 	taken := 0
@@ -135,9 +114,6 @@ func (l *MemoryLog) Read(dst []Event, after uint64, maxBytes int) (Page, error) 
 func (l *MemoryLog) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range l.chunks[l.head:] {
-		l.chunks[l.head+i].giveUp()
-	}
-	l.chunks, l.head, l.bytes = nil, 0, 0
+	l.output.drop()
 	return nil
 }
