@@ -56,17 +56,25 @@ func (f *runFlags) command(ctx context.Context, c *client.Client, argv []string)
 	case "workspace-write":
 		cmd.Sandbox = client.WorkspaceWrite(cmd.Dir)
 	}
+	cmd.Env = f.environment()
+	return cmd, nil
+}
+
+// environment is what --env says: NAME=VALUE, or NAME for the value that it has here. nil
+// is nothing.
+func (f *runFlags) environment() map[string]string {
+	var env map[string]string
 	for _, entry := range f.env {
 		name, value, ok := strings.Cut(entry, "=")
 		if !ok {
 			value = os.Getenv(name)
 		}
-		if cmd.Env == nil {
-			cmd.Env = make(map[string]string)
+		if env == nil {
+			env = make(map[string]string)
 		}
-		cmd.Env[name] = value
+		env[name] = value
 	}
-	return cmd, nil
+	return env
 }
 
 func (f *runFlags) check() error {

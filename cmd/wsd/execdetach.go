@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path"
 	"strings"
 
@@ -62,16 +61,7 @@ func (f *runFlags) durable(ctx context.Context, c *client.Client, argv []string)
 	if cmd.Dir != "" && !path.IsAbs(cmd.Dir) && info.WorkspaceMount != "" {
 		cmd.Dir = path.Join(info.WorkspaceMount, cmd.Dir)
 	}
-	for _, entry := range f.env {
-		name, value, ok := strings.Cut(entry, "=")
-		if !ok {
-			value = os.Getenv(name)
-		}
-		if cmd.Env == nil {
-			cmd.Env = make(map[string]string)
-		}
-		cmd.Env[name] = value
-	}
+	cmd.Env = f.environment()
 	return cmd, nil
 }
 
