@@ -205,18 +205,7 @@ func checkLines(t *testing.T, r io.Reader, proxy *cutter, cutOut chan struct{}) 
 // Every connection ends after 150 KB at most, and the output that is missed is longer than
 // that: it arrives all the same, in pieces.
 func TestBacklogThroughShortConnections(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	proxy := newCutter(t, serve(t, execserver.Config{}), seed, 1<<40, 150_000)
-	opts := &client.Options{Reconnect: client.Reconnect{MinDelay: time.Millisecond}}
-	var c *client.Client
-	for c == nil { // the first connections may be cut before they are up
-		var err error
-		if c, err = client.Dial(t.Context(), proxy.url(), opts); err != nil && !errors.Is(err, client.ErrTransportClosed) {
-			t.Logf("dial: %v", err)
-		}
-	}
-	defer c.Close()
+	c := dialCut(t, serve(t, execserver.Config{}), 150_000)
 	p, err := c.Start(t.Context(), client.Command{Argv: []string{"sh", "-c", "seq 1 100000; exit 7"}})
 	if err != nil {
 		t.Fatal(err)
