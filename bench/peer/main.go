@@ -44,13 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dir, err := filepath.Abs(*parent)
-	if *parent == "" {
-		dir, err = os.TempDir(), nil
-	}
-	if err == nil {
-		dir, err = os.MkdirTemp(dir, "wsd-bench-")
-	}
+	dir, err := target.Scratch(*parent)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/wsd-dev/wsd/bench/target"
 )
 
 func main() {
@@ -48,17 +50,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	l := &lab{codex: *codex}
+	l := &lab{}
 	if l.wsd, err = filepath.Abs(*wsd); err != nil {
 		return err
 	}
-	dir := os.TempDir()
-	if *parent != "" {
-		if dir, err = filepath.Abs(*parent); err != nil {
+	if *codex != "" { // its processes have working directories of their own
+		if l.codex, err = filepath.Abs(*codex); err != nil {
 			return err
 		}
 	}
-	if l.dir, err = os.MkdirTemp(dir, "wsd-bench-"); err != nil {
+	if l.dir, err = target.Scratch(*parent); err != nil {
 		return err
 	}
 	defer os.RemoveAll(l.dir)

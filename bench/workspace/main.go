@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"time"
+
+	"github.com/wsd-dev/wsd/bench/target"
 )
 
 func main() {
@@ -64,13 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if l.wsd, err = filepath.Abs(*wsd); err != nil {
 		return err
 	}
-	dir := os.TempDir()
-	if *parent != "" {
-		if dir, err = filepath.Abs(*parent); err != nil {
-			return err
-		}
-	}
-	if l.dir, err = os.MkdirTemp(dir, "wsd-bench-"); err != nil {
+	if l.dir, err = target.Scratch(*parent); err != nil {
 		return err
 	}
 	defer os.RemoveAll(l.dir)
