@@ -48,6 +48,10 @@ func (a *app) clientCommands() []*cobra.Command {
 const connectHelp = `The server is the one of --connect or $WSD_URL; else the one that you started
 last with 'wsd serve'; else one that is started for this command and ends with it.`
 
+// workspaceServerHelp is connectHelp for commands that need a workspace.
+const workspaceServerHelp = `The server is the one of --connect or $WSD_URL; else the one that you started
+last with 'wsd serve --workspace'.`
+
 // connectFlags say which server a command uses.
 type connectFlags struct {
 	url       string

@@ -23,7 +23,7 @@ func checkDetached(cmd *cobra.Command) error {
 
 // detach starts a command as a durable run that nobody follows, and prints its ID.
 func (f *runFlags) detach(ctx context.Context, a *app, argv []string) error {
-	c, err := f.connect.dial(ctx, a, client.Options{ClientName: "wsd"})
+	c, err := f.connect.dialWorkspace(ctx, a, client.Options{ClientName: "wsd"})
 	if err != nil {
 		return transportError(err)
 	}

@@ -36,7 +36,7 @@ process, 'wsd ps --all' shows them, the last MiB is kept for an hour after its e
 Events of a run are numbered; --json shows the numbers, and --after N leaves out
 those up to N. One at a time can follow a run that has not ended.
 
-` + connectHelp + `
+` + workspaceServerHelp + `
 
 With --json each line is an object: {"type":"output","seq","stream","text" or
 "base64"}, at last {"type":"exited","seq","exitCode"}.
@@ -56,7 +56,7 @@ wsd does not understand.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := connect.dial(cmd.Context(), a, patient(a))
+			c, err := connect.dialWorkspace(cmd.Context(), a, patient(a))
 			if err != nil {
 				return transportError(err)
 			}

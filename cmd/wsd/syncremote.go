@@ -86,6 +86,16 @@ func (t *syncTarget) dial(ctx context.Context, a *app, f *syncFlags, opts client
 	return r, nil
 }
 
+// dialWorkspace connects to the server with a workspace that the flags, the environment or
+// the runtime files name; none is started.
+func (f *connectFlags) dialWorkspace(ctx context.Context, a *app, opts client.Options) (*client.Client, error) {
+	t, err := f.syncTarget()
+	if err != nil {
+		return nil, err
+	}
+	return t.dialClient(ctx, a, f, opts)
+}
+
 func (t *syncTarget) dialClient(ctx context.Context, a *app, f *connectFlags, opts client.Options) (*client.Client, error) {
 	opts.ConnectTimeout = f.timeout
 	if t.running != nil {
