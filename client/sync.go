@@ -117,7 +117,7 @@ func (p syncPeer) FetchChanges(ctx context.Context, q changes.FetchQuery) (*chan
 	if err := p.client.reopen(ctx, protocol.MethodSyncFetchChanges, params, o); err != nil {
 		return nil, syncError(err)
 	}
-	f := &changes.Fetch{Entries: received(o.in, changes.FromWire)}
+	f := &changes.Fetch{Entries: received(o.in, changes.EntryFromWire)}
 	var err, err2 error
 	f.Current, err = changes.CursorFromWire(r.CurrentCursor)
 	f.AppliedPush, err2 = changes.CursorFromWire(r.AppliedPushCursor)
@@ -137,7 +137,7 @@ func (p syncPeer) ReadEntry(ctx context.Context, path string) (*tree.Entry, erro
 	if r.Entry == nil {
 		return nil, nil
 	}
-	e, err := changes.FromWire(r.Entry)
+	e, err := changes.EntryFromWire(r.Entry)
 	return &e, err
 }
 

@@ -10,10 +10,10 @@ import (
 
 var errRev = fmt.Errorf("%w: a revision is a number from 0 to %d", tree.ErrInvalid, tree.MaxRev)
 
-// CheckCursor refuses, with EINVAL, a cursor of a peer that cannot be one: its revision
+// checkCursor refuses, with EINVAL, a cursor of a peer that cannot be one: its revision
 // is beyond what peers can count, its path longer than paths are. The path need not be
 // canonical, nor that of anything.
-func CheckCursor(c tree.Cursor) error {
+func checkCursor(c tree.Cursor) error {
 	if err := checkRev(c.Rev); err != nil {
 		return err
 	}
@@ -32,13 +32,13 @@ func CursorToWire(c tree.Cursor) protocol.Cursor {
 	return out
 }
 
-// CursorFromWire is the cursor that a JSON form stands for, as CheckCursor wants it.
+// CursorFromWire is the cursor that a JSON form stands for, as checkCursor wants it.
 func CursorFromWire(in protocol.Cursor) (tree.Cursor, error) {
 	c := tree.Cursor{Rev: in.Rev}
 	if in.Path != nil {
 		c.Within, c.Path = true, *in.Path
 	}
-	return c, CheckCursor(c)
+	return c, checkCursor(c)
 }
 
 // After is the cursor behind an entry.

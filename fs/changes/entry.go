@@ -75,9 +75,9 @@ func isHash(s string) bool {
 	return len(s) == 2*len(tree.Hash{}) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// ToWire is the JSON form of an entry of ours.
-func ToWire(e *tree.Entry) protocol.ChangeEntry {
-	out := protocol.ChangeEntry{Kind: e.Kind.String(), Rev: e.Rev, Path: e.Path}
+// EntryToWire is the JSON form of an entry of ours.
+func EntryToWire(e *tree.Entry) *protocol.ChangeEntry {
+	out := &protocol.ChangeEntry{Kind: e.Kind.String(), Rev: e.Rev, Path: e.Path}
 	if e.Kind == tree.KindDelete {
 		if e.Prior != "" {
 			out.Prior = &e.Prior
@@ -102,9 +102,9 @@ func ToWire(e *tree.Entry) protocol.ChangeEntry {
 	return out
 }
 
-// FromWire is the entry that a JSON form stands for, as CheckEntry wants it. Of the mode
+// EntryFromWire is the entry that a JSON form stands for, as CheckEntry wants it. Of the mode
 // the permission bits are kept.
-func FromWire(in *protocol.ChangeEntry) (tree.Entry, error) {
+func EntryFromWire(in *protocol.ChangeEntry) (tree.Entry, error) {
 	e := tree.Entry{Rev: in.Rev, Path: in.Path}
 	switch in.Kind {
 	case "file":

@@ -25,7 +25,7 @@ import (
 func TestWireRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		want := drawEntry.Draw(rt, "entry")
-		text, err := wire.Append(nil, changes.ToWire(&want))
+		text, err := wire.Append(nil, changes.EntryToWire(&want))
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestWireRoundTrip(t *testing.T) {
 		if err := json.Unmarshal(text, &w); err != nil {
 			rt.Fatal(err)
 		}
-		got, err := changes.FromWire(&w)
+		got, err := changes.EntryFromWire(&w)
 		if err != nil || cmp.Diff(want, got) != "" {
 			rt.Errorf("%s: %v\n%s", text, err, cmp.Diff(want, got))
 		}
@@ -72,7 +72,7 @@ func TestFromWireRefuses(t *testing.T) {
 		if err := json.Unmarshal([]byte(form), &w); err != nil {
 			t.Fatal(form, err)
 		}
-		if _, err := changes.FromWire(&w); changes.Code(err) != "EINVAL" || changes.Path(err) != w.Path {
+		if _, err := changes.EntryFromWire(&w); changes.Code(err) != "EINVAL" || changes.Path(err) != w.Path {
 			t.Errorf("%s: %v", form, err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestFromWireRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := tree.Entry{Kind: tree.KindDir, Rev: 1, Path: "/a", Mode: 0o755, MTime: time.UnixMilli(1)}
-	if got, err := changes.FromWire(&w); err != nil || cmp.Diff(want, got) != "" {
+	if got, err := changes.EntryFromWire(&w); err != nil || cmp.Diff(want, got) != "" {
 		t.Error(err, cmp.Diff(want, got))
 	}
 }

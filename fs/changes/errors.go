@@ -16,7 +16,7 @@ const (
 
 // Names of errors, as peers know their classes.
 const (
-	NameFilesystem = "WorkspaceFsError"
+	nameFilesystem = "WorkspaceFsError"
 	NamePack       = "PackProtocolError"
 	NamePlain      = "Error"
 )
@@ -60,7 +60,7 @@ func Name(err error) string {
 	case CodeProtocol, "":
 		return NamePlain
 	}
-	return NameFilesystem
+	return nameFilesystem
 }
 
 // Path is the path that an error is about, "" for none.

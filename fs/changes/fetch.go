@@ -30,11 +30,11 @@ func (s *Server) FetchChanges(ctx context.Context, q FetchQuery) (*Fetch, error)
 // changes opens the change stream of a query. It returns the stored fetch cursor as well.
 func (s *Server) changes(ctx context.Context, q FetchQuery) (*tree.Changes, tree.Cursor, error) {
 	var none tree.Cursor
-	if err := CheckCursor(q.After); err != nil {
+	if err := checkCursor(q.After); err != nil {
 		return nil, none, err
 	}
 	if q.Through != nil {
-		if err := CheckCursor(*q.Through); err != nil {
+		if err := checkCursor(*q.Through); err != nil {
 			return nil, none, err
 		}
 	}

@@ -18,7 +18,7 @@ func FuzzEntry(f *testing.F) {
 	for _, e := range []tree.Entry{
 		fileEntry(1, "/a", 0o644, "alpha"), fileEntry(1, "/a", 0o644, ""), dirEntry(2, "/", 0o7777), linkEntry(3, "/\U0001F600/\uFF5E", "../x"), gone(4, "/a/b"),
 	} {
-		b, err := json.Marshal(changes.ToWire(&e))
+		b, err := json.Marshal(changes.EntryToWire(&e))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -35,14 +35,14 @@ func FuzzEntry(f *testing.F) {
 		if err := json.Unmarshal([]byte(text), &w); err != nil {
 			return
 		}
-		got, err := changes.FromWire(&w)
+		got, err := changes.EntryFromWire(&w)
 		if err != nil {
 			if changes.Code(err) != "EINVAL" {
 				t.Fatalf("%s: %v", text, err)
 			}
 			return
 		}
-		out, err := wire.Append(nil, changes.ToWire(&got))
+		out, err := wire.Append(nil, changes.EntryToWire(&got))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func FuzzEntry(f *testing.F) {
 		if err := wire.Unmarshal(out, &again); err != nil {
 			t.Fatalf("%s became %s: %v", text, out, err)
 		}
-		if back, err := changes.FromWire(&again); err != nil || !cmp.Equal(got, back) {
+		if back, err := changes.EntryFromWire(&again); err != nil || !cmp.Equal(got, back) {
 			t.Fatalf("%s became %s: %v", text, out, err)
 		}
 		if _, err := e.push(0, got); err != nil {

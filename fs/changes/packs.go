@@ -177,8 +177,7 @@ func (p *packer) step(ctx context.Context) error {
 		return p.out.Object(tree.Data{Hash: h, Bytes: data})
 	}
 	p.going = false
-	w := ToWire(&p.entry)
-	return p.out.Entry(&w)
+	return p.out.Entry(EntryToWire(&p.entry))
 }
 
 // ApplyChangePack keeps the objects as they come. The entries are applied, as a push of
@@ -230,7 +229,7 @@ func (u *unpacker) unpack(ctx context.Context) (tree.Cursor, error) {
 			}
 		case rec.Entry != nil:
 			var e tree.Entry
-			if e, err = FromWire(rec.Entry); err == nil {
+			if e, err = EntryFromWire(rec.Entry); err == nil {
 				err = u.to.add(&e)
 			}
 		default:

@@ -154,7 +154,7 @@ func TestBadPacks(t *testing.T) {
 		return buf.Bytes()
 	}
 	at3 := pack.Footer{BlockCursor: protocol.Cursor{Rev: 3}}
-	entry := func(e tree.Entry) *protocol.ChangeEntry { w := changes.ToWire(&e); return &w }
+	entry := func(e tree.Entry) *protocol.ChangeEntry { return changes.EntryToWire(&e) }
 	high := int64(1) << 60
 	for name, tt := range map[string]struct {
 		generation, code string

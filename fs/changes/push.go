@@ -45,7 +45,7 @@ func cursorOf(in PushInput) (tree.Cursor, error) {
 	if in.Cursor != nil {
 		cur = *in.Cursor
 	}
-	return cur, CheckCursor(cur)
+	return cur, checkCursor(cur)
 }
 
 func drain(ctx context.Context, entries Stream[tree.Entry], to *spool) error {

@@ -113,7 +113,7 @@ func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.P
 	if err != nil {
 		return nil, err
 	}
-	entries := FromStream(in, FromWire)
+	entries := FromStream(in, EntryFromWire)
 	r, err := s.peer.Push(ctx, input, entries)
 	entries.Close(err)
 	if err != nil {
@@ -150,8 +150,7 @@ func (s *Service) readEntry(ctx context.Context, p *protocol.ReadEntryParams) (*
 	if err != nil || e == nil {
 		return &protocol.ReadEntryResult{}, err
 	}
-	w := ToWire(e)
-	return &protocol.ReadEntryResult{Entry: &w}, nil
+	return &protocol.ReadEntryResult{Entry: EntryToWire(e)}, nil
 }
 
 func (s *Service) fetchChangePack(ctx context.Context, p *protocol.FetchChangePackParams) (*protocol.FetchChangePackResult, error) {

@@ -62,12 +62,6 @@ func told(err error) error {
 	return err
 }
 
-// EntryToWire is ToWire for ToSource.
-func EntryToWire(e *tree.Entry) *protocol.ChangeEntry {
-	w := ToWire(e)
-	return &w
-}
-
 // ObjectToWire is the JSON form of an object.
 func ObjectToWire(d *tree.Data) *protocol.SyncObject {
 	return &protocol.SyncObject{Hash: d.Hash.String(), Bytes: d.Bytes}
