@@ -56,18 +56,22 @@ func New(cfg Config) (*Harness, error) {
 // The first time, the registry is asked again up to FirstRetries times if it cannot be
 // reached, has a problem, or knows of no executor at the moment; anything else fails at
 // once. Once there was a stream, everything that is not Permanent is tried again for
-// RecoveryTime.
+// RecoveryTime. If ctx ends meanwhile, the error has what was wrong before.
 func (h *Harness) Connect(ctx context.Context) (rpc.Connection, error) {
 	recovering := h.Key() != nil
 	began := time.Now()
+	var before error // what the attempt before this one met
 	for attempt := 0; ; attempt++ {
 		c, err := h.open(ctx)
-		if err == nil {
+		switch {
+		case err == nil:
 			return c, nil
-		}
-		if Permanent(err) || ctx.Err() != nil {
+		case Permanent(err) || ctx.Err() != nil && before == nil:
 			return nil, err
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), before)
 		}
+		before = err
 		delay := h.delay(attempt)
 		if recovering {
 			if time.Since(began)+delay > RecoveryTime {

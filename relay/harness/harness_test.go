@@ -137,21 +137,32 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
+// Whether it waits or asks when the context ends, the error says what was wrong before.
 func TestContextEndsConnect(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.answer = refuses(503, "", 0)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		began := time.Now()
-		_, err := w.harness(Config{}).Connect(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 2*time.Second {
-			t.Errorf("got %v after %v", err, time.Since(began))
-		}
-		if refused, ok := errors.AsType[*registry.StatusError](err); !ok || refused.Status != 503 {
-			t.Errorf("%v does not say what was wrong", err)
-		}
-	})
+	for name, asks := range map[string]bool{"Waiting": false, "Asking": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				w.answer = func(n int) (int, string) {
+					if asks && n == 2 {
+						<-ctx.Done()
+						return -1, ""
+					}
+					return 503, ""
+				}
+				began := time.Now()
+				_, err := w.harness(Config{}).Connect(ctx)
+				if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 2*time.Second {
+					t.Errorf("got %v after %v", err, time.Since(began))
+				}
+				if refused, ok := errors.AsType[*registry.StatusError](err); !ok || refused.Status != 503 {
+					t.Errorf("%v does not say what was wrong", err)
+				}
+			})
+		})
+	}
 }
 
 // The key is looked at before anything is sent to whoever has it.
