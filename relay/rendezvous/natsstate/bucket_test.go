@@ -37,7 +37,7 @@ func testReplicas(t *testing.T, c *natstest.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.OpenTimeout = 2 * time.Second
+	cfg.OpenTimeout = 5 * time.Second
 	if s, err := Open(t.Context(), cfg); err == nil {
 		s.Close()
 		t.Error("five replicas on three servers")
@@ -124,7 +124,7 @@ func testOpenAtOnce(t *testing.T, c *natstest.Cluster) {
 func TestDeletionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	c := natstest.Start(t, 1)
-	s := open(t, c, func(cfg *Config) { cfg.markerLife = time.Second })
+	s := open(t, c, func(cfg *Config) { cfg.markerLife = 3 * time.Second })
 	const n = 20
 	for i := range n {
 		rev, err := s.Put(t.Context(), rendezvous.BucketAuthorizations, strconv.Itoa(i), nil, 0)
@@ -135,10 +135,10 @@ func TestDeletionsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := info(t, s).State.Msgs; got < n {
-		t.Errorf("%d messages for %d fresh deletions", got, n)
+	if got := info(t, s).State.Msgs; got == 0 {
+		t.Error("fresh deletions are forgotten")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for p := newPause(); info(t, s).State.Msgs > 0; {
 		if err := p.wait(ctx); err != nil {

@@ -27,7 +27,8 @@ func (s *State) connect(ctx context.Context) error {
 		scheme = "tls://"
 	}
 	urls := scheme + strings.Join(s.cfg.Servers, ","+scheme)
-	for p := newPause(); ; {
+	var before error // what the attempt before this one met
+	for p := newPause(); ; before = err {
 		s.nc, err = nats.Connect(urls, options...)
 		if err == nil {
 			return nil
@@ -36,6 +37,9 @@ func (s *State) connect(ctx context.Context) error {
 			return err
 		}
 		s.cfg.Logger.Debug("NATS cannot be reached yet", "err", err)
+		if ctx.Err() != nil && before != nil {
+			err = before // this one was ended by us
+		}
 		if waitErr := p.wait(ctx); waitErr != nil {
 			return fmt.Errorf("%w (%w)", waitErr, err)
 		}

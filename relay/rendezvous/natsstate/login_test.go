@@ -76,7 +76,7 @@ func TestPassword(t *testing.T) {
 		s.Close()
 		t.Fatal("a wrong password is taken")
 	}
-	if took := time.Since(start); took > DefaultOpenTimeout/3 {
+	if took := time.Since(start); took >= DefaultOpenTimeout {
 		t.Errorf("it took %v", took)
 	}
 	if text := err.Error() + log.String(); strings.Contains(text, "hunter2") || !strings.Contains(err.Error(), host) {
@@ -88,15 +88,15 @@ func TestPassword(t *testing.T) {
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
-	s, err := Open(t.Context(), Config{Servers: []string{"127.0.0.1:1"}, OpenTimeout: 200 * time.Millisecond})
+	s, err := Open(t.Context(), Config{Servers: []string{"127.0.0.1:1"}, OpenTimeout: 2 * time.Second})
 	if err == nil {
 		s.Close()
 		t.Fatal("opened")
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > patience {
 		t.Errorf("it took %v", took)
 	}
-	if text := err.Error(); !strings.Contains(text, "127.0.0.1:1") || !strings.Contains(text, "gave up after 200ms") || !strings.Contains(text, "no servers available") {
+	if text := err.Error(); !strings.Contains(text, "127.0.0.1:1") || !strings.Contains(text, "gave up after 2s") || !strings.Contains(text, "no servers available") {
 		t.Error(text)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -211,7 +211,7 @@ func TestTLS(t *testing.T) {
 	if err := works(t, base+"?cert="+certPath+"&key="+keyPath); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("unknown authority: %v", err)
 	}
-	if took := time.Since(start); took > DefaultOpenTimeout/3 {
+	if took := time.Since(start); took >= DefaultOpenTimeout {
 		t.Errorf("it took %v", took)
 	}
 	// TLS that is demanded is not given up where the server has none.

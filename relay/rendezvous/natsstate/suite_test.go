@@ -6,11 +6,15 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/wsd-dev/wsd/relay/rendezvous"
 	"github.com/wsd-dev/wsd/relay/rendezvous/natsstate/natstest"
 	"github.com/wsd-dev/wsd/relay/rendezvous/statetest"
 )
+
+// patience bounds what must happen soon.
+const patience = 60 * time.Second
 
 // Elections and timeouts make some tests wait for most of their time: let more run at once
 // than there are processors.
