@@ -164,7 +164,7 @@ func TestPongTimeout(t *testing.T) {
 	go func() { _, _, _ = client.ReadMessage() }()
 	go func() {
 		for client.WriteMessage(websocket.BinaryMessage, []byte("busy")) == nil {
-			if client.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Second)) != nil {
+			if client.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Minute)) != nil {
 				return
 			}
 		}
@@ -188,7 +188,7 @@ func TestPongTimeout(t *testing.T) {
 // A connection whose pings are answered lives.
 func TestPongsKeepAlive(t *testing.T) {
 	cfg := carrier
-	cfg.PingInterval, cfg.PongTimeout = time.Millisecond, 10*time.Second
+	cfg.PingInterval, cfg.PongTimeout = time.Millisecond, time.Minute
 	server, client := dial(t, cfg)
 	pings := make(chan string)
 	client.SetPingHandler(func(payload string) error { pings <- payload; return nil })
@@ -203,7 +203,7 @@ func TestPongsKeepAlive(t *testing.T) {
 		if payload != "" {
 			t.Errorf("ping with %q", payload)
 		}
-		if err := client.WriteControl(websocket.PongMessage, nil, time.Now().Add(time.Second)); err != nil {
+		if err := client.WriteControl(websocket.PongMessage, nil, time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -53,7 +53,7 @@ func TestTryWrite(t *testing.T) {
 // It never waits for a client that does not read. What it has begun is finished later,
 // and no ping or pong gets into the middle of it.
 func TestTryWriteToAStalledReader(t *testing.T) {
-	server, client := dial(t, Config{Unmasked: true, PingInterval: time.Millisecond})
+	server, client := dial(t, Config{Unmasked: true})
 	go func() { // answers pings
 		for {
 			if _, err := server.Read(context.Background()); err != nil {
@@ -76,9 +76,10 @@ func TestTryWriteToAStalledReader(t *testing.T) {
 	if again, err := server.TryWrite([]byte("x")); again == nil || err != nil {
 		t.Fatalf("a write beside one that waits: %v", err)
 	}
-	finished := make(chan error, 1)
+	finished, pinged := make(chan error, 1), make(chan error, 1)
+	go func() { pinged <- server.Ping(t.Context()) }()
 	go func() { finished <- finish() }()
-	if err := client.WriteControl(websocket.PingMessage, []byte("p"), time.Now().Add(10*time.Second)); err != nil {
+	if err := client.WriteControl(websocket.PingMessage, []byte("p"), time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range sent {
@@ -98,6 +99,10 @@ func TestTryWriteToAStalledReader(t *testing.T) {
 	}
 	if _, got, err := client.ReadMessage(); string(got) != "last" {
 		t.Errorf("%.60q, %v", got, err)
+	}
+	go func() { _, _, _ = client.ReadMessage() }() // the ping may be behind it
+	if err := <-pinged; err != nil {
+		t.Errorf("a ping: %v", err)
 	}
 }
 
