@@ -70,7 +70,7 @@ type Config struct {
 type DB struct {
 	path   string
 	lock   *lock
-	pool   *sql.DB // all connections
+	pool   *sql.DB // for what is done once: migrations, checks
 	writer chan *conn
 	reader chan *conn
 	conns  []*conn
@@ -119,8 +119,9 @@ func (db *DB) open(ctx context.Context, cfg *Config) error {
 		sync = "OFF"
 	default:
 	}
+	dsn := sqlitefile.DSN(db.path, busyTimeout, "_txlock=immediate", "_synchronous="+sync)
 	// sql.Open only fails for an unknown driver.
-	if db.pool, err = sql.Open("sqlite", sqlitefile.DSN(db.path, busyTimeout, "_txlock=immediate", "_synchronous="+sync)); err != nil {
+	if db.pool, err = sql.Open("sqlite", dsn); err != nil {
 		return err
 	}
 	f, err := format()
@@ -136,7 +137,7 @@ func (db *DB) open(ctx context.Context, cfg *Config) error {
 	}
 	db.writer, db.reader = make(chan *conn, 1), make(chan *conn, readers)
 	for i := range readers + 1 {
-		c, err := db.connect(ctx, i > 0)
+		c, err := db.connect(dsn, i > 0)
 		if err != nil {
 			return err
 		}
@@ -153,12 +154,12 @@ func (db *DB) open(ctx context.Context, cfg *Config) error {
 }
 
 // connect opens a connection that stays.
-func (db *DB) connect(ctx context.Context, reads bool) (*conn, error) {
-	sc, err := db.pool.Conn(ctx)
+func (db *DB) connect(dsn string, reads bool) (*conn, error) {
+	dc, err := db.pool.Driver().Open(dsn)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{sc: sc, stmts: map[string]*sql.Stmt{}}
+	c := &conn{Conn: dc, stmts: map[string]*stmt{}}
 	db.conns = append(db.conns, c)
 	pragmas := []string{
 		fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", checkpointPages),
@@ -168,7 +169,7 @@ func (db *DB) connect(ctx context.Context, reads bool) (*conn, error) {
 		pragmas = []string{"PRAGMA query_only = 1"}
 	}
 	for _, p := range pragmas {
-		if _, err := sc.ExecContext(ctx, p); err != nil {
+		if err := c.exec(p); err != nil {
 			return nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,9 +49,9 @@ func TestNewFile(t *testing.T) {
 			} {
 				c := <-from
 				for pragma, want := range pragmas {
-					var got string
-					if err := c.row("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
-						t.Errorf("%s is %s, %v; want %s", pragma, got, err, want)
+					var got sql.NullString
+					if err := c.row("PRAGMA " + pragma).Scan(&got); err != nil || got.String != want {
+						t.Errorf("%s is %s, %v; want %s", pragma, got.String, err, want)
 					}
 				}
 				from <- c

@@ -33,7 +33,7 @@ func (tx *treeTx) PutDiskRoot(r *disk.Root) error {
 
 func (tx *treeTx) DiskStats(root int64, fn func(string, []byte) error) error {
 	var path string
-	var stat sql.RawBytes
+	var stat []byte
 	return tx.list("the directory's index", func(s scanner) error {
 		if err := s.Scan(&path, &stat); err != nil {
 			return of("the directory's index", err)
@@ -85,7 +85,7 @@ func (tx *treeTx) MoveDiskStats(root int64, from, to string) error {
 
 func (tx *treeTx) DiskJournal(root int64, fn func(int64, []byte) error) error {
 	var id int64
-	var paths sql.RawBytes
+	var paths []byte
 	return tx.list("the directory's journal", func(s scanner) error {
 		if err := s.Scan(&id, &paths); err != nil {
 			return of("the directory's journal", err)

@@ -128,7 +128,7 @@ func (s logStore) Read(ctx context.Context, log int64, after uint64, maxBytes in
 		taken := 0
 		err := c.each(func(row scanner) error {
 			var key int64
-			var data sql.RawBytes
+			var data []byte
 			e := process.Event{Kind: process.KindOutput}
 			if err := row.Scan(&key, &e.Stream, &data); err != nil {
 				return err
@@ -137,7 +137,7 @@ func (s logStore) Read(ctx context.Context, log int64, after uint64, maxBytes in
 				return errFull
 			}
 			taken += len(data)
-			e.Seq, e.Data = uint64(key&(1<<seqBits-1)), append([]byte(nil), data...)
+			e.Seq, e.Data = uint64(key&(1<<seqBits-1)), data
 			events = append(events, e)
 			return nil
 		}, "SELECT key, stream, data FROM process_output WHERE key > ? AND key < ? ORDER BY key", eventKey(log, after), eventKey(log+1, 0))

@@ -163,7 +163,7 @@ func (s runStore) Read(ctx context.Context, run int64, after uint64, maxBytes in
 		err := c.each(func(row scanner) error {
 			var key int64
 			var kind int
-			var value sql.RawBytes
+			var value []byte
 			if err := row.Scan(&key, &kind, &value); err != nil {
 				return err
 			}
@@ -185,7 +185,7 @@ func (s runStore) Read(ctx context.Context, run int64, after uint64, maxBytes in
 			default:
 			}
 			if kind != kindExit {
-				e.Data = append([]byte(nil), value...)
+				e.Data = value
 			}
 			events = append(events, e)
 			return nil

@@ -57,7 +57,7 @@ func (tx *treeTx) Chunk(h tree.Hash) (tree.Chunk, error) {
 	return c, of("chunk", err)
 }
 
-// blob appends a column to a slice, without another copy.
+// blob appends a column to a slice. A slice of nothing is left for the column's own.
 type blob struct{ dst *[]byte }
 
 func (b blob) Scan(v any) error {
@@ -65,7 +65,11 @@ func (b blob) Scan(v any) error {
 	if !ok {
 		return errors.New("a column is no blob")
 	}
-	*b.dst = append(*b.dst, data...)
+	if *b.dst == nil {
+		*b.dst = data
+	} else {
+		*b.dst = append(*b.dst, data...)
+	}
 	return nil
 }
 
