@@ -170,7 +170,7 @@ func TestRelayTerminated(t *testing.T) {
 	for _, r := range []*realServer{s.relay, s.executor} {
 		began := time.Now()
 		r.end(syscall.SIGTERM)
-		if took := time.Since(began); took > 3*time.Second {
+		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("%v ended after %v", r.Args[1:], took)
 		} else {
 			t.Logf("%v ended after %v", r.Args[1], took)

@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
 	iofs "io/fs"
+	"math"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,6 +72,9 @@ func TestSyncKilled(t *testing.T) {
 		server.end(syscall.SIGKILL)
 		server = serve()
 		if err := cmd.Wait(); err != nil {
+			if strings.HasPrefix(out.String(), "Error: connect to ") {
+				continue // it had not come to know the server yet
+			}
 			t.Errorf("round %d: a sync that lost its server for a moment: %v\n%s", round, err, &out)
 		}
 	}
@@ -86,6 +92,76 @@ func TestSyncKilled(t *testing.T) {
 	server.end(syscall.SIGTERM)
 	if out, err := program(t, "fsck", "--workspace", there, "--store", filepath.Join(dir, "there.db")).CombinedOutput(); err != nil {
 		t.Errorf("fsck: %v\n%s", err, out)
+	}
+}
+
+// A server that is away for some attempts to connect again ends no sync.
+func TestSyncTriesAgain(t *testing.T) {
+	dir := shortDir(t)
+	here, there := filepath.Join(dir, "here"), filepath.Join(dir, "there")
+	writeFile(t, filepath.Join(here, "large"), strings.Repeat("much of it\n", 1<<20))
+	writeFile(t, filepath.Join(there, "small"), "")
+	server := startReal(t, program(t, "serve", "--workspace", there, "--store", filepath.Join(dir, "there.db"), "--listen", "unix://"+filepath.Join(dir, "s")))
+	front := filepath.Join(dir, "front")
+	listen := func() net.Listener {
+		l, err := net.Listen("unix", front)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l
+	}
+	// pass takes a connection of l on to the server, and of what it sends limit bytes.
+	pass := func(l net.Listener, limit int64) {
+		near, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer near.Close()
+		far, err := net.Dial("unix", strings.TrimPrefix(server.url, "unix://"))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer far.Close()
+		go func() {
+			_, _ = io.Copy(near, far)
+			_ = near.Close()
+		}()
+		_, _ = io.CopyN(far, near, limit)
+	}
+	l := listen()
+	cmd := program(t, "sync", "--state", filepath.Join(dir, "here.db"), here, "unix://"+front)
+	var out logBuffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	pass(l, 32<<10)
+	l.Close()
+	deadline := time.After(patience)
+	for tick := time.NewTicker(2 * time.Millisecond); strings.Count(out.String(), "trying again") < 2; {
+		select {
+		case <-tick.C:
+		case err := <-ended:
+			t.Fatalf("%v\n%s", err, &out)
+		case <-deadline:
+			t.Fatalf("it does not try again\n%s", &out)
+		}
+	}
+	l = listen()
+	go func() { // ends with the listener
+		for range 100 {
+			pass(l, math.MaxInt64)
+		}
+	}()
+	if err := <-ended; err != nil {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	if diff := cmp.Diff(sums(readTree(t, here)), sums(readTree(t, there))); diff != "" {
+		t.Errorf("(-here +there):\n%s", diff)
 	}
 }
 

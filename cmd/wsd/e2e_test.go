@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds what these tests wait for.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // realBinary is wsd as users have it: WSD_BIN, or built once for all tests.
 var realBinary = sync.OnceValues(func() (string, error) {
@@ -205,7 +205,23 @@ func TestKilledServerLeavesNoChildren(t *testing.T) {
 	}
 }
 
-// SIGTERM and SIGINT: children killed, status 0, within 50 ms on a quiet machine.
+// quickest is the least time in which wsd starts and does next to nothing: it tells a
+// slow machine from a slow server.
+func quickest(t *testing.T) time.Duration {
+	t.Helper()
+	var times []time.Duration
+	for range 5 {
+		cmd := program(t, "version")
+		began := time.Now()
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		times = append(times, time.Since(began))
+	}
+	return slices.Min(times)
+}
+
+// SIGTERM and SIGINT: children killed, status 0, within 50 ms on a quick machine.
 func TestTerminatedServer(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		var times []time.Duration
@@ -229,13 +245,13 @@ func TestTerminatedServer(t *testing.T) {
 			}
 		}
 		t.Logf("%v: exit after %v", sig, times)
-		if best := slices.Min(times); best > 50*time.Millisecond {
+		if best := slices.Min(times); best > max(50*time.Millisecond, 10*quickest(t)) {
 			t.Errorf("%v: the quickest exit took %v", sig, best)
 		}
 	}
 }
 
-// The server listens within 30 ms of its start on a quiet machine.
+// The server listens within 30 ms of its start on a quick machine.
 func TestStartTime(t *testing.T) {
 	var times []time.Duration
 	for range 10 {
@@ -246,7 +262,7 @@ func TestStartTime(t *testing.T) {
 		_ = r.Wait()
 	}
 	t.Logf("listening after %v", times)
-	if best := slices.Min(times); best > 30*time.Millisecond {
+	if best := slices.Min(times); best > max(30*time.Millisecond, 5*quickest(t)) {
 		t.Errorf("the quickest start took %v", best)
 	}
 }

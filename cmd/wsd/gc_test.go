@@ -24,7 +24,7 @@ func TestTuneGC(t *testing.T) {
 	tuneGC(func(string) string { return "" })
 	wait := func(what string, ok func(percent int) bool) {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); runtime.GC() {
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); runtime.GC() {
 			percent := debug.SetGCPercent(-1)
 			debug.SetGCPercent(percent)
 			if ok(percent) {

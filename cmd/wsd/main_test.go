@@ -201,7 +201,7 @@ func endServer(ts *testscript.TestScript, neg bool, args []string) {
 
 // end waits for the server's end and says what was wrong with it.
 func (s *scriptServer) end(sig syscall.Signal) error {
-	stuck := time.AfterFunc(10*time.Second, func() { _ = s.cmd.Process.Kill() })
+	stuck := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
 	defer stuck.Stop()
 	rest, _ := io.ReadAll(s.stdout)
 	err := s.cmd.Wait()

@@ -169,8 +169,8 @@ func (j *syncJob) keepOn(ctx context.Context, remote *syncRemote) error {
 	for attempt := 1; ; attempt++ {
 		err := j.over(ctx, remote, func() { attempt, pause = 0, syncPause })
 		err = errors.Join(err, remote.close())
-		for {
-			if err == nil || ctx.Err() != nil || !j.worthwhile(err, attempt) {
+		for connected := true; ; connected = false {
+			if err == nil || ctx.Err() != nil || !j.worthwhile(err, attempt, connected) {
 				return err
 			}
 			j.out.trouble(err)
@@ -188,10 +188,11 @@ func (j *syncJob) keepOn(ctx context.Context, remote *syncRemote) error {
 	}
 }
 
-// worthwhile reports whether to try again after an error.
-func (j *syncJob) worthwhile(err error, attempt int) bool {
-	if !j.watch {
-		return lost(err) && attempt < syncAttempts
+// worthwhile reports whether to try again after an error, which is one of a connection or
+// of connecting again.
+func (j *syncJob) worthwhile(err error, attempt int, connected bool) bool {
+	if !j.watch && (attempt >= syncAttempts || connected && !lost(err)) {
+		return false
 	}
 	var conflict *mirror.ConflictError
 	_, usage := errors.AsType[*usageError](err)
