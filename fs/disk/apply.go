@@ -73,9 +73,10 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 	}
 	w.pending = true
 	// It is decided: an end of the call changes nothing of it.
-	err = w.bring(context.WithoutCancel(ctx), fd, p.items)
-	if stuck, ok := errors.AsType[*stuckError](err); ok && !slices.ContainsFunc(p.order, func(path string) bool { return stuck.paths[path] != nil }) {
-		err = w.tolerate(err) // what is of this batch is there
+	brought := w.bring(context.WithoutCancel(ctx), fd, p.items)
+	err = w.tolerate(brought)
+	if stuck, ok := errors.AsType[*stuckError](brought); ok && slices.ContainsFunc(p.order, func(path string) bool { return stuck.paths[path] != nil }) {
+		err = brought
 	}
 	if err != nil {
 		return done, &PendingError{err}
@@ -169,7 +170,7 @@ func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool,
 	}
 	it := itemOf(rel, entry)
 	it.purge = entry.Kind != tree.KindDir
-	it.meta = !linked && old.Kind == tree.KindFile && !old.Stub && entry.Kind == tree.KindFile && old.Manifest == tree.ManifestOf(entry.Parts)
+	it.meta = !linked && old.Kind == tree.KindFile && !old.Stub && entry.Kind == tree.KindFile && old.Manifest == tree.ManifestOf(entry.Parts) && !p.w.isStuck(rel)
 	if it.kind == tree.KindFile && !it.meta {
 		p.written += entry.Size
 	}
@@ -308,57 +309,14 @@ func (p *plan) finish(e *tree.Edit) error {
 	for _, path := range p.purged {
 		purged[path] = struct{}{}
 	}
-	var b []byte
+	j := &journalWriter{w: p.w, rows: rows}
 	for _, path := range p.order {
 		_, purge := purged[path]
-		b = (&item{path: path, purge: purge}).appendRow(b)
-		if len(b) >= p.w.limits.journal {
-			if err := rows.AddDiskJournal(p.w.root.ID, b); err != nil {
-				return err
-			}
-			b = b[:0]
-		}
-	}
-	if len(b) == 0 {
-		return nil
-	}
-	return rows.AddDiskJournal(p.w.root.ID, b)
-}
-
-// A page is some rows of the journal.
-type page struct {
-	ids   []int64
-	items []*item // with path and purge
-}
-
-var errPageFull = errors.New("that is enough")
-
-func (w *Workspace) journalPage(ctx context.Context) (page, error) {
-	var p page
-	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
-		p = page{}
-		rows, err := rowsOf(e)
-		if err != nil {
+		if err := j.add(path, purge); err != nil {
 			return err
 		}
-		err = rows.DiskJournal(w.root.ID, func(id int64, paths []byte) error {
-			if len(p.items) >= w.limits.page {
-				return errPageFull
-			}
-			p.ids = append(p.ids, id)
-			for s := range strings.SplitSeq(string(paths), "\x00") {
-				if s != "" {
-					p.items = append(p.items, &item{path: s[1:], purge: s[0] == '-'})
-				}
-			}
-			return nil
-		})
-		if errors.Is(err, errPageFull) {
-			err = nil
-		}
-		return err
-	})
-	return p, err
+	}
+	return j.flush()
 }
 
 // bring brings what the journal lists to the directory. kept are items that need not be
@@ -423,52 +381,4 @@ func (w *Workspace) lookup(ctx context.Context, path string) (*item, error) {
 		return nil, err
 	}
 	return itemOf(path, &e), nil
-}
-
-// note stores what was brought, and that the journal's rows of a page are done with, but
-// for paths that are stuck.
-func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
-	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
-		rows, err := rowsOf(e)
-		if err != nil {
-			return err
-		}
-		for _, path := range b.removed {
-			if err := rows.DeleteDiskStats(w.root.ID, path); err != nil {
-				return err
-			}
-		}
-		list := make([]Row, 0, len(b.done))
-		for _, path := range b.done {
-			if n := w.index.find(path); n != nil {
-				list = append(list, Row{path, n.stat.encode()})
-			}
-		}
-		if err := rows.PutDiskStats(w.root.ID, list); err != nil {
-			return err
-		}
-		if err := rows.DeleteDiskJournal(w.root.ID, p.ids); err != nil {
-			return err
-		}
-		var left []byte
-		for _, it := range p.items {
-			if b.stuck.has(it.path) {
-				left = it.appendRow(left)
-			}
-		}
-		if len(left) == 0 {
-			return nil
-		}
-		return rows.AddDiskJournal(w.root.ID, left)
-	})
-	return err
-}
-
-// appendRow appends what the journal has of an item.
-func (it *item) appendRow(b []byte) []byte {
-	why := byte('=')
-	if it.purge {
-		why = '-'
-	}
-	return append(append(append(b, why), it.path...), 0)
 }

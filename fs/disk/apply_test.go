@@ -419,7 +419,9 @@ func TestSwaps(t *testing.T) {
 			}
 			// That it fails is no fault: somebody works against it.
 			_, _ = b.ws.Apply(context.Background(), seq(batch), tree.SkipSame|tree.RealParents, nil)
+			b.must(b.ws.Consistent(context.Background()))
 			_ = b.ws.Settle(context.Background())
+			b.must(b.ws.Consistent(context.Background()))
 		}
 		close(stop)
 		wg.Wait()
@@ -434,4 +436,41 @@ func TestSwaps(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A directory goes, or is renamed, while an entry for something in it is on its way. It is
+// made again for the entry; what was in it besides is where the command has put it.
+func TestDirectoryGoes(t *testing.T) {
+	for _, how := range []string{"removed", "renamed"} {
+		t.Run(how, func(t *testing.T) {
+			both(t, func(t *testing.T, b *bench) {
+				b.write("d/a", "1")
+				b.write("d/sub/b", "2")
+				b.must(os.Chmod(b.path("d"), 0o750))
+				b.settle()
+				b.ws.Hook(func(op, path string) error {
+					if op != "clear" || path != "a-first" {
+						return nil
+					}
+					if how == "removed" {
+						return os.RemoveAll(b.path("d"))
+					}
+					return os.Rename(b.path("d"), b.path("e"))
+				})
+				b.write("a-first", "")
+				b.apply(remove("/workspace/a-first"), b.file("/workspace/d/new", "3", 0o644))
+				b.ws.Hook(nil)
+				b.settle()
+				want := map[string]string{"d": "dir 0750", "d/new": "file 0644 3"}
+				if how == "renamed" {
+					want["e"], want["e/a"], want["e/sub"], want["e/sub/b"] = "dir 0750", "file 0644 1", "dir 0755", "file 0644 2"
+				}
+				b.want(want)
+				b.write("d/later", "4") // it is watched
+				b.settle()
+				want["d/later"] = "file 0644 4"
+				b.want(want)
+			})
+		})
+	}
 }

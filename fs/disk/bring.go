@@ -191,11 +191,16 @@ func (b *bringer) emptyMount() error {
 	return nil
 }
 
-// forget takes a path out of the index.
-func (b *bringer) forget(path string) {
+// renew has a directory opened again: it may be another one.
+func (b *bringer) renew(path string) {
 	if within(b.walk.path, path) {
 		b.walk.forget()
 	}
+}
+
+// forget takes a path out of the index that is not in the tree any more, either.
+func (b *bringer) forget(path string) {
+	b.renew(path)
 	if b.w.index.find(path) != nil {
 		b.w.unwatch(path)
 		b.w.index.remove(path)
@@ -280,7 +285,9 @@ func (b *bringer) openUp(up int, path, name string) error {
 	return err
 }
 
-// mkdir makes a directory, or keeps the one that is there.
+// mkdir makes a directory, or keeps the one that is there. If it is not the one that the
+// index knows, what the index has below it stays: the next settle finds what has become
+// of that.
 func (b *bringer) mkdir(dir int, name string, it *item) error {
 	var known stat
 	if n := b.w.index.find(it.path); n != nil {
@@ -294,33 +301,34 @@ func (b *bringer) mkdir(dir int, name string, it *item) error {
 		}
 	}
 	if gone(err) {
-		if err = retry(func() error { return unix.Mkdirat(dir, name, 0o700) }); err == nil {
-			b.forget(it.path)
-			made = true
-		}
-		if err == nil || errors.Is(err, unix.EEXIST) {
+		err = retry(func() error { return unix.Mkdirat(dir, name, 0o700) })
+		made = err == nil
+		if made || errors.Is(err, unix.EEXIST) {
 			st, err = statAt(dir, name)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if made && b.w.watch != nil {
-		fd, err := openDirAt(dir, name)
-		if err != nil {
-			return err
+	if st.kind != tree.KindDir { // it came just now
+		return unix.ENOTDIR
+	}
+	if !known.sameDir(&st) {
+		b.renew(it.path)
+		if !made {
+			b.foreign = append(b.foreign, it.path)
 		}
-		b.w.watchDir(fd, it.path, true)
-		closeFD(fd)
+		if b.w.watch != nil {
+			fd, err := openDirAt(dir, name)
+			if err != nil {
+				return err
+			}
+			b.w.watchDir(fd, it.path)
+			closeFD(fd)
+		}
 	}
 	b.dirs = append(b.dirs, it)
-	if err := b.enter(it.path, st); err != nil {
-		return err
-	}
-	if !made && (known.kind != tree.KindDir || known.ino != st.ino) {
-		b.foreign = append(b.foreign, it.path)
-	}
-	return nil
+	return b.enter(it.path, st)
 }
 
 // finishDirs gives directories their modes and times, each after those below it.
@@ -331,14 +339,19 @@ func (b *bringer) finishDirs() error {
 		if i+1 < len(b.dirs) && b.dirs[i+1].path == it.path {
 			continue // a later one says what counts
 		}
-		if err := b.finishDir(it); err != nil && !gone(err) { // when it is gone, that is news of its own
+		err := b.finishDir(it)
+		if err == nil {
+			continue
+		}
+		if !gone(err) { // when it is gone, that is news of its own
 			if err := b.stuck.add(it.path, err); err != nil {
 				errs = append(errs, pathError("bring", it.path, err))
 			}
-			// The next settle takes it as it is.
-			if n := b.w.index.find(it.path); n != nil {
-				n.stat.mode = uint16(it.mode)
-			}
+		}
+		// The next settle takes it as it is, wherever it is.
+		if n := b.w.index.find(it.path); n != nil {
+			n.stat.mode = uint16(it.mode)
+			b.done = append(b.done, it.path)
 		}
 	}
 	return errors.Join(errs...)
@@ -352,6 +365,11 @@ func (b *bringer) finishDir(it *item) error {
 	st, err := statFD(fd)
 	if err != nil {
 		return err
+	}
+	n := b.w.index.find(it.path)
+	same := n != nil && n.stat.sameDir(&st)
+	if !same && it.path != "" {
+		return unix.ENOENT // another one has come to its place
 	}
 	if uint32(st.mode) != it.mode {
 		if err := retry(func() error { return unix.Fchmod(fd, it.mode) }); err != nil {
@@ -370,6 +388,9 @@ func (b *bringer) finishDir(it *item) error {
 		if err := setTimes(up, name, it.mtime); err != nil {
 			return err
 		}
+	}
+	if !same {
+		return nil // the look at the directory itself comes to it
 	}
 	return b.enter(it.path, st)
 }

@@ -71,10 +71,11 @@ type Workspace struct {
 	// stale: the index is not what the rows say, and is to be read again.
 	stale bool
 	// pending: the journal has rows. stuck are those of their paths that were told of as
-	// such that cannot be brought.
-	pending bool
-	stuck   map[string]error
-	opening bool
+	// such that cannot be brought, stuckDirs the directories above them.
+	pending   bool
+	stuck     map[string]error
+	stuckDirs map[string]struct{}
+	opening   bool
 }
 
 var _ changes.Workspace = (*Workspace)(nil)

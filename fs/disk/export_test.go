@@ -1,5 +1,13 @@
 package disk
 
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
 const Granularity = granularity
 
 // Hook sets what is called at certain moments: "enter" before a directory is opened,
@@ -54,4 +62,73 @@ func (w *Workspace) Room(bytes int64) {
 	w.turn <- struct{}{}
 	defer w.release()
 	w.room = func(int) (int64, bool) { return bytes, bytes >= 0 }
+}
+
+// Consistent compares the index with its rows, and with the tree but for what the journal
+// lists. It does not look at the directory.
+func (w *Workspace) Consistent(ctx context.Context) error {
+	w.turn <- struct{}{}
+	defer w.release()
+	if w.stale {
+		return nil // it is read again before it is used
+	}
+	stored := newIndex()
+	journal := map[string]struct{}{}
+	var found []error
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		rows, err := rowsOf(e)
+		if err != nil {
+			return err
+		}
+		if err := stored.load(rows, w.root.ID); err != nil {
+			return err
+		}
+		return rows.DiskJournal(w.root.ID, func(_ int64, paths []byte) error {
+			eachOfRow(paths, func(path string, _ bool) { journal[path] = struct{}{} })
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	// What the journal has is of another version, and so are the directories above it.
+	pending := func(path string) bool {
+		for j := range journal {
+			if within(path, j) || within(j, path) {
+				return true
+			}
+		}
+		return false
+	}
+	stats := func(x *index) map[string]stat {
+		all := map[string]stat{}
+		x.root.each(func(n *node) { all[n.path()] = n.stat })
+		return all
+	}
+	memory, kept := stats(w.index), stats(stored)
+	for path, s := range memory {
+		if got, ok := kept[path]; !ok || got != s {
+			found = append(found, fmt.Errorf("%s: the index has %+v, the rows %v %+v", path, s, ok, got))
+		}
+	}
+	for path := range kept {
+		if _, ok := memory[path]; !ok {
+			found = append(found, fmt.Errorf("%s: only the rows have it", path))
+		}
+	}
+	err = w.cfg.Tree.Walk(ctx, w.cfg.Mount, func(i *tree.FileInfo) error {
+		path, _ := w.where(i.Path)
+		s, ok := memory[path]
+		delete(memory, path)
+		if path != "" && !hidden(path) && !pending(path) && (!ok || s.kind != i.Kind) {
+			found = append(found, fmt.Errorf("%s: only the tree has it", path))
+		}
+		return nil
+	})
+	for path := range memory {
+		if !pending(path) {
+			found = append(found, fmt.Errorf("%s: only the index has it", path))
+		}
+	}
+	return errors.Join(append(found, err)...)
 }

@@ -151,6 +151,9 @@ func (b *bench) settle() {
 // check compares directory, tree and store.
 func (b *bench) check() {
 	b.t.Helper()
+	if err := b.ws.Consistent(context.Background()); err != nil {
+		b.t.Error(err)
+	}
 	if err := b.ws.Check(context.Background()); err != nil {
 		b.t.Error(err)
 	}

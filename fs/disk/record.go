@@ -14,6 +14,7 @@ import (
 // record brings what a scan has found into the tree, some at a time: what there is now in
 // the order of the paths, then what is gone.
 func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
+	agree(s)
 	sortChanges(s)
 	if err := w.moveDirs(ctx, s); err != nil {
 		return err
@@ -32,6 +33,32 @@ func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 		clear(batch) // there may be many, and the index grows
 	}
 	return nil
+}
+
+// agree leaves out that a path is gone when something was found there, or below, by a look
+// at another moment. The next settle tells what is true.
+func agree(s *scan) {
+	gone := map[string]bool{}
+	for _, c := range s.changes {
+		if c.stat.kind == 0 {
+			gone[c.path] = true
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	for _, c := range s.changes {
+		if c.stat.kind == 0 {
+			continue
+		}
+		for path := c.path; path != ""; path, _ = split(path) {
+			if gone[path] {
+				gone[path] = false
+				s.later(path)
+			}
+		}
+	}
+	s.changes = slices.DeleteFunc(s.changes, func(c *change) bool { return c.stat.kind == 0 && !gone[c.path] })
 }
 
 // sortChanges puts what there is now before what is gone, both in the order of the paths.
@@ -220,6 +247,7 @@ func (w *Workspace) commit(ctx context.Context, s *scan, batch []*change) error 
 			w.unwatch(c.path)
 		}
 		if err := w.index.put(c.path, c.stat); err != nil {
+			w.stale = true // the rows are ahead of the index
 			return err
 		}
 	}

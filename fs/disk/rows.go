@@ -90,6 +90,12 @@ func (a *stat) moved(b *stat) bool {
 		a.size == b.size && a.mtime == b.mtime
 }
 
+// sameDir reports whether a and b are one directory, whatever was done with it. The
+// device does not tell: b may have its number as the system gives it.
+func (a *stat) sameDir(b *stat) bool {
+	return a.kind == tree.KindDir && a.kind == b.kind && a.ino == b.ino && a.btime == b.btime
+}
+
 func (a *stat) encode() []byte {
 	b := make([]byte, 0, 48)
 	b = append(b, byte(a.kind), a.flags)

@@ -44,9 +44,14 @@ func (w *Workspace) newScan(ctx context.Context, rootDev uint64) *scan {
 	return &scan{w: w, ctx: ctx, rootDev: rootDev, helpers: make(chan struct{}, w.cfg.Parallel)}
 }
 
-// add notes a change, but for what is stuck: the tree has something newer.
+// add notes a change, but for what is stuck: the tree has something newer. A directory that
+// is gone is made again for what could not be brought to it.
 func (s *scan) add(c *change) {
 	if s.w.isStuck(c.path) {
+		return
+	}
+	if _, wanted := s.w.stuckDirs[c.path]; wanted && c.stat.kind != tree.KindDir {
+		s.later(c.path)
 		return
 	}
 	s.mu.Lock()
@@ -77,16 +82,15 @@ func (s *scan) later(path string) {
 
 // A sub is a directory to go into.
 type sub struct {
-	name  string
-	node  *node // nil if all in it is new
-	other bool  // it is not the directory that the index knows
+	name string
+	node *node // nil if all in it is new
 }
 
 // dir looks at all that is in an open directory, which it closes, and below. n is nil for
-// a directory that is new, other set for one that is not the one that the index knows.
-func (s *scan) dir(fd int, n *node, path string, other bool) {
+// a directory that is new.
+func (s *scan) dir(fd int, n *node, path string) {
 	defer closeFD(fd)
-	s.w.watchDir(fd, path, other)
+	s.w.watchDir(fd, path)
 	var subs []sub
 	known := 0
 	err := names(fd, func(name string) error {
@@ -153,10 +157,10 @@ func (s *scan) below(fd int, path string, subs []sub) {
 			// Whoever called for the scan waits for it.
 			s.wg.Go(func() {
 				defer func() { <-s.helpers }()
-				s.dir(kid, sub.node, path, sub.other)
+				s.dir(kid, sub.node, path)
 			})
 		default:
-			s.dir(kid, sub.node, path, sub.other)
+			s.dir(kid, sub.node, path)
 		}
 	}
 }
@@ -197,15 +201,15 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 		old = kid.stat
 	}
 	if st.kind == tree.KindDir {
-		moved := old.kind != tree.KindDir || old.ino != st.ino || old.dev != st.dev || old.btime != st.btime
+		moved := !old.sameDir(&st) || old.dev != st.dev
 		if moved || old.mode != st.mode {
 			s.add(&change{path: under(dir, name), old: old, stat: st})
 		}
 		switch {
 		case old.kind != tree.KindDir:
-			*subs = append(*subs, sub{name, nil, true})
+			*subs = append(*subs, sub{name, nil})
 		case moved || look&whyDeep != 0:
-			*subs = append(*subs, sub{name, kid, moved})
+			*subs = append(*subs, sub{name, kid})
 		}
 		return true, nil
 	}

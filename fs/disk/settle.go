@@ -64,7 +64,7 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 	s.clean = w.opening
 	st.dev = 0
 	old := w.index.root.stat
-	other := old.ino != st.ino || old.btime != st.btime
+	other := !old.sameDir(&st)
 	if other || old.mode != st.mode || old.mtime == 0 {
 		s.add(&change{path: "", old: old, stat: st})
 	}
@@ -77,7 +77,7 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 	}
 	var err error
 	if full {
-		err = w.scanAll(root, s, other)
+		err = w.scanAll(root, s)
 	} else {
 		err = w.scanSome(root, s, dirty)
 	}
@@ -100,13 +100,13 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 }
 
 // scanAll looks at everything.
-func (w *Workspace) scanAll(root int, s *scan, other bool) error {
+func (w *Workspace) scanAll(root int, s *scan) error {
 	w.stats.passes.Add(1)
 	fd, err := openDirAt(root, ".")
 	if err != nil {
 		return err
 	}
-	s.dir(fd, w.index.root, "", other)
+	s.dir(fd, w.index.root, "")
 	s.wg.Wait()
 	return s.err
 }

@@ -85,7 +85,13 @@ func (w *Workspace) tolerate(err error) error {
 			break
 		}
 	}
-	w.stuck = now
+	w.stuck, w.stuckDirs = now, map[string]struct{}{}
+	for path := range now {
+		for path != "" {
+			path, _ = split(path)
+			w.stuckDirs[path] = struct{}{}
+		}
+	}
 	return nil
 }
 

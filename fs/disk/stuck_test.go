@@ -1,9 +1,13 @@
 package disk_test
 
 import (
+	"context"
 	"errors"
 	"os"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -55,5 +59,110 @@ func TestStuck(t *testing.T) {
 		b.ws.Hook(nil)
 		b.reopen()
 		b.want(want)
+	})
+}
+
+// refuse lets writing to some paths fail, as if something were mounted there. Before it
+// does, a command does something.
+func (b *bench) refuse(command func(), paths ...string) {
+	b.ws.Hook(func(op, path string) error {
+		if op != "write" || !slices.Contains(paths, path) {
+			return nil
+		}
+		if command != nil {
+			command()
+		}
+		return unix.EBUSY
+	})
+}
+
+// push applies entries some of which cannot be brought.
+func (b *bench) push(entries ...tree.Entry) {
+	b.t.Helper()
+	_, err := b.ws.Apply(context.Background(), seq(entries), tree.SkipSame, nil)
+	if _, ok := errors.AsType[*disk.PendingError](err); !ok {
+		b.t.Fatalf("pushed: %v", err)
+	}
+}
+
+// What cannot be brought to a directory stays on its way when that is renamed or removed:
+// the directory is made again.
+func TestStuckDirectoryGoes(t *testing.T) {
+	for _, how := range []string{"renamed", "removed", "replaced"} {
+		t.Run(how, func(t *testing.T) {
+			both(t, func(t *testing.T, b *bench) {
+				b.write("d/old", "before")
+				b.write("d/sub/kept", "kept")
+				b.settle()
+				want := map[string]string{
+					"d": "dir 0755", "d/old": "file 0644 pushed", "d/sub": "dir 0755", "d/sub/new": "file 0600 new",
+				}
+				b.refuse(nil, "d/old", "d/sub/new")
+				b.push(b.file("/workspace/d/old", "pushed", 0o644), b.file("/workspace/d/sub/new", "new", 0o600))
+				b.refuse(sync.OnceFunc(func() { // the settle looks at it just after that
+					switch how {
+					case "renamed":
+						b.must(os.Rename(b.path("d"), b.path("e")))
+						want["e"], want["e/old"], want["e/sub"], want["e/sub/kept"] = "dir 0755", "file 0644 before", "dir 0755", "file 0644 kept"
+					case "removed":
+						b.must(os.RemoveAll(b.path("d")))
+					default:
+						b.must(os.RemoveAll(b.path("d")))
+						b.must(os.Symlink("nowhere", b.path("d")))
+					}
+				}), "d/old", "d/sub/new")
+				for range 2 {
+					b.settle()
+					b.must(b.ws.Consistent(t.Context()))
+				}
+				b.ws.Hook(nil)
+				b.settle()
+				b.want(want)
+			})
+		})
+	}
+}
+
+// A file that cannot be replaced is renamed: under its new name it has its own content, not
+// the pushed one's, which is as long.
+func TestStuckFileMoves(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("f", "before")
+		b.settle()
+		b.refuse(nil, "f")
+		b.push(b.file("/workspace/f", "pushed", 0o644))
+		b.must(os.Rename(b.path("f"), b.path("g")))
+		b.settle()
+		b.ws.Hook(nil)
+		b.settle()
+		b.want(map[string]string{"f": "file 0644 pushed", "g": "file 0644 before"})
+	})
+}
+
+// An entry that changes the mode of what was not brought yet brings the content, too.
+func TestStuckMode(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("f", "before")
+		for start := time.Now(); time.Since(start) < 2*disk.Granularity; { // until its times tell
+			b.settle()
+		}
+		b.refuse(nil, "f")
+		b.push(b.file("/workspace/f", "pushed", 0o644))
+		writes := 0
+		b.ws.Hook(func(op, path string) error {
+			if op == "write" && path == "f" {
+				if writes++; writes == 1 { // of the settle before the entry
+					return unix.EBUSY
+				}
+			}
+			return nil
+		})
+		b.apply(b.file("/workspace/f", "pushed", 0o600))
+		b.want(map[string]string{"f": "file 0600 pushed"})
+		// It is brought, so what a command does with it counts again.
+		b.ws.Hook(nil)
+		b.write("f", "a command's")
+		b.settle()
+		b.want(map[string]string{"f": "file 0600 a command's"})
 	})
 }

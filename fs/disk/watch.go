@@ -163,14 +163,6 @@ func (w *watcher) add(fd int, path string) error {
 	return nil
 }
 
-// has reports whether a path is watched.
-func (w *watcher) has(path string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	id, ok := w.ids[path]
-	return ok && w.dirs[id] == path
-}
-
 // forget watches a directory no more, unless it has another path by now.
 func (w *watcher) forget(path string) {
 	w.mu.Lock()
@@ -237,9 +229,9 @@ func (w *Workspace) notWatched(err error) {
 }
 
 // watchDir has the system tell of changes in an open directory, which is done before it is
-// read. other says that it is, or may be, another one than before.
-func (w *Workspace) watchDir(fd int, path string, other bool) {
-	if w.watch == nil || w.watch.failed() != nil || !other && w.watch.has(path) {
+// read. What is watched under its path may be another one, so it is asked for each time.
+func (w *Workspace) watchDir(fd int, path string) {
+	if w.watch == nil || w.watch.failed() != nil {
 		return
 	}
 	err := trusted(fd)

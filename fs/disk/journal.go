@@ -1,0 +1,118 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A page is some rows of the journal.
+type page struct {
+	ids   []int64
+	items []*item // with path and purge
+}
+
+var errPageFull = errors.New("that is enough")
+
+func (w *Workspace) journalPage(ctx context.Context) (page, error) {
+	var p page
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		p = page{}
+		rows, err := rowsOf(e)
+		if err != nil {
+			return err
+		}
+		err = rows.DiskJournal(w.root.ID, func(id int64, paths []byte) error {
+			if len(p.items) >= w.limits.page {
+				return errPageFull
+			}
+			p.ids = append(p.ids, id)
+			eachOfRow(paths, func(path string, purge bool) {
+				p.items = append(p.items, &item{path: path, purge: purge})
+			})
+			return nil
+		})
+		if errors.Is(err, errPageFull) {
+			err = nil
+		}
+		return err
+	})
+	return p, err
+}
+
+// note stores what was brought, and that the journal's rows of a page are done with, but
+// for paths that are stuck.
+func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		rows, err := rowsOf(e)
+		if err != nil {
+			return err
+		}
+		for _, path := range b.removed {
+			if err := rows.DeleteDiskStats(w.root.ID, path); err != nil {
+				return err
+			}
+		}
+		list := make([]Row, 0, len(b.done))
+		for _, path := range b.done {
+			if n := w.index.find(path); n != nil {
+				list = append(list, Row{path, n.stat.encode()})
+			}
+		}
+		if err := rows.PutDiskStats(w.root.ID, list); err != nil {
+			return err
+		}
+		if err := rows.DeleteDiskJournal(w.root.ID, p.ids); err != nil {
+			return err
+		}
+		left := &journalWriter{w: w, rows: rows}
+		for _, it := range p.items {
+			if b.stuck.has(it.path) {
+				if err := left.add(it.path, it.purge); err != nil {
+					return err
+				}
+			}
+		}
+		return left.flush()
+	})
+	return err
+}
+
+// A journalWriter adds paths to the journal, in rows of a limited size.
+type journalWriter struct {
+	w    *Workspace
+	rows Rows
+	row  []byte
+}
+
+func (j *journalWriter) add(path string, purge bool) error {
+	why := byte('=')
+	if purge {
+		why = '-'
+	}
+	j.row = append(append(append(j.row, why), path...), 0)
+	if len(j.row) < j.w.limits.journal {
+		return nil
+	}
+	return j.flush()
+}
+
+func (j *journalWriter) flush() error {
+	if len(j.row) == 0 {
+		return nil
+	}
+	err := j.rows.AddDiskJournal(j.w.root.ID, j.row)
+	j.row = j.row[:0]
+	return err
+}
+
+// eachOfRow calls fn for the paths of a row of the journal.
+func eachOfRow(row []byte, fn func(path string, purge bool)) {
+	for s := range strings.SplitSeq(string(row), "\x00") {
+		if s != "" {
+			fn(s[1:], s[0] == '-')
+		}
+	}
+}
