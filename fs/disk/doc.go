@@ -71,7 +71,8 @@
 // A path that cannot be brought (somebody else's directory is in the way, something is
 // mounted there) holds up nothing but itself: the Apply that wanted it returns a
 // PendingError, and every later call tries again. What is there meanwhile is not taken for
-// news, and the directories above it are made again when they go. A disk that is full, or broken, holds up everything until it is not.
+// news, and the directories above it are made again when they go. A disk that is full, or
+// broken, holds up everything until it is not.
 //
 // A file that a command changes after the settle is found: names are exchanged, not
 // replaced (renameat2), so that what was there comes out and is compared with what should
