@@ -181,11 +181,16 @@ func (c *Computer) awaitHealth(ctx context.Context, to destination) error {
 	defer stop()
 	tick := time.NewTicker(HealthInterval)
 	defer tick.Stop()
+	var before error // what the host answered the time before
 	for {
 		err := healthy(limit, to.health)
 		if err == nil {
 			return context.Cause(ctx)
 		}
+		if limit.Err() != nil && before != nil {
+			err = before // this time it was not waited for
+		}
+		before = err
 		select {
 		case <-limit.Done():
 			if ctx.Err() != nil {

@@ -148,10 +148,10 @@ func TestBadConnects(t *testing.T) {
 func TestConnectWaits(t *testing.T) {
 	w, h := newWorld(t), newHost(t)
 	h.healthy.Store(false)
-	body := map[string]any{"base": h.url, "health": "/health", "api": "/api", "healthTimeoutMs": 300}
+	body := map[string]any{"base": h.url, "health": "/health", "api": "/api", "healthTimeoutMs": 2000}
 	began := time.Now()
 	resp, text := w.connect(t, body)
-	if took := time.Since(began); resp.StatusCode != http.StatusBadGateway || took < 300*time.Millisecond || !strings.Contains(text, "HTTP 503") {
+	if took := time.Since(began); resp.StatusCode != http.StatusBadGateway || took < 2*time.Second || !strings.Contains(text, "HTTP 503") {
 		t.Errorf("%d after %s: %s", resp.StatusCode, took, text)
 	}
 	ill := make(chan struct{}, 100)
