@@ -272,7 +272,7 @@ func (w *world) serve(near, far rpc.Connection, opts ConnectionOptions) *client 
 }
 
 // patience bounds what should happen at once.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 func (c *client) send(msgs ...string) {
 	c.t.Helper()

@@ -27,7 +27,7 @@ func TestC019SlowRequests(t *testing.T) {
 	began := time.Now()
 	waits := func() {
 		for i := range 40 { // more than run at a time
-			c.send(fmt.Sprintf(`{"id":%d,"method":"process/read","params":{"processId":"p","waitMs":60000}}`, i))
+			c.send(fmt.Sprintf(`{"id":%d,"method":"process/read","params":{"processId":"p","waitMs":600000}}`, i))
 		}
 	}
 	waits()
@@ -202,7 +202,7 @@ func TestCutAnywhere(t *testing.T) {
 	for _, msg := range []string{
 		initializeRequest(""), `{"method":"initialized"}`,
 		`{"id":1,"method":"process/start","params":{"processId":"p","argv":["yes"]}}`,
-		`{"id":2,"method":"process/read","params":{"processId":"p","waitMs":60000}}`,
+		`{"id":2,"method":"process/read","params":{"processId":"p","waitMs":600000}}`,
 		`{"id":3,"method":"test/big"}`,
 	} {
 		stream = append(stream, frame(bitFin|opText, msg)...)

@@ -97,7 +97,7 @@ func say(t *testing.T, ws *websocket.Conn, frames ...string) {
 // hear reads a frame.
 func hear(t *testing.T, ws *websocket.Conn) string {
 	t.Helper()
-	_ = ws.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = ws.SetReadDeadline(time.Now().Add(time.Minute))
 	kind, msg, err := ws.ReadMessage()
 	if err != nil || kind != websocket.TextMessage {
 		t.Fatalf("kind %d: %v", kind, err)
@@ -115,7 +115,7 @@ func ask(t *testing.T, ws *websocket.Conn, call string) string {
 // eventually waits for what another goroutine is about to do.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

@@ -244,7 +244,7 @@ func TestBadHandshake(t *testing.T) {
 // closing reads until the WebSocket is closed, and returns the code and the last message.
 func closingOf(t *testing.T, ws *websocket.Conn) (code int, last string) {
 	t.Helper()
-	_ = ws.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = ws.SetReadDeadline(time.Now().Add(time.Minute))
 	for {
 		_, msg, err := ws.ReadMessage()
 		if closed, ok := errors.AsType[*websocket.CloseError](err); ok {

@@ -105,10 +105,10 @@ func TestC019(t *testing.T) {
 	before := runtime.NumGoroutine()
 
 	c := dial(t, url)
-	c.start("p1", dir, []string{"sleep", "60"}, nil)
+	c.start("p1", dir, []string{"sleep", "120"}, nil)
 	var reads []string
 	for range 8 {
-		reads = append(reads, c.send("process/read", object{"processId": "p1", "waitMs": 20000}))
+		reads = append(reads, c.send("process/read", object{"processId": "p1", "waitMs": 60000}))
 	}
 	if f := c.awaitWithin(slack*time.Second/2, c.send("fs/getMetadata", object{"path": fileURI(dir)})); f.Error != nil {
 		t.Error(f.Error)
@@ -124,9 +124,9 @@ func TestC019(t *testing.T) {
 	c.closed("p1")
 
 	// The connection ends while reads wait.
-	c.start("p2", dir, []string{"sleep", "60"}, nil)
+	c.start("p2", dir, []string{"sleep", "120"}, nil)
 	for range 8 {
-		c.send("process/read", object{"processId": "p2", "waitMs": 20000})
+		c.send("process/read", object{"processId": "p2", "waitMs": 60000})
 	}
 	c.must("process/terminate", object{"processId": "unknown"}, nil)
 	c.drop()

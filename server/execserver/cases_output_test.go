@@ -85,7 +85,7 @@ func TestC004(t *testing.T) {
 	t.Parallel()
 	c, dir := dial(t, serve(t)), privateDir(t)
 	began := time.Now()
-	c.start("p1", dir, sh("sleep 20 & echo hi"), nil)
+	c.start("p1", dir, sh("sleep 60 & echo hi"), nil)
 	var result readResult
 	c.must("process/read", object{"processId": "p1", "waitMs": 5000}, &result)
 	h := c.exited("p1")

@@ -51,7 +51,7 @@ func connectPeer(t *testing.T, cfg execserver.Config) (*rpc.Peer, protocol.Initi
 
 func call(t *testing.T, peer *rpc.Peer, method string, params, result any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := peer.Call(ctx, method, params, result); err != nil {
 		t.Fatalf("%s: %v", method, err)

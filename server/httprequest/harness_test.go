@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a test waits for something that should be at hand.
-const patience = 10 * time.Second
+const patience = 60 * time.Second
 
 // client is the far end of a connection that serves http/request.
 type client struct {
