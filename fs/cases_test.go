@@ -115,7 +115,7 @@ func TestC028FilesThatNeverEndOrNeverStart(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("a request hangs")
 	}
 	c.wantFiles("", "copy/ copy/x dir/ dir/f dir/x s")

@@ -40,10 +40,12 @@ func (h *Host) Locks() int {
 	return len(h.locks.held)
 }
 
-// Borrow takes bytes of the memory for large reads and returns a function that gives
-// them back.
+// Borrow takes bytes of the memory for large reads, once those that were answered have
+// given theirs back, and returns a function that gives them back.
 func (h *Host) Borrow(bytes int64) func() {
-	if !h.memory.room.TryAcquire(bytes) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := h.memory.room.Acquire(ctx, bytes); err != nil {
 		panic("nothing left to borrow")
 	}
 	return func() { h.memory.room.Release(bytes) }

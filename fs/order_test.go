@@ -85,7 +85,7 @@ func TestPipelined(t *testing.T) {
 // Large reads wait for memory, and are refused when none comes; small ones go on.
 func TestReadMemory(t *testing.T) {
 	const size = 2 << 20
-	host := fs.NewHostWithMemory(2*size, 50*time.Millisecond)
+	host := fs.NewHostWithMemory(2*size, 2*time.Second)
 	c := newClient(t, fs.Config{Host: host})
 	c.put("large", strings.Repeat("x", size))
 	c.put("small", "x")

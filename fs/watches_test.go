@@ -19,7 +19,7 @@ func (c *client) next() string {
 	select {
 	case n := <-c.notes:
 		return n.method + " " + strings.ReplaceAll(n.params, c.uri, "$U")
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		c.t.Fatal("no notification")
 		return ""
 	}
