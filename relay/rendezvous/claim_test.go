@@ -14,7 +14,7 @@ import (
 // ends fails the test if c does not end within a few heartbeats.
 func ends(t *testing.T, c relay.Carrier) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*rendezvous.Heartbeat)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*rendezvous.Heartbeat)
 	defer cancel()
 	if _, err := c.Read(ctx); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Read: %v", err)
@@ -71,7 +71,7 @@ func TestClaimIsTakenBackLater(t *testing.T) {
 		if !status.Environments[0].Attached {
 			return
 		}
-		if time.Since(began) > 5*rendezvous.Heartbeat {
+		if time.Since(began) > 15*rendezvous.Heartbeat {
 			t.Fatal("the executor still counts as attached")
 		}
 	}

@@ -107,7 +107,7 @@ func (n *Node) ID() string { return n.id }
 // deletes what has expired, until ctx ends. It returns an error if the node cannot be
 // made known at first.
 func (n *Node) Run(ctx context.Context) error {
-	if err := n.beat(ctx); err != nil {
+	if err := n.beat(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("rendezvous: %w", err)
 	}
 	beat, sweep := time.NewTicker(Heartbeat), time.NewTicker(Sweep)

@@ -348,10 +348,23 @@ func TestRevoked(t *testing.T) {
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*rendezvous.Heartbeat)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*rendezvous.Heartbeat)
 	defer cancel()
 	if _, err := carrier.Read(ctx); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the socket of a revoked token: %v", err)
+	}
+}
+
+// The end of what is to run is no failure, be it before the others know of the node.
+func TestRunEndsAtOnce(t *testing.T) {
+	node, err := rendezvous.New(rendezvous.Config{State: rendezvous.NewMemory(), PublicURL: "http://127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := node.Run(ctx); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -359,7 +372,7 @@ func TestDrain(t *testing.T) {
 	w := newWorld(t, nil)
 	reg, carrier := w.attach(identity(t))
 	w.connect(identity(t))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := w.node.Drain(ctx); err != nil {
 		t.Fatal(err)

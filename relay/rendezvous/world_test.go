@@ -62,7 +62,7 @@ func newWorld(t *testing.T, state rendezvous.State) *world {
 	done := make(chan error, 1)
 	go func() { done <- w.node.Run(ctx) }()
 	t.Cleanup(func() {
-		ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		if err := w.node.Drain(ctx); err != nil {
 			t.Errorf("drain: %v", err)
