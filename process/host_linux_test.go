@@ -257,7 +257,7 @@ func reapOrphans() error {
 	}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(patience); ; <-tick.C {
 		left := 0
 		for _, pid := range childrenOf(os.Getpid()) {
 			if pid != other.Process.Pid {

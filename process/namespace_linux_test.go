@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -83,7 +84,7 @@ func TestNamespaceIsPrivate(t *testing.T) {
 func TestNamespaceOnEachThread(t *testing.T) {
 	ns, _, point := namespace(t)
 	var meet, all sync.WaitGroup
-	const threads = 2
+	threads := min(2, runtime.GOMAXPROCS(0)) // there are no more than processors
 	meet.Add(threads)
 	for range threads {
 		all.Go(func() {

@@ -313,7 +313,7 @@ func TestDispose(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	tr := f.run(shell.Request{Command: "echo a; sleep 600; echo b", Timeout: timeout(300 * time.Millisecond)})
+	tr := f.run(shell.Request{Command: "echo a; sleep 600; echo b", Timeout: timeout(2 * time.Second)})
 	tr.want(t, 143, "a\n", "")
 }
 
@@ -321,7 +321,7 @@ func TestTimeoutStubborn(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	began := time.Now()
-	tr := f.run(shell.Request{Command: "exec 2>/dev/null; trap 'echo no' TERM; echo a; while :; do sleep 600; done", Timeout: timeout(300 * time.Millisecond)})
+	tr := f.run(shell.Request{Command: "exec 2>/dev/null; trap 'echo no' TERM; echo a; while :; do sleep 600; done", Timeout: timeout(2 * time.Second)})
 	tr.want(t, 137, "a\nno\n", "")
 	if took := time.Since(began); took < 5*time.Second {
 		t.Errorf("it had %v", took)
