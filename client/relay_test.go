@@ -390,7 +390,7 @@ func TestRelayEndsForGood(t *testing.T) {
 					if !tt.want(err) {
 						t.Errorf("got %v", err)
 					}
-				case <-time.After(20 * time.Second):
+				case <-time.After(time.Minute):
 					t.Fatal("it goes on trying")
 				}
 				if _, err := p.Wait(t.Context()); !errors.Is(err, client.ErrTransportClosed) {
@@ -414,11 +414,11 @@ func TestRelayFirstConnectionFails(t *testing.T) {
 	// A bound that was asked for holds, and the reason is in the error.
 	empty := newTinyRelay(t)
 	opts = relayOptions(t)
-	opts.ConnectTimeout = 700 * time.Millisecond
+	opts.ConnectTimeout = 2 * time.Second
 	began := time.Now()
 	_, err = client.Dial(t.Context(), empty.url(), opts)
 	refused, ok := errors.AsType[*registry.StatusError](err)
-	if !ok || refused.Code != registry.CodeOffline || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 5*time.Second {
+	if !ok || refused.Code != registry.CodeOffline || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 30*time.Second {
 		t.Errorf("got %v after %v", err, time.Since(began))
 	}
 }

@@ -103,7 +103,7 @@ func TestMatchIsQuick(t *testing.T) {
 		start := time.Now()
 		p.Match(name)
 		p.Match(strings.Repeat("a/", 100) + "a")
-		if d := time.Since(start); d > 2*time.Second {
+		if d := time.Since(start); d > 10*time.Second {
 			t.Errorf("%.30s...: %v", text, d)
 		}
 	}

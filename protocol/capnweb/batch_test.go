@@ -67,7 +67,7 @@ func TestBatch(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer, err := ServeBatch(within10(t), []byte(strings.Join(tt.in, "\n")), Config{Main: newService().main})
+			answer, err := ServeBatch(aMinute(t), []byte(strings.Join(tt.in, "\n")), Config{Main: newService().main})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +91,7 @@ func TestBatch(t *testing.T) {
 // Calls that nobody pulled run all the same.
 func TestBatchUnpulled(t *testing.T) {
 	v := newService()
-	if _, err := ServeBatch(within10(t), []byte(`["push",["pipeline",0,["wait"],["x"]]]`), Config{Main: v.main}); err != nil {
+	if _, err := ServeBatch(aMinute(t), []byte(`["push",["pipeline",0,["wait"],["x"]]]`), Config{Main: v.main}); err != nil {
 		t.Fatal(err)
 	}
 	if name := <-v.started; name != "x" {
@@ -170,7 +170,7 @@ func TestBatchClient(t *testing.T) {
 		return Config{Main: newService().main}
 	}))
 	defer srv.Close()
-	ctx := within10(t)
+	ctx := aMinute(t)
 	b := NewBatch(srv.URL, nil, http.Header{"Authorization": {"Bearer x"}})
 	defer b.Close()
 	sum := b.Main().Start(ctx, "add", 1, 2)

@@ -133,7 +133,7 @@ func FuzzSession(f *testing.F) {
 		s := New(&lines{in: bytes.Split(input, []byte{'\n'}), closed: make(chan struct{})}, Config{Main: v.main})
 		select {
 		case <-s.quiet:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the session does not end")
 		}
 		s.lock()
@@ -160,7 +160,7 @@ func FuzzBatch(f *testing.F) {
 			for range v.taken {
 			}
 		}()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		answer, err := ServeBatch(ctx, input, Config{Main: v.main})
 		if err != nil || len(answer) == 0 {

@@ -158,7 +158,7 @@ func TestInteropClient(t *testing.T) {
 		t.Run(pkg, func(t *testing.T) {
 			addr := nodeServer(t, pkg)
 			s := dialInterop(t, "ws://"+addr)
-			ctx := within10(t)
+			ctx := aMinute(t)
 			main := s.Main()
 			for name, check := range clientChecks {
 				t.Run(name, func(t *testing.T) { check(ctx, t, main) })

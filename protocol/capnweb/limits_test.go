@@ -45,7 +45,7 @@ func TestMessageLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, conn := raw(t, Config{})
-			ctx := within10(t)
+			ctx := aMinute(t)
 			if err := conn.Write(ctx, []byte(tt.msg)); err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestTableLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, conn := raw(t, Config{Main: newService().main, bounds: small})
-			ctx := within10(t)
+			ctx := aMinute(t)
 			go func() {
 				for i := 1; s.Err() == nil; i++ {
 					msg := tt.msg
@@ -110,7 +110,7 @@ func TestPeerDoesNotRead(t *testing.T) {
 	small := defaultBounds
 	small.queuedBytes, small.replies = 1000, 1000
 	s, conn := raw(t, Config{Main: newService().main, bounds: small})
-	ctx := within10(t)
+	ctx := aMinute(t)
 	for i := 1; s.Err() == nil; i++ { // each needs a release as its answer
 		if err := conn.Write(ctx, fmt.Appendf(nil, `["resolve",99,["export",-%d]]`, i)); err != nil {
 			break
@@ -130,7 +130,7 @@ func TestResultsWaitForRoom(t *testing.T) {
 	small := defaultBounds
 	small.queuedBytes = 1000
 	_, conn := raw(t, Config{Main: newService().main, bounds: small})
-	ctx := within10(t)
+	ctx := aMinute(t)
 	const calls = 100
 	arg := strings.Repeat("x", 500)
 	go func() {
@@ -150,7 +150,7 @@ func TestRunningLimit(t *testing.T) {
 	small.running = 2
 	v := newService()
 	_, conn := raw(t, Config{Main: v.main, bounds: small})
-	ctx := within10(t)
+	ctx := aMinute(t)
 	for i := range 4 {
 		if err := conn.Write(ctx, fmt.Appendf(nil, `["stream",["pipeline",0,["wait"],["%d"]]]`, i)); err != nil {
 			t.Fatal(err)
@@ -181,7 +181,7 @@ func TestCallBytesLimit(t *testing.T) {
 	small.callBytes = 10_000
 	v := newService()
 	_, conn := raw(t, Config{Main: v.main, bounds: small})
-	ctx := within10(t)
+	ctx := aMinute(t)
 	big := strings.Repeat("x", 4000)
 	send := func(format string, args ...any) {
 		t.Helper()
@@ -216,7 +216,7 @@ func TestStreamBytesLimit(t *testing.T) {
 	small := defaultBounds
 	small.streamBytes = 10_000
 	s, conn := raw(t, Config{Main: newService().main, bounds: small})
-	ctx := within10(t)
+	ctx := aMinute(t)
 	_ = conn.Write(ctx, []byte(`["pipe"]`))
 	go func() {
 		for range 20 {
@@ -240,7 +240,7 @@ func TestStreamBytesLimit(t *testing.T) {
 
 func TestMapLimit(t *testing.T) {
 	_, conn := raw(t, Config{Main: newService().main})
-	ctx := within10(t)
+	ctx := aMinute(t)
 	list := []byte("0" + strings.Repeat(",0", 299))
 	write := func(msg string) { _ = conn.Write(ctx, []byte(msg)) }
 	write(fmt.Sprintf(`["push",[[%s]]]`, list))

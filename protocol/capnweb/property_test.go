@@ -234,7 +234,7 @@ func carryOut(plan []act) error {
 	left, right := New(a, Config{Main: peerTarget()}), New(b, Config{Main: peerTarget()})
 	defer right.Close()
 	defer left.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	faults := make(chan error, len(plan))
 	for _, act := range plan {

@@ -21,7 +21,7 @@ func connected(t *testing.T) (*service, *Session) {
 	s, c := pair(t, Config{Main: v.main, Logger: testLogger(t)})
 	t.Cleanup(func() {
 		// The test's context has ended by now.
-		for end := time.Now().Add(5 * time.Second); c.Err() == nil && s.Err() == nil; runtime.Gosched() {
+		for end := time.Now().Add(time.Minute); c.Err() == nil && s.Err() == nil; runtime.Gosched() {
 			if s.Stats() == (Stats{1, 1}) && c.Stats() == (Stats{1, 1}) {
 				return
 			}
@@ -36,7 +36,7 @@ func connected(t *testing.T) (*service, *Session) {
 
 func TestCall(t *testing.T) {
 	_, c := connected(t)
-	ctx := within10(t)
+	ctx := aMinute(t)
 	var sum int
 	if err := c.Main().Call(ctx, &sum, "add", 1, 2); err != nil || sum != 3 {
 		t.Errorf("%d, %v", sum, err)
@@ -67,7 +67,7 @@ func TestCall(t *testing.T) {
 // Calls on what is not there yet, as arguments and as receivers, and on what has come.
 func TestPipelining(t *testing.T) {
 	v, c := connected(t)
-	ctx := within10(t)
+	ctx := aMinute(t)
 	main := c.Main()
 	obj := main.Start(ctx, "makeObject")
 	one, two := obj.Start(ctx, "next"), obj.Start(ctx, "next")
@@ -103,7 +103,7 @@ func TestPipelining(t *testing.T) {
 
 func TestCallbacks(t *testing.T) {
 	_, c := connected(t)
-	ctx := within10(t)
+	ctx := aMinute(t)
 	disposed := make(chan struct{})
 	f := NewFunc(Func1(func(_ context.Context, n int) (int, error) { return 2 * n, nil }))
 	f.OnDispose(func() { close(disposed) })
@@ -121,7 +121,7 @@ func TestCallbacks(t *testing.T) {
 // An object that comes back is called here, without the wire.
 func TestObjectComesBack(t *testing.T) {
 	v, c := connected(t)
-	ctx := within10(t)
+	ctx := aMinute(t)
 	back := c.Main().Start(ctx, "returnBack", v.object())
 	var n int
 	if err := back.Call(ctx, &n, "next"); err != nil || n != 1 {
@@ -140,7 +140,7 @@ func TestObjectComesBack(t *testing.T) {
 
 func TestMap(t *testing.T) {
 	_, c := connected(t)
-	ctx := within10(t)
+	ctx := aMinute(t)
 	main := c.Main()
 	users := main.Start(ctx, "users")
 	mapped := users.Map(ctx, func(m *Mapper, u Var) any {
@@ -161,7 +161,7 @@ func TestMap(t *testing.T) {
 
 func TestStreams(t *testing.T) {
 	v, c := connected(t)
-	ctx := within10(t)
+	ctx := aMinute(t)
 	main := c.Main()
 	t.Run("in a result", func(t *testing.T) {
 		var r run
@@ -265,7 +265,7 @@ func TestStreams(t *testing.T) {
 // A call that is given up is released, and goes on.
 func TestCallIsGivenUp(t *testing.T) {
 	v, c := connected(t)
-	ctx, cancel := context.WithCancel(within10(t))
+	ctx, cancel := context.WithCancel(aMinute(t))
 	done := make(chan error)
 	go func() { done <- c.Main().Call(ctx, nil, "wait", "x") }()
 	<-v.started
@@ -303,7 +303,7 @@ func TestEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := newService()
 			s, c := pair(t, Config{Main: v.main})
-			ctx := within10(t)
+			ctx := aMinute(t)
 			waits := make(chan error, 1)
 			go func() { waits <- c.Main().Call(ctx, nil, "wait", "x") }()
 			<-v.started
@@ -348,7 +348,7 @@ func TestEnd(t *testing.T) {
 
 func TestNoMain(t *testing.T) {
 	s, _ := pair(t, Config{})
-	err := s.Main().Call(within10(t), nil, "x")
+	err := s.Main().Call(aMinute(t), nil, "x")
 	if err == nil || err.Error() != "This connection has no main object." {
 		t.Error(err)
 	}
@@ -361,7 +361,7 @@ func TestServe(t *testing.T) {
 	served := make(chan error)
 	go func() { served <- Serve(ctx, a, Config{Main: newService().main}) }()
 	c := New(b, Config{})
-	if err := c.Main().Call(within10(t), nil, "echo", 1); err != nil {
+	if err := c.Main().Call(aMinute(t), nil, "echo", 1); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
@@ -397,7 +397,7 @@ func TestProxy(t *testing.T) {
 		return r.Events, err
 	}))
 	s, c := pair(t, Config{Main: front, Logger: testLogger(t)})
-	ctx := within10(t)
+	ctx := aMinute(t)
 	obj := c.Main().Start(ctx, "object")
 	for want := 1; want <= 3; want++ {
 		var n int
@@ -446,7 +446,7 @@ func TestInOrder(t *testing.T) {
 	}}))
 	api.Handle("then", Func1(func(_ context.Context, n int) (any, error) { log <- fmt.Sprint("then ", n); return nil, nil }))
 	_, c := pair(t, Config{Main: api})
-	ctx := within10(t)
+	ctx := aMinute(t)
 	a := c.Main().Start(ctx, "first")
 	b := c.Main().Start(ctx, "then", 1)
 	<-log

@@ -55,7 +55,7 @@ func scenarios(text []byte) []scenario {
 }
 
 func playTranscript(t *testing.T, lines []string) {
-	ctx := within10(t)
+	ctx := aMinute(t)
 	service := newService()
 	end, conn := rpc.Pair()
 	closed := &closeRecorder{Connection: end}

@@ -146,7 +146,7 @@ func TestWithWindow(t *testing.T) {
 
 func TestNewBytesStream(t *testing.T) {
 	_, c := connected(t)
-	ctx := within10(t)
+	ctx := aMinute(t)
 	pr, pw := io.Pipe()
 	go func() {
 		_, _ = pw.Write([]byte(strings.Repeat("x", 200_000)))
