@@ -15,8 +15,7 @@ import (
 // fileOutput is the Output at the end of a pipe or a terminal.
 type fileOutput struct {
 	stream string
-	file   *os.File
-	raw    syscall.RawConn
+	from   *descriptor
 	exact  bool        // what the child has written can be read at once
 	small  bool        // it stays as large as it is
 	large  atomic.Bool // counted in largePipes
@@ -29,11 +28,11 @@ type fileOutput struct {
 }
 
 func newFileOutput(stream string, file *os.File, exact bool) (*fileOutput, error) {
-	raw, err := file.SyscallConn()
+	from, err := newDescriptor(file)
 	if err != nil {
 		return nil, err
 	}
-	o := &fileOutput{stream: stream, file: file, raw: raw, exact: exact}
+	o := &fileOutput{stream: stream, from: from, exact: exact}
 	o.try = o.tryRead
 	return o, nil
 }
@@ -43,10 +42,10 @@ func (o *fileOutput) Stream() string { return o.stream }
 // Read implements Output.
 func (o *fileOutput) Read() ([]byte, error) {
 	o.data, o.err = nil, nil
-	if wait := o.pace.delay(); wait > 0 {
+	if wait := o.pace.delay(); wait > 0 && o.large.Load() {
 		time.Sleep(wait) //nolint:forbidigo // no event tells that a pipe has filled; a few milliseconds
 	}
-	if err := o.raw.Read(o.try); err != nil {
+	if err := o.from.read(o.try); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil, os.ErrDeadlineExceeded
 		}
@@ -54,8 +53,9 @@ func (o *fileOutput) Read() ([]byte, error) {
 	}
 	data := o.data
 	o.data = nil
-	if o.exact && o.pace.note(len(data), time.Now()) && !o.enlarge() {
-		o.pace.quieten()
+	if o.exact && o.pace.note(len(data), time.Now()) {
+		o.from.leave()
+		o.small = !o.enlarge()
 	}
 	return data, o.err
 }
@@ -100,7 +100,7 @@ func (o *fileOutput) enlarge() bool {
 	}
 	o.large.Store(true)
 	done := false
-	err := o.raw.Control(func(fd uintptr) { done = setPipeSize(fd, busyPipeBytes) })
+	err := o.from.control(func(fd uintptr) { done = setPipeSize(fd, busyPipeBytes) })
 	if err != nil || !done {
 		o.uncount()
 		return false
@@ -116,7 +116,7 @@ func (o *fileOutput) uncount() {
 }
 
 // SetDeadline implements Output.
-func (o *fileOutput) SetDeadline(t time.Time) error { return o.file.SetReadDeadline(t) }
+func (o *fileOutput) SetDeadline(t time.Time) error { return o.from.setDeadline(t) }
 
 // Buffered implements Output.
 func (o *fileOutput) Buffered() (int, bool) {
@@ -125,7 +125,7 @@ func (o *fileOutput) Buffered() (int, bool) {
 	}
 	var n int
 	var err error
-	if ctlErr := o.raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), getBuffered) }); ctlErr != nil || err != nil {
+	if ctlErr := o.from.control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), getBuffered) }); ctlErr != nil || err != nil {
 		return 0, false
 	}
 	return n, true
@@ -134,7 +134,7 @@ func (o *fileOutput) Buffered() (int, bool) {
 // Close implements Output.
 func (o *fileOutput) Close() error {
 	o.uncount()
-	return o.file.Close()
+	return o.from.close()
 }
 
 // pipeInput writes to a pipe.

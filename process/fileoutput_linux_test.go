@@ -115,7 +115,7 @@ func TestLargePipes(t *testing.T) {
 		t.Error("a closed pipe has kept its place")
 	}
 	var size int
-	if err := last.raw.Control(func(fd uintptr) { size, _ = unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0) }); err != nil || size != busyPipeBytes {
+	if err := last.from.control(func(fd uintptr) { size, _ = unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0) }); err != nil || size != busyPipeBytes {
 		t.Errorf("it holds %d bytes, %v", size, err)
 	}
 	for _, out := range outs {

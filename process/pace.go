@@ -39,22 +39,22 @@ type pace struct {
 	more  bool // the last read has not emptied the pipe
 }
 
-// note is told of a read of n bytes and returns true when the pipe turns busy.
-func (p *pace) note(n int, now time.Time) (turned bool) {
+// note is told of a read of n bytes and returns true when the last reads were those of a
+// busy pipe.
+func (p *pace) note(n int, now time.Time) (busy bool) {
 	p.more = n == chunkBytes
 	p.reads++
 	p.bytes += n
 	if p.reads < paceReads {
 		return false
 	}
-	was := p.wait
 	took := max(now.Sub(p.since), 1)
 	p.wait = 0
 	if !p.since.IsZero() && p.bytes >= int(paceBytes*took/paceTime) {
 		p.wait = min(max(gatherBytes*took/time.Duration(p.bytes), paceTime), maxPaceTime)
 	}
 	p.reads, p.bytes, p.since = 0, 0, now
-	return p.wait > 0 && was == 0
+	return p.wait > 0
 }
 
 // delay is how long to wait before the next read.
@@ -64,6 +64,3 @@ func (p *pace) delay() time.Duration {
 	}
 	return p.wait
 }
-
-// quieten ends the pacing for good, for a pipe that cannot be made large.
-func (p *pace) quieten() { *p = pace{reads: -1 << 62} }

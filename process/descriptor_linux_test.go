@@ -1,0 +1,143 @@
+package process
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// awayPipe is an outputPipe that the poller does not have.
+func awayPipe(t *testing.T) (*fileOutput, int) {
+	t.Helper()
+	out, w := outputPipe(t)
+	out.from.leave()
+	if out.from.file != nil {
+		t.Fatal("it has not left")
+	}
+	return out, w
+}
+
+// A busy pipe leaves the poller, whether it may become large or not, and comes back when
+// there is nothing to read.
+func TestBusyPipeLeaves(t *testing.T) {
+	for _, small := range []bool{false, true} {
+		out, w := outputPipe(t)
+		out.small = small
+		block := strings.Repeat("x", 32<<10)
+		for range 4 * paceReads {
+			put(t, w, block)
+			if data, err := out.Read(); err != nil || string(data) != block {
+				t.Fatalf("read %d bytes, %v", len(data), err)
+			}
+		}
+		if out.from.file != nil || out.large.Load() == small {
+			t.Errorf("small %v: the poller has it: %v; it is large: %v", small, out.from.file != nil, out.large.Load())
+		}
+		read := make(chan string, 1)
+		go func() {
+			data, err := out.Read()
+			read <- string(data) + errText(err)
+		}()
+		put(t, w, "later")
+		if got := <-read; got != "later" {
+			t.Errorf("read %q", got)
+		}
+	}
+}
+
+// Away from the poller a pipe is read, waited for, ends and closes as any other.
+func TestAway(t *testing.T) {
+	t.Run("deadline", func(t *testing.T) {
+		out, w := awayPipe(t)
+		put(t, w, "a")
+		if err := out.SetDeadline(time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := out.Read(); !errors.Is(err, os.ErrDeadlineExceeded) || len(data) != 0 {
+			t.Errorf("after the deadline: %q, %v", data, err)
+		}
+		if err := out.SetDeadline(time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		if n, exact := out.Buffered(); n != 1 || !exact {
+			t.Errorf("%d bytes are buffered, exact %v", n, exact)
+		}
+		if data, err := out.Read(); err != nil || string(data) != "a" || out.from.file != nil {
+			t.Errorf("read %q, %v; the poller has it: %v", data, err, out.from.file != nil)
+		}
+		// It is the poller's from here on, which knows of the deadline.
+		if err := out.SetDeadline(time.Now().Add(time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := out.Read(); !errors.Is(err, os.ErrDeadlineExceeded) || len(data) != 0 || out.from.file == nil {
+			t.Errorf("at the deadline: %q, %v", data, err)
+		}
+	})
+	t.Run("deadline of a read that waits", func(t *testing.T) {
+		out, _ := awayPipe(t)
+		read := make(chan error, 1)
+		go func() {
+			_, err := out.Read()
+			read <- err
+		}()
+		if err := out.SetDeadline(time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+	t.Run("end", func(t *testing.T) {
+		out, w := awayPipe(t)
+		put(t, w, "a")
+		if err := unix.Close(w); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := out.Read(); err != nil || string(data) != "a" {
+			t.Errorf("read %q, %v", data, err)
+		}
+		for range 2 {
+			if _, err := out.Read(); err != io.EOF {
+				t.Errorf("at the end: %v", err)
+			}
+		}
+	})
+	t.Run("close", func(t *testing.T) {
+		out, w := awayPipe(t)
+		if err := out.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.Write(w, []byte("x")); !errors.Is(err, unix.EPIPE) {
+			t.Errorf("somebody has the pipe open still: %v", err)
+		}
+		_, read := out.Read()
+		for i, err := range []error{read, out.SetDeadline(time.Time{}), out.Close()} {
+			if !errors.Is(err, os.ErrClosed) {
+				t.Errorf("call %d after Close: %v", i, err)
+			}
+		}
+		if _, exact := out.Buffered(); exact {
+			t.Error("what a closed pipe holds is known")
+		}
+		out.from.leave()
+	})
+	t.Run("close while a read waits", func(t *testing.T) {
+		out, _ := awayPipe(t)
+		read := make(chan error, 1)
+		go func() {
+			_, err := out.Read()
+			read <- err
+		}()
+		if err := out.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-read; !errors.Is(err, os.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
