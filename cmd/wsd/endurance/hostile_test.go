@@ -114,7 +114,7 @@ func (a *attacker) send(h hostile) {
 	var err error
 	switch {
 	case h.bytes != nil:
-		_ = a.c.Conn().SetWriteDeadline(time.Now().Add(10 * time.Second))
+		_ = a.c.Conn().SetWriteDeadline(time.Now().Add(time.Minute))
 		_, err = a.c.Conn().Write(h.bytes)
 	case h.binary:
 		err = a.c.SendBinary(h.message)
@@ -124,7 +124,7 @@ func (a *attacker) send(h hostile) {
 	if err == nil && h.fatal {
 		select {
 		case <-a.done:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			a.t.Fatalf("the server goes on after % x", h.bytes[:min(len(h.bytes), 16)])
 		}
 	}
@@ -146,7 +146,7 @@ func (a *attacker) sync() {
 	select {
 	case <-a.synced:
 	case <-a.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		a.t.Fatal("the server answers no more")
 	}
 }

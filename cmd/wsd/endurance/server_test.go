@@ -135,7 +135,7 @@ func eventually(t *testing.T, server *target.Server, what string, ok func(state)
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		s := look(t, server)
 		if ok(s) {

@@ -190,7 +190,7 @@ func (l *relayLab) execute(kind target.Kind, argv ...string) {
 // attached returns once the executor is.
 func (l *relayLab) attached() {
 	l.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

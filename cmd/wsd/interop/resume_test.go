@@ -51,7 +51,7 @@ func tells(text string) func(*message) bool {
 // await returns once the command has made the file.
 func (s *setup) await(t *testing.T, name string) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -80,7 +80,7 @@ func within(t *testing.T, c <-chan message, what string) message {
 	select {
 	case m := <-c:
 		return m
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("no %s", what)
 		panic("unreachable")
 	}

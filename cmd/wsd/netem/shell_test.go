@@ -114,7 +114,7 @@ func (s *shell) close() error {
 			return fmt.Errorf("%w: %s", err, strings.TrimSpace(tail(s.screen.String(), 300)))
 		}
 		return nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		return fmt.Errorf("the shell did not end")
 	}
 }
