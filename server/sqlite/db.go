@@ -164,6 +164,8 @@ func (db *DB) connect(dsn string, reads bool) (*conn, error) {
 	pragmas := []string{
 		fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", checkpointPages),
 		fmt.Sprintf("PRAGMA journal_size_limit = %d", logLimit),
+		// A statement of many rows keeps the pages that it changes until it ends: not in a file.
+		"PRAGMA temp_store = MEMORY",
 	}
 	if reads {
 		pragmas = []string{"PRAGMA query_only = 1"}

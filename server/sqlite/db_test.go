@@ -43,7 +43,7 @@ func TestNewFile(t *testing.T) {
 				db.writer: {
 					"foreign_keys": "1", "journal_mode": "wal", "synchronous": "1", "busy_timeout": "5000", "auto_vacuum": "2",
 					"page_size": "16384", "journal_size_limit": strconv.Itoa(logLimit), "wal_autocheckpoint": strconv.Itoa(checkpointPages),
-					"query_only": "0", "user_version": steps(t), "application_id": strconv.Itoa(applicationID),
+					"query_only": "0", "temp_store": "2", "user_version": steps(t), "application_id": strconv.Itoa(applicationID),
 				},
 				db.reader: {"foreign_keys": "1", "query_only": "1", "busy_timeout": "5000"},
 			} {

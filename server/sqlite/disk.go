@@ -3,7 +3,6 @@ package sqlite
 import (
 	"database/sql"
 	"errors"
-	"strings"
 
 	"github.com/wsd-dev/wsd/fs/disk"
 )
@@ -12,7 +11,7 @@ var _ disk.Rows = (*treeTx)(nil)
 
 func (tx *treeTx) DiskRoot(tree, mount string) (disk.Root, error) {
 	r := disk.Root{Tree: tree, Mount: mount}
-	err := tx.c.row("SELECT id, state FROM disk_root WHERE tree = ? AND mount = ?", tree, mount).Scan(&r.ID, &r.State)
+	err := tx.row("SELECT id, state FROM disk_root WHERE tree = ? AND mount = ?", tree, mount).Scan(&r.ID, &r.State)
 	if errors.Is(err, sql.ErrNoRows) {
 		return r, nil
 	}
@@ -21,9 +20,9 @@ func (tx *treeTx) DiskRoot(tree, mount string) (disk.Root, error) {
 
 func (tx *treeTx) PutDiskRoot(r *disk.Root) error {
 	if r.ID != 0 {
-		return of("directory", tx.c.exec("UPDATE disk_root SET tree = ?, mount = ?, state = ? WHERE id = ?", r.Tree, r.Mount, r.State, r.ID))
+		return of("directory", tx.exec("UPDATE disk_root SET tree = ?, mount = ?, state = ? WHERE id = ?", r.Tree, r.Mount, r.State, r.ID))
 	}
-	res, err := tx.c.execute("INSERT INTO disk_root (tree, mount, state) VALUES (?, ?, ?)", r.Tree, r.Mount, r.State)
+	res, err := tx.execute("INSERT INTO disk_root (tree, mount, state) VALUES (?, ?, ?)", r.Tree, r.Mount, r.State)
 	if err != nil {
 		return of("directory", err)
 	}
@@ -42,44 +41,29 @@ func (tx *treeTx) DiskStats(root int64, fn func(string, []byte) error) error {
 	}, "SELECT path, stat FROM disk_stat WHERE root = ? ORDER BY path", root)
 }
 
-// diskRows is how many rows of the index are written with one statement.
-const diskRows = 64
-
-var putDiskStats = "INSERT OR REPLACE INTO disk_stat (root, path, stat) VALUES (?, ?, ?)"
-
-var putManyDiskStats = putDiskStats + strings.Repeat(", (?, ?, ?)", diskRows-1)
+var putDiskStats = newBulk(3, "INSERT OR REPLACE INTO disk_stat (root, path, stat)", "")
 
 func (tx *treeTx) PutDiskStats(root int64, rows []disk.Row) error {
-	for ; len(rows) >= diskRows; rows = rows[diskRows:] {
-		args := make([]any, 0, 3*diskRows)
-		for _, r := range rows[:diskRows] {
-			args = append(args, root, r.Path, r.Stat)
-		}
-		if err := tx.c.exec(putManyDiskStats, args...); err != nil {
-			return of("the directory's index", err)
-		}
-	}
+	values := make([]any, 0, putDiskStats.columns*len(rows))
 	for _, r := range rows {
-		if err := tx.c.exec(putDiskStats, root, r.Path, r.Stat); err != nil {
-			return of("the directory's index", err)
-		}
+		values = append(values, root, r.Path, r.Stat)
 	}
-	return nil
+	return of("the directory's index", putDiskStats.put(tx.c, values))
 }
 
 func (tx *treeTx) DeleteDiskStats(root int64, path string) error {
 	if path == "" {
-		return of("the directory's index", tx.c.exec("DELETE FROM disk_stat WHERE root = ?", root))
+		return of("the directory's index", tx.exec("DELETE FROM disk_stat WHERE root = ?", root))
 	}
-	if err := tx.c.exec("DELETE FROM disk_stat WHERE root = ? AND path = ?", root, path); err != nil {
+	if err := tx.exec("DELETE FROM disk_stat WHERE root = ? AND path = ?", root, path); err != nil {
 		return of("the directory's index", err)
 	}
 	// '0' is the character behind '/'.
-	return of("the directory's index", tx.c.exec("DELETE FROM disk_stat WHERE root = ? AND path > ? AND path < ?", root, path+"/", path+"0"))
+	return of("the directory's index", tx.exec("DELETE FROM disk_stat WHERE root = ? AND path > ? AND path < ?", root, path+"/", path+"0"))
 }
 
 func (tx *treeTx) MoveDiskStats(root int64, from, to string) error {
-	return of("the directory's index", tx.c.exec(`UPDATE disk_stat SET path = ? || substr(path, length(?) + 1)
+	return of("the directory's index", tx.exec(`UPDATE disk_stat SET path = ? || substr(path, length(?) + 1)
 		WHERE root = ? AND (path = ? OR path > ? AND path < ?)`, to, from, root, from, from+"/", from+"0"))
 }
 
@@ -95,12 +79,12 @@ func (tx *treeTx) DiskJournal(root int64, fn func(int64, []byte) error) error {
 }
 
 func (tx *treeTx) AddDiskJournal(root int64, paths []byte) error {
-	return of("the directory's journal", tx.c.exec("INSERT INTO disk_journal (root, paths) VALUES (?, ?)", root, paths))
+	return of("the directory's journal", tx.exec("INSERT INTO disk_journal (root, paths) VALUES (?, ?)", root, paths))
 }
 
 func (tx *treeTx) DeleteDiskJournal(root int64, ids []int64) error {
 	for _, id := range ids {
-		if err := tx.c.exec("DELETE FROM disk_journal WHERE root = ? AND id = ?", root, id); err != nil {
+		if err := tx.exec("DELETE FROM disk_journal WHERE root = ? AND id = ?", root, id); err != nil {
 			return of("the directory's journal", err)
 		}
 	}

@@ -110,7 +110,7 @@ func TestDiskStats(t *testing.T) {
 		}
 		// More than fit one statement.
 		var many []disk.Row
-		for i := range 2*diskRows + 3 {
+		for i := range 2*bulkRows[0] + bulkRows[1] + 3 {
 			many = append(many, disk.Row{Path: fmt.Sprintf("f%04d", i), Stat: []byte{byte(i)}})
 		}
 		if err := rows.PutDiskStats(one.ID, many); err != nil {

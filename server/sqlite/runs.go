@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/wsd-dev/wsd/process/shell"
@@ -78,12 +77,7 @@ func purgeRun(c *conn, run int64) error {
 	return c.exec("DELETE FROM run_event WHERE key BETWEEN ? AND ?", eventKey(run, 0), eventKey(run+1, 0)-1)
 }
 
-// eventRows is how many events are written with one statement.
-const eventRows = 8
-
-const putEvent = "INSERT INTO run_event (key, at_ms, kind, value) VALUES (?, ?, ?, ?)"
-
-var putEvents = putEvent + strings.Repeat(", (?, ?, ?, ?)", eventRows-1)
+var putEvents = newBulk(4, "INSERT INTO run_event (key, at_ms, kind, value)", "")
 
 func (s runStore) Append(ctx context.Context, run int64, b *shell.Batch) error {
 	args := make([]any, 0, 4*len(b.Events))
@@ -104,16 +98,8 @@ func (s runStore) Append(ctx context.Context, run int64, b *shell.Batch) error {
 }
 
 func appendRun(c *conn, run int64, b *shell.Batch, args []any) error {
-	const each = 4
-	for ; len(args) >= eventRows*each; args = args[eventRows*each:] {
-		if err := c.exec(putEvents, args[:eventRows*each]...); err != nil {
-			return err
-		}
-	}
-	for ; len(args) > 0; args = args[each:] {
-		if err := c.exec(putEvent, args[:each]...); err != nil {
-			return err
-		}
+	if err := putEvents.put(c, args); err != nil {
+		return err
 	}
 	if b.Evicted {
 		if err := c.exec("UPDATE run SET evicted = 1 WHERE run = +?", run); err != nil {

@@ -31,18 +31,11 @@ func (tx *treeTx) PartsOf(inos []int64, fn func(int64, tree.Part) error) error {
 }
 
 func (tx *treeTx) PutParts(ino int64, first int, parts []tree.Part) error {
-	for i, p := range parts {
-		err := tx.c.exec(`INSERT INTO part (ino, idx, hash, size) VALUES (?, ?, ?, ?)
-			ON CONFLICT (ino, idx) DO UPDATE SET hash = excluded.hash, size = excluded.size`, ino, first+i, p.Hash[:], p.Size)
-		if err != nil {
-			return of("parts", err)
-		}
-	}
-	return nil
+	return tx.newParts(ino, first, parts)
 }
 
 func (tx *treeTx) CutParts(ino int64, n int) error {
-	return of("parts", tx.c.exec("DELETE FROM part WHERE ino = +? AND idx >= ?", ino, n))
+	return of("parts", tx.exec("DELETE FROM part WHERE ino = +? AND idx >= ?", ino, n))
 }
 
 const chunkColumns = "c.hash, c.size, c.loc, c.seen_ms, coalesce(c.dead_ms, 0)"
@@ -74,40 +67,40 @@ func (b blob) Scan(v any) error {
 }
 
 func (tx *treeTx) ChunkBytes(h tree.Hash, dst []byte) ([]byte, error) {
-	err := tx.c.row("SELECT bytes FROM chunk_data WHERE hash = ?", h[:]).Scan(blob{&dst})
+	err := tx.row("SELECT bytes FROM chunk_data WHERE hash = ?", h[:]).Scan(blob{&dst})
 	return dst, of("chunk", err)
 }
 
 func (tx *treeTx) PutChunk(h tree.Hash, data []byte, now int64) (bool, error) {
 	var where uint8
-	err := tx.c.row("UPDATE chunk SET seen_ms = max(seen_ms, ?), dead_ms = NULL WHERE hash = ? RETURNING loc", now, h[:]).Scan(&where)
+	err := tx.row("UPDATE chunk SET seen_ms = max(seen_ms, ?), dead_ms = NULL WHERE hash = ? RETURNING loc", now, h[:]).Scan(&where)
 	if err == nil {
 		return false, nil
 	}
 	if !errors.Is(err, sql.ErrNoRows) {
 		return false, of("chunk", err)
 	}
-	if err := tx.c.exec("INSERT INTO chunk (hash, size, loc, seen_ms) VALUES (?, ?, ?, ?)", h[:], len(data), tree.ChunkInline, now); err != nil {
+	if err := tx.exec("INSERT INTO chunk (hash, size, loc, seen_ms) VALUES (?, ?, ?, ?)", h[:], len(data), tree.ChunkInline, now); err != nil {
 		return false, of("chunk", err)
 	}
-	return true, of("chunk", tx.c.exec("INSERT INTO chunk_data (hash, bytes) VALUES (?, ?)", h[:], data))
+	return true, of("chunk", tx.exec("INSERT INTO chunk_data (hash, bytes) VALUES (?, ?)", h[:], data))
 }
 
 func (tx *treeTx) MarkChunk(h tree.Hash, seen, dead int64) error {
 	var where uint8
-	return of("chunk", tx.c.row("UPDATE chunk SET seen_ms = ?, dead_ms = nullif(?, 0) WHERE hash = ? RETURNING loc", seen, dead, h[:]).Scan(&where))
+	return of("chunk", tx.row("UPDATE chunk SET seen_ms = ?, dead_ms = nullif(?, 0) WHERE hash = ? RETURNING loc", seen, dead, h[:]).Scan(&where))
 }
 
 func (tx *treeTx) DeleteChunk(h tree.Hash) error {
-	if err := tx.c.exec("DELETE FROM chunk_data WHERE hash = ?", h[:]); err != nil {
+	if err := tx.exec("DELETE FROM chunk_data WHERE hash = ?", h[:]); err != nil {
 		return of("chunk", err)
 	}
-	return of("chunk", tx.c.exec("DELETE FROM chunk WHERE hash = ?", h[:]))
+	return of("chunk", tx.exec("DELETE FROM chunk WHERE hash = ?", h[:]))
 }
 
 func (tx *treeTx) Referenced(h tree.Hash) (bool, error) {
 	var is bool
-	err := tx.c.row("SELECT EXISTS (SELECT 1 FROM part WHERE hash = ?)", h[:]).Scan(&is)
+	err := tx.row("SELECT EXISTS (SELECT 1 FROM part WHERE hash = ?)", h[:]).Scan(&is)
 	return is, of("parts", err)
 }
 
@@ -143,12 +136,12 @@ func scanPeer(s scanner, before ...any) (tree.Peer, error) {
 }
 
 func (tx *treeTx) Peer(ns int64, id string) (tree.Peer, error) {
-	p, err := scanPeer(tx.c.row("SELECT "+peerColumns+" FROM peer WHERE ns = ? AND id = ?", ns, id))
+	p, err := scanPeer(tx.row("SELECT "+peerColumns+" FROM peer WHERE ns = ? AND id = ?", ns, id))
 	return p, of("peer", err)
 }
 
 func (tx *treeTx) PutPeer(ns int64, p tree.Peer) error {
-	return of("peer", tx.c.exec("INSERT OR REPLACE INTO peer (ns, "+peerColumns+") VALUES (?, ?, ?, ?, ?, ?, ?)",
+	return of("peer", tx.exec("INSERT OR REPLACE INTO peer (ns, "+peerColumns+") VALUES (?, ?, ?, ?, ?, ?, ?)",
 		ns, p.ID, p.Push.Rev, pathOf(p.Push), p.Fetch.Rev, pathOf(p.Fetch), p.Seen))
 }
 

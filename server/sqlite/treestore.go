@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strconv"
@@ -16,11 +17,18 @@ var _ tree.Store = treeStore{}
 type treeStore struct{ db *DB }
 
 func (s treeStore) View(ctx context.Context, fn func(tree.Tx) error) error {
-	return s.db.view(ctx, func(c *conn) error { return s.explain("read", fn(&treeTx{c})) })
+	return s.db.view(ctx, func(c *conn) error { return s.explain("read", fn(&treeTx{c: c})) })
 }
 
 func (s treeStore) Update(ctx context.Context, fn func(tree.Tx) error) error {
-	return s.db.update(ctx, func(c *conn) error { return s.explain("write", fn(&treeTx{c})) })
+	return s.db.update(ctx, func(c *conn) error {
+		tx := &treeTx{c: c}
+		err := fn(tx)
+		if err == nil {
+			err = tx.flush()
+		}
+		return s.explain("write", err)
+	})
 }
 
 // explain leaves the errors of fn as they are, but for those of SQLite that it passes on.
@@ -53,6 +61,9 @@ func of(what string, err error) error {
 
 // list is each, whose fn's errors are left alone.
 func (tx *treeTx) list(what string, fn func(scanner) error, query string, args ...any) error {
+	if err := tx.flush(); err != nil {
+		return err
+	}
 	var own error
 	err := tx.c.each(func(s scanner) error {
 		own = fn(s)
@@ -65,7 +76,30 @@ func (tx *treeTx) list(what string, fn func(scanner) error, query string, args .
 }
 
 // A treeTx is a tree.Tx on a connection that is in a transaction.
-type treeTx struct{ c *conn }
+type treeTx struct {
+	c    *conn
+	late newRows
+}
+
+// row is conn.row, with all rows written.
+func (tx *treeTx) row(query string, args ...any) scanner {
+	if err := tx.flush(); err != nil {
+		return failed{err}
+	}
+	return tx.c.row(query, args...)
+}
+
+func (tx *treeTx) exec(query string, args ...any) error {
+	_, err := tx.execute(query, args...)
+	return err
+}
+
+func (tx *treeTx) execute(query string, args ...any) (driver.Result, error) {
+	if err := tx.flush(); err != nil {
+		return nil, err
+	}
+	return tx.c.execute(query, args...)
+}
 
 // hash scans a column of 32 bytes, NULL as zeros.
 type hash struct{ h *tree.Hash }
@@ -84,8 +118,16 @@ func (s hash) Scan(v any) error {
 	return fmt.Errorf("%w: a column is no hash", tree.ErrDamaged)
 }
 
-// orNull is a hash for a column that may be NULL.
-func orNull(h tree.Hash) any {
+// orNull is a value for a column that is NULL for none.
+func orNull[T comparable](v T) any {
+	var none T
+	if v == none {
+		return nil
+	}
+	return v
+}
+
+func hashOrNull(h tree.Hash) any {
 	if h == (tree.Hash{}) {
 		return nil
 	}
@@ -124,7 +166,7 @@ func spaceFields(n *tree.Namespace) []any {
 
 func (tx *treeTx) Namespace(name string) (tree.Namespace, error) {
 	var n tree.Namespace
-	err := tx.c.row("SELECT "+spaceColumns+" FROM ns WHERE name = ?", name).Scan(spaceFields(&n)...)
+	err := tx.row("SELECT "+spaceColumns+" FROM ns WHERE name = ?", name).Scan(spaceFields(&n)...)
 	return n, of("namespace", err)
 }
 
@@ -141,10 +183,10 @@ func (tx *treeTx) Namespaces() ([]tree.Namespace, error) {
 
 func (tx *treeTx) PutNamespace(n *tree.Namespace) error {
 	if n.ID != 0 {
-		return of("namespace", tx.c.exec("UPDATE ns SET name = ?, root = ?, rev = ?, files = ?, dirs = ?, bytes = ?, config = ? WHERE id = +?",
+		return of("namespace", tx.exec("UPDATE ns SET name = ?, root = ?, rev = ?, files = ?, dirs = ?, bytes = ?, config = ? WHERE id = +?",
 			n.Name, n.Root, n.Rev, n.Files, n.Dirs, n.Bytes, n.Config, n.ID))
 	}
-	done, err := tx.c.execute("INSERT INTO ns (name, root, rev, files, dirs, bytes, config) VALUES (?, ?, ?, ?, ?, ?, ?)",
+	done, err := tx.execute("INSERT INTO ns (name, root, rev, files, dirs, bytes, config) VALUES (?, ?, ?, ?, ?, ?, ?)",
 		n.Name, n.Root, n.Rev, n.Files, n.Dirs, n.Bytes, n.Config)
 	if err == nil {
 		n.ID, err = done.LastInsertId()
@@ -154,7 +196,7 @@ func (tx *treeTx) PutNamespace(n *tree.Namespace) error {
 
 func (tx *treeTx) Node(ino int64) (tree.Node, error) {
 	var n tree.Node
-	err := tx.c.row("SELECT "+nodeColumns+" FROM node n WHERE ino = +?", ino).Scan(nodeFields(&n)...)
+	err := tx.row("SELECT "+nodeColumns+" FROM node n WHERE ino = +?", ino).Scan(nodeFields(&n)...)
 	return n, of("node", err)
 }
 
@@ -187,25 +229,20 @@ func (tx *treeTx) nodes(fn func(tree.Node) error, query string, args ...any) err
 }
 
 func (tx *treeTx) PutNode(n *tree.Node) error {
-	if n.Ino != 0 {
-		return of("node", tx.c.exec(`UPDATE node SET ns = ?, kind = ?, mode = ?, size = ?, nlink = ?, mtime_ns = ?, btime_ns = ?, rev = ?,
-			mime = nullif(?, ''), target = nullif(?, ''), manifest = ?, mount = nullif(?, 0), stub = ? WHERE ino = +?`,
-			n.Namespace, n.Kind, n.Mode, n.Size, n.Links, n.MTime, n.BTime, n.Rev, n.MIME, n.Target, orNull(n.Manifest), n.Mount, n.Stub, n.Ino))
+	if n.Ino == 0 {
+		return tx.newNode(n)
 	}
-	done, err := tx.c.execute(`INSERT INTO node (ns, kind, mode, size, nlink, mtime_ns, btime_ns, rev, mime, target, manifest, mount, stub)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), ?, nullif(?, 0), ?)`,
-		n.Namespace, n.Kind, n.Mode, n.Size, n.Links, n.MTime, n.BTime, n.Rev, n.MIME, n.Target, orNull(n.Manifest), n.Mount, n.Stub)
-	if err == nil {
-		n.Ino, err = done.LastInsertId()
-	}
-	return of("node", err)
+	return of("node", tx.exec(`UPDATE node SET ns = ?, kind = ?, mode = ?, size = ?, nlink = ?, mtime_ns = ?, btime_ns = ?, rev = ?,
+		mime = ?, target = ?, manifest = ?, mount = ?, stub = ? WHERE ino = +?`,
+		n.Namespace, n.Kind, n.Mode, n.Size, n.Links, n.MTime, n.BTime, n.Rev,
+		orNull(n.MIME), orNull(n.Target), hashOrNull(n.Manifest), orNull(n.Mount), n.Stub, n.Ino))
 }
 
 func (tx *treeTx) DeleteNode(ino int64) error {
-	if err := tx.c.exec("DELETE FROM part WHERE ino = +?", ino); err != nil {
+	if err := tx.exec("DELETE FROM part WHERE ino = +?", ino); err != nil {
 		return of("parts", err)
 	}
-	return of("node", tx.c.exec("DELETE FROM node WHERE ino = +?", ino))
+	return of("node", tx.exec("DELETE FROM node WHERE ino = +?", ino))
 }
 
 func (tx *treeTx) NodesAfter(ns, rev int64, fn func(tree.Child) error) error {
@@ -232,6 +269,11 @@ func (tx *treeTx) children(query string, fn func(tree.Child) error, args ...any)
 
 func (tx *treeTx) Lookup(parent int64, name string) (tree.Child, error) {
 	var c tree.Child
+	if _, waits := tx.late.named[entry{parent, name}]; waits {
+		if err := tx.flush(); err != nil {
+			return c, err
+		}
+	}
 	err := tx.c.row("SELECT "+nameColumns+", "+nodeColumns+
 		" FROM name m JOIN node n ON n.ino = m.child WHERE m.parent = +? AND m.name = ?", parent, name).Scan(childFields(&c)...)
 	return c, of("name", err)
@@ -259,23 +301,24 @@ func (tx *treeTx) NamesOf(ino int64) ([]tree.Name, error) {
 }
 
 func (tx *treeTx) PutName(n tree.Name) error {
-	return of("name", tx.c.exec(`INSERT INTO name (parent, name, child, ns, rev) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (parent, name) DO UPDATE SET child = excluded.child, ns = excluded.ns, rev = excluded.rev`,
-		n.Parent, n.Name, n.Child, n.Namespace, n.Rev))
+	if tx.late.waits(n.Child) {
+		return tx.newName(&n)
+	}
+	return of("name", tx.exec(putNames.one(), n.Parent, n.Name, n.Child, n.Namespace, n.Rev))
 }
 
 func (tx *treeTx) DeleteName(parent int64, name string) error {
-	return of("name", tx.c.exec("DELETE FROM name WHERE parent = +? AND name = ?", parent, name))
+	return of("name", tx.exec("DELETE FROM name WHERE parent = +? AND name = ?", parent, name))
 }
 
 func (tx *treeTx) Tomb(ns int64, path string) (tree.Tomb, error) {
 	t := tree.Tomb{Path: path}
-	err := tx.c.row("SELECT rev, prior FROM tomb WHERE ns = ? AND path = ?", ns, path).Scan(&t.Rev, &t.Prior)
+	err := tx.row("SELECT rev, prior FROM tomb WHERE ns = ? AND path = ?", ns, path).Scan(&t.Rev, &t.Prior)
 	return t, of("tomb", err)
 }
 
 func (tx *treeTx) PutTomb(ns int64, t tree.Tomb) error {
-	return of("tomb", tx.c.exec(`INSERT INTO tomb (ns, path, rev, prior) VALUES (?, ?, ?, ?)
+	return of("tomb", tx.exec(`INSERT INTO tomb (ns, path, rev, prior) VALUES (?, ?, ?, ?)
 		ON CONFLICT (ns, path) DO UPDATE SET rev = excluded.rev, prior = excluded.prior WHERE excluded.rev > rev`,
 		ns, t.Path, t.Rev, t.Prior))
 }
@@ -302,9 +345,9 @@ func (tx *treeTx) Moves(ns int64) ([]tree.Move, error) {
 }
 
 func (tx *treeTx) PutMove(ns int64, m tree.Move) error {
-	return of("move", tx.c.exec("INSERT INTO moved (ns, rev, old_path, ino) VALUES (?, ?, ?, ?)", ns, m.Rev, m.OldPath, m.Ino))
+	return of("move", tx.exec("INSERT INTO moved (ns, rev, old_path, ino) VALUES (?, ?, ?, ?)", ns, m.Rev, m.OldPath, m.Ino))
 }
 
 func (tx *treeTx) DeleteMove(ns int64, m tree.Move) error {
-	return of("move", tx.c.exec("DELETE FROM moved WHERE ns = ? AND rev = ? AND old_path = ?", ns, m.Rev, m.OldPath))
+	return of("move", tx.exec("DELETE FROM moved WHERE ns = ? AND rev = ? AND old_path = ?", ns, m.Rev, m.OldPath))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -224,6 +225,94 @@ func Rows(t *testing.T, open func(testing.TB) tree.Store) {
 			}
 			return err
 		})
+	})
+
+	t.Run("many new rows", func(t *testing.T) {
+		s := open(t)
+		ns := space(t, s)
+		const n = 200
+		nodes := make([]tree.Node, n)
+		name := func(i int) tree.Name {
+			return tree.Name{Parent: 5, Name: fmt.Sprintf("%03d", i), Child: nodes[i].Ino, Namespace: ns.ID, Rev: 1}
+		}
+		part := func(i int) tree.Part { return tree.Part{Hash: tree.Hash{byte(i)}, Size: int64(i)} }
+		// What was put is there for the next call, whichever it is.
+		looks := []func(tx tree.Tx, i int) (bool, error){
+			func(tx tree.Tx, i int) (bool, error) {
+				c, err := tx.Lookup(5, name(i).Name)
+				return c == tree.Child{Name: name(i), Node: nodes[i]}, err
+			},
+			func(tx tree.Tx, i int) (bool, error) {
+				got, err := tx.Node(nodes[i].Ino)
+				return got == nodes[i], err
+			},
+			func(tx tree.Tx, i int) (bool, error) {
+				got, err := tx.Parts(nodes[i].Ino)
+				return slices.Equal(got, []tree.Part{part(i), part(i + 1)}), err
+			},
+			func(tx tree.Tx, i int) (bool, error) {
+				got, err := tx.NamesOf(nodes[i].Ino)
+				return slices.Equal(got, []tree.Name{name(i)}), err
+			},
+			func(tx tree.Tx, i int) (bool, error) {
+				got, err := tx.Children(5, name(i).Name, n)
+				return len(got) == 0, err
+			},
+			func(tx tree.Tx, i int) (bool, error) {
+				is, err := tx.Referenced(part(i + 1).Hash)
+				return is, err
+			},
+			func(tx tree.Tx, i int) (bool, error) {
+				_, err := tx.Lookup(5, "none")
+				return errors.Is(err, tree.ErrNoRow), nil
+			},
+		}
+		update(t, s, func(tx tree.Tx) error {
+			for i := range nodes {
+				nodes[i] = tree.Node{Namespace: ns.ID, Kind: tree.KindFile, Size: int64(i), Links: 1, Rev: 1}
+				if err := errors.Join(tx.PutNode(&nodes[i]), tx.PutName(name(i)), tx.PutParts(nodes[i].Ino, 0, []tree.Part{part(i), part(i + 1)})); err != nil {
+					return err
+				}
+				if i > 0 && nodes[i].Ino <= nodes[i-1].Ino {
+					t.Errorf("number %d after %d", nodes[i].Ino, nodes[i-1].Ino)
+				}
+				// At first only the name is looked for, and then that of another.
+				look := looks[0]
+				switch {
+				case i >= n/2:
+					look = looks[i%len(looks)]
+				case i%3 != 0:
+					look = looks[len(looks)-1]
+				}
+				if ok, err := look(tx, i); !ok || err != nil {
+					t.Errorf("after %d: %v", i, err)
+				}
+			}
+			// A name that has just been given is given to another, and taken away.
+			again, gone := name(n-1), name(n-2)
+			again.Child = nodes[0].Ino
+			return errors.Join(tx.PutName(again), tx.DeleteName(gone.Parent, gone.Name))
+		})
+		err := s.View(t.Context(), func(tx tree.Tx) error {
+			list, err := tx.Children(5, "", 2*n)
+			for i, c := range list {
+				want := tree.Child{Name: name(i), Node: nodes[i]}
+				if i == n-2 {
+					want = tree.Child{Name: name(n - 1), Node: nodes[0]}
+					want.Name.Child = nodes[0].Ino
+				}
+				if c != want {
+					t.Errorf("%v; want %v", c, want)
+				}
+			}
+			if len(list) != n-1 {
+				t.Errorf("%d names", len(list))
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	})
 
 	t.Run("tombs and moves", func(t *testing.T) {

@@ -1,0 +1,113 @@
+package sqlite
+
+import "github.com/wsd-dev/wsd/fs/tree"
+
+var (
+	putNodes = newBulk(14, "INSERT INTO node (ino, ns, kind, mode, size, nlink, mtime_ns, btime_ns, rev, mime, target, manifest, mount, stub)", "")
+	putNames = newBulk(5, "INSERT INTO name (parent, name, child, ns, rev)",
+		"ON CONFLICT (parent, name) DO UPDATE SET child = excluded.child, ns = excluded.ns, rev = excluded.rev")
+	putParts = newBulk(4, "INSERT INTO part (ino, idx, hash, size)",
+		"ON CONFLICT (ino, idx) DO UPDATE SET hash = excluded.hash, size = excluded.size")
+)
+
+// newRows are the rows of new nodes of a transaction that wait to be written together, as
+// values. Whatever is asked of the transaction has them written first, unless they cannot
+// matter to it. Their errors come late, and once more at the end of the transaction.
+type newRows struct {
+	last                int64 // number of the newest node, 0 while the transaction has made none
+	nodes, names, parts []any
+	named               map[entry]struct{} // by names
+	err                 error
+}
+
+// An entry is a name in a directory.
+type entry struct {
+	parent int64
+	name   string
+}
+
+// waits reports whether a node waits to be written.
+func (w *newRows) waits(ino int64) bool {
+	return len(w.nodes) > 0 && ino > w.last-int64(len(w.nodes)/putNodes.columns)
+}
+
+// newNode gives a node its number. That of the first one is the table's, which is written
+// at once for it; the others have those that follow.
+func (tx *treeTx) newNode(n *tree.Node) error {
+	w := &tx.late
+	at := len(w.nodes)
+	w.nodes = append(w.nodes, nil, n.Namespace, int64(n.Kind), int64(n.Mode), n.Size, n.Links, n.MTime, n.BTime, n.Rev,
+		orNull(n.MIME), orNull(n.Target), hashOrNull(n.Manifest), orNull(n.Mount), n.Stub)
+	if w.last > 0 {
+		w.last++
+		n.Ino = w.last
+		w.nodes[at] = n.Ino
+		return nil
+	}
+	done, err := tx.c.execute(putNodes.one(), w.nodes...)
+	w.nodes = w.nodes[:0]
+	if err == nil {
+		n.Ino, err = done.LastInsertId()
+		w.last = n.Ino
+	}
+	return of("node", err)
+}
+
+// newName has the name of a node that waits wait, too.
+func (tx *treeTx) newName(n *tree.Name) error {
+	w := &tx.late
+	if w.named == nil {
+		w.named = map[entry]struct{}{}
+	}
+	w.named[entry{n.Parent, n.Name}] = struct{}{}
+	if w.names = append(w.names, n.Parent, n.Name, n.Child, n.Namespace, n.Rev); !putNames.full(w.names) {
+		return nil
+	}
+	return tx.writeNamed()
+}
+
+// writeNamed writes nodes together with their names: whoever looks for one finds both.
+func (tx *treeTx) writeNamed() error {
+	clear(tx.late.named)
+	if err := tx.write(putNodes, &tx.late.nodes); err != nil {
+		return err
+	}
+	return tx.write(putNames, &tx.late.names)
+}
+
+// newParts has parts wait, of any node, once there is a new one: a view must fail here.
+func (tx *treeTx) newParts(ino int64, first int, parts []tree.Part) error {
+	w := &tx.late
+	for i := range parts {
+		w.parts = append(w.parts, ino, int64(first+i), parts[i].Hash[:], parts[i].Size)
+		if putParts.full(w.parts) {
+			if err := tx.write(putParts, &w.parts); err != nil {
+				return err
+			}
+		}
+	}
+	if w.last > 0 {
+		return nil
+	}
+	return tx.write(putParts, &w.parts)
+}
+
+func (tx *treeTx) write(b *bulk, values *[]any) error {
+	if tx.late.err == nil {
+		tx.late.err = of("new rows", b.put(tx.c, *values))
+	}
+	clear(*values)
+	*values = (*values)[:0]
+	return tx.late.err
+}
+
+// flush writes all that waits.
+func (tx *treeTx) flush() error {
+	if w := &tx.late; len(w.nodes)+len(w.names)+len(w.parts) == 0 {
+		return w.err
+	}
+	if err := tx.writeNamed(); err != nil {
+		return err
+	}
+	return tx.write(putParts, &tx.late.parts)
+}
