@@ -276,13 +276,24 @@ func TestTreeOverflow(t *testing.T) {
 			_, _ = w.tree.Next(short, 10)
 			cancel()
 		}
-		w.put("d/e/x")
-		for {
-			b, err := w.tree.Next(ctx, 10)
-			if err != nil {
-				t.Fatal(err)
+		told := func(name string) bool {
+			for {
+				b, err := w.tree.Next(ctx, 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if b.Overflow { // of the first files, still
+					return false
+				}
+				if slices.ContainsFunc(b.Changes, func(c Change) bool { return c.Path == w.path(name) }) {
+					return true
+				}
 			}
-			if slices.ContainsFunc(b.Changes, func(c Change) bool { return c.Path == w.path("d/e/x") }) {
+		}
+		for i := 0; ; i++ {
+			name := fmt.Sprint("d/e/x", i)
+			w.put(name)
+			if told(name) {
 				return
 			}
 		}
