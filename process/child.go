@@ -27,9 +27,9 @@ type Command struct {
 	Terminal *Size
 	// PipeStdin makes stdin a pipe; else it is the null device. Ignored with Terminal.
 	PipeStdin bool
-	// SmallPipes leaves the pipes of a child that prints much as small as they are: it
-	// stops sooner when nobody reads, and is read more often when somebody does.
-	SmallPipes bool
+	// BusyPipe is what a pipe grows to of a child that prints much, in bytes: it is how
+	// much such a child prints that nobody reads. 0 means 1 MiB.
+	BusyPipe int
 	// Files become descriptors 3 and up.
 	Files []*os.File
 	// Attr, if set, changes the attributes of the fork, as in Confined.

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -25,9 +26,9 @@ func awayPipe(t *testing.T) (*fileOutput, int) {
 // A busy pipe leaves the poller, whether it may become large or not, and comes back when
 // there is nothing to read.
 func TestBusyPipeLeaves(t *testing.T) {
-	for _, small := range []bool{false, true} {
+	for _, size := range []int{busyPipeBytes, 256 << 10, 0} {
 		out, w := outputPipe(t)
-		out.small = small
+		out.busy = size
 		block := strings.Repeat("x", 32<<10)
 		for range 4 * paceReads {
 			put(t, w, block)
@@ -35,8 +36,12 @@ func TestBusyPipeLeaves(t *testing.T) {
 				t.Fatalf("read %d bytes, %v", len(data), err)
 			}
 		}
-		if out.from.file != nil || out.large.Load() == small {
-			t.Errorf("small %v: the poller has it: %v; it is large: %v", small, out.from.file != nil, out.large.Load())
+		if out.from.file != nil || out.large.Load() != (size > 0) {
+			t.Errorf("%d bytes: the poller has it: %v; it is large: %v", size, out.from.file != nil, out.large.Load())
+		}
+		var now int
+		if err := out.from.control(func(fd uintptr) { now, _ = unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0) }); err != nil || now != cmp.Or(size, 64<<10) {
+			t.Errorf("it holds %d bytes, %v; it may grow to %d", now, err, size)
 		}
 		read := make(chan string, 1)
 		go func() {

@@ -17,7 +17,7 @@ type fileOutput struct {
 	stream string
 	from   *descriptor
 	exact  bool        // what the child has written can be read at once
-	small  bool        // it stays as large as it is
+	busy   int         // its size when it is busy; 0 when it stays as large as it is
 	large  atomic.Bool // counted in largePipes
 
 	// Of the one reader.
@@ -27,12 +27,13 @@ type fileOutput struct {
 	err  error
 }
 
-func newFileOutput(stream string, file *os.File, exact bool) (*fileOutput, error) {
+// newFileOutput makes the Output of a file; busy is the size of a busy pipe.
+func newFileOutput(stream string, file *os.File, exact bool, busy int) (*fileOutput, error) {
 	from, err := newDescriptor(file)
 	if err != nil {
 		return nil, err
 	}
-	o := &fileOutput{stream: stream, from: from, exact: exact}
+	o := &fileOutput{stream: stream, from: from, exact: exact, busy: busy, pace: pace{gather: busy / gatherPart}}
 	o.try = o.tryRead
 	return o, nil
 }
@@ -55,7 +56,9 @@ func (o *fileOutput) Read() ([]byte, error) {
 	o.data = nil
 	if o.exact && o.pace.note(len(data), time.Now()) {
 		o.from.leave()
-		o.small = !o.enlarge()
+		if !o.enlarge() {
+			o.busy = 0
+		}
 	}
 	return data, o.err
 }
@@ -91,7 +94,7 @@ func (o *fileOutput) enlarge() bool {
 	if o.large.Load() {
 		return true
 	}
-	if o.small {
+	if o.busy == 0 {
 		return false
 	}
 	if largePipes.Add(1) > maxLargePipes {
@@ -100,7 +103,7 @@ func (o *fileOutput) enlarge() bool {
 	}
 	o.large.Store(true)
 	done := false
-	err := o.from.control(func(fd uintptr) { done = setPipeSize(fd, busyPipeBytes) })
+	err := o.from.control(func(fd uintptr) { done = setPipeSize(fd, o.busy) })
 	if err != nil || !done {
 		o.uncount()
 		return false

@@ -19,7 +19,7 @@ func outputPipe(t *testing.T) (*fileOutput, int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := newFileOutput(protocol.StreamStdout, r, true)
+	out, err := newFileOutput(protocol.StreamStdout, r, true, busyPipeBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"strconv"
@@ -118,11 +119,10 @@ func startPipes(f *forker, cmd Command) (_ *Child, err error) {
 	io.closeTheirs()
 	child.PID, child.Process = started.pid, started
 	for _, file := range []*os.File{stdout, stderr} {
-		out, err := newFileOutput(file.Name(), file, true)
+		out, err := newFileOutput(file.Name(), file, true, cmp.Or(cmd.BusyPipe, busyPipeBytes))
 		if err != nil {
 			return nil, abandon(started, err)
 		}
-		out.small = cmd.SmallPipes
 		child.Outputs = append(child.Outputs, out)
 	}
 	return child, nil

@@ -8,10 +8,10 @@ import (
 // Reading a pipe as soon as there is something in it costs a wake-up for each of the
 // child's writes, which for a child that prints a lot in small pieces is several
 // times the cost of the bytes. So a pipe that is busy is made large and read when
-// there should be gatherBytes in it, though every maxPaceTime. What such a child prints
+// the gatherPart of it should be full, though every maxPaceTime. What such a child prints
 // arrives so much later; a quiet pipe is read at once.
 const (
-	gatherBytes = 256 << 10
+	gatherPart = 4
 	// paceTime is the shortest wait: the system's timers know no shorter ones.
 	paceTime    = time.Millisecond
 	maxPaceTime = 4 * time.Millisecond
@@ -19,8 +19,8 @@ const (
 	paceReads = 8
 	// paceBytes is what a busy pipe brings in paceTime.
 	paceBytes = 16 << 10
-	// busyPipeBytes is the size of a busy pipe; what fits in it in paceTime is far
-	// more than a client takes.
+	// busyPipeBytes is the size of a busy pipe, where none is asked for; what fits in it
+	// in paceTime is far more than a client takes.
 	busyPipeBytes = 1 << 20
 	// maxLargePipes bounds the large pipes of this program. Linux counts the pipes of
 	// a user together and gives out tiny ones when they come to 64 MiB.
@@ -30,13 +30,14 @@ const (
 // largePipes counts them.
 var largePipes atomic.Int32
 
-// pace decides when a pipe is read. The zero value is that of a quiet pipe.
+// pace decides when a pipe is read. It begins as that of a quiet one.
 type pace struct {
-	wait  time.Duration // before a read; 0 for a quiet pipe
-	reads int
-	bytes int
-	since time.Time
-	more  bool // the last read has not emptied the pipe
+	gather int           // how many bytes are waited for
+	wait   time.Duration // before a read; 0 for a quiet pipe
+	reads  int
+	bytes  int
+	since  time.Time
+	more   bool // the last read has not emptied the pipe
 }
 
 // note is told of a read of n bytes and returns true when the last reads were those of a
@@ -51,7 +52,7 @@ func (p *pace) note(n int, now time.Time) (busy bool) {
 	took := max(now.Sub(p.since), 1)
 	p.wait = 0
 	if !p.since.IsZero() && p.bytes >= int(paceBytes*took/paceTime) {
-		p.wait = min(max(gatherBytes*took/time.Duration(p.bytes), paceTime), maxPaceTime)
+		p.wait = min(max(time.Duration(p.gather)*took/time.Duration(p.bytes), paceTime), maxPaceTime)
 	}
 	p.reads, p.bytes, p.since = 0, 0, now
 	return p.wait > 0

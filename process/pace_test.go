@@ -7,7 +7,7 @@ import (
 
 func TestPace(t *testing.T) {
 	now := time.Unix(1000, 0)
-	var p pace
+	p := pace{gather: busyPipeBytes / gatherPart}
 	feed := func(reads, size int, apart time.Duration) (busy int) {
 		for range reads {
 			now = now.Add(apart)

@@ -31,7 +31,7 @@ func startTerminal(f *forker, cmd Command) (_ *Child, err error) {
 	}
 	io.closeTheirs()
 	started.master = master
-	out, err := newFileOutput(protocol.StreamPTY, master, false)
+	out, err := newFileOutput(protocol.StreamPTY, master, false, 0)
 	if err != nil {
 		return nil, abandon(started, err)
 	}

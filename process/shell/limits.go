@@ -44,6 +44,9 @@ const (
 	// follower: at more its pipes are not read, until half of it was taken.
 	windowBytes  = 256 << 10
 	windowEvents = 1024
+	// busyPipeBytes is the size of a pipe of a command that prints much. With windowBytes
+	// it is how much a command prints that nobody reads.
+	busyPipeBytes = 256 << 10
 	// gatherBytes is how much is read of a pipe while something is on its way from it.
 	gatherBytes = 32 << 10
 	// pageBytes is how much is read from the log at a time.

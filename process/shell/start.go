@@ -29,7 +29,7 @@ func (s *Shell) spawn(req *Request) (*process.Child, error) {
 	cmd := process.Command{
 		Path: program, Argv: []string{program, "-c", req.Command},
 		Env: environ(s.cfg.Environ(), s.cfg.Secrets, req.Env), Dir: dir,
-		PipeStdin: len(req.Stdin) > 0, SmallPipes: true,
+		PipeStdin: len(req.Stdin) > 0, BusyPipe: busyPipeBytes,
 	}
 	if s.cfg.Prepare != nil {
 		if err := s.cfg.Prepare(&cmd); err != nil {
