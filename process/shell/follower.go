@@ -24,10 +24,14 @@ type follower struct {
 	last   uint64 // of the exit, if run is nil
 
 	page   []Event // read from the log and not given
+	given  given   // of the tail, and may be worked on
 	news   chan struct{}
 	once   sync.Once // closes closed
 	closed chan struct{}
 }
+
+// given is how much a follower was given since it last asked for more.
+type given struct{ bytes, events int }
 
 // follow makes f the run's follower. It returns errEnded if the run has ended: the log has
 // all of it.
@@ -104,9 +108,13 @@ func (f *follower) take() (e Event, missing bool, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.follower != f {
+		return Event{}, false, errClosed
+	}
 	for len(r.tail) > 0 && r.tail[0].Seq < f.next { // of a client that has seen them, it says
 		f.pop()
 	}
+	f.release()
 	switch {
 	case r.isDropped():
 		if r.failure != nil {
@@ -139,16 +147,38 @@ func (f *follower) turned() Event {
 	return e
 }
 
-// pop takes the first event of the tail. It is called with the run's mutex held.
+// pop takes the first event of the tail, which is in the window until release is called.
+// Both are called with the run's mutex held.
 func (f *follower) pop() Event {
 	r := f.run
 	e := r.tail[0]
-	r.took(r.tail[:1])
+	f.given.events++
+	f.given.bytes += len(e.Data)
 	r.tail[0] = Event{}
 	if r.tail = r.tail[1:]; len(r.tail) == 0 {
 		r.tail = nil
 	}
 	return e
+}
+
+// release is called when what was given is not worked on any more.
+func (f *follower) release() {
+	f.run.took(f.given.bytes, f.given.events)
+	f.given = given{}
+}
+
+// Ready reports whether Next has an event at hand. It is for the goroutine that calls Next.
+func (f *follower) Ready() bool {
+	if len(f.page) > 0 {
+		return true
+	}
+	r := f.run
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.tail) > 0 && r.tail[0].Seq == f.next
 }
 
 // turn reads the next page of the log.
@@ -187,6 +217,7 @@ func (f *follower) Close() {
 	if r := f.run; r != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		f.release()
 		if r.follower == f {
 			r.follower = nil
 			r.dropTail()

@@ -29,17 +29,14 @@ func (r *run) keep() {
 		evicted := r.evicted
 		r.mu.Unlock()
 		if !evicted {
-			var size int64
-			for i := range events {
-				size += int64(len(events[i].Data))
-			}
-			if logged+size > r.shell.cfg.MaxLogBytes || count+len(events) > maxLogEvents {
+			more := int64(size(events))
+			if logged+more > r.shell.cfg.MaxLogBytes || count+len(events) > maxLogEvents {
 				b.Evicted, logged = true, 0
 				b.Purge = r.evict()
 			} else {
 				b.Events = events
-				logged, count = logged+size, count+len(events)
-				r.shell.logged(size)
+				logged, count = logged+more, count+len(events)
+				r.shell.logged(more)
 			}
 		}
 		if n := len(events); n > 0 && events[n-1].Name == Exit {
@@ -105,7 +102,7 @@ func (r *run) commit(events []Event, b *Batch) {
 	r.purged = r.purged || b.Purge
 	r.ended = b.End != nil
 	if r.follower == nil || r.lifted {
-		r.took(events)
+		r.took(size(events), len(events))
 	} else {
 		r.tail = append(r.tail, events...)
 	}

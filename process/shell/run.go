@@ -28,8 +28,8 @@ type run struct {
 	mu    sync.Mutex
 	last  uint64  // number of the newest event
 	queue []Event // read and not committed, with maybe an exit as its last
-	// unread and events count what was read and neither taken by the follower nor, without
-	// one, committed.
+	// unread and events count what was read and neither done with by the follower nor,
+	// without one, committed.
 	unread, events int
 	room           chan struct{} // non-nil while a pump waits
 	committed      uint64        // number of the newest event that is committed
@@ -117,20 +117,26 @@ func (r *run) leave() {
 }
 
 // took is called with mu held when events have left the window.
-func (r *run) took(events []Event) {
-	for i := range events {
-		r.unread -= len(events[i].Data)
-	}
-	r.events -= len(events)
+func (r *run) took(bytes, events int) {
+	r.unread -= bytes
+	r.events -= events
 	if r.room != nil && r.unread <= windowBytes/2 && r.events <= windowEvents/2 {
 		close(r.room)
 		r.room = nil
 	}
 }
 
+// size counts the output of events.
+func size(events []Event) (bytes int) {
+	for i := range events {
+		bytes += len(events[i].Data)
+	}
+	return bytes
+}
+
 // dropTail is called with mu held when the tail is not wanted any more.
 func (r *run) dropTail() {
-	r.took(r.tail)
+	r.took(size(r.tail), len(r.tail))
 	r.tail = nil
 	if r.evicted && !r.purged {
 		notify(r.wake)

@@ -22,9 +22,12 @@ type Source struct {
 	Close func(err error)
 	// Describe is how the reader is told of an error of Next; nil tells its text alone.
 	Describe func(err error) *protocol.StreamError
-	// Eager has each item sent as soon as it is there. Others wait for a full message, or
+	// Eager has items sent as soon as they are there. Others wait for a full message, or
 	// for the end, or until there is no more credit.
 	Eager bool
+	// Ready reports whether Next has the next item at hand: those of an Eager Source that
+	// has are sent together. nil means that it never has.
+	Ready func() bool
 }
 
 // Out is a stream that this end writes.
@@ -36,13 +39,14 @@ type Out struct {
 	ctx  context.Context // ended by Stop
 	stop context.CancelCauseFunc
 
+	// Of the goroutine that sends.
+	batch []byte // the text of items that are to be sent, without the last bracket
+	ended bool   // Next has returned an error, or io.EOF
+
 	mu      sync.Mutex
 	changed sync.Cond
 	state   outState
 	credit  int64
-	batch   []byte // the text of items that are to be sent, without the last bracket
-	spare   []byte
-	ended   bool // Next has returned an error, or io.EOF
 	stopped bool
 	tell    bool  // the reader of the end, although it was stopped
 	err     error // why it ended early
@@ -53,7 +57,7 @@ type outState uint8
 const (
 	reserved outState = iota
 	ready             // has a Source
-	flowing           // goroutines work on it
+	flowing           // a goroutine works on it
 	over
 )
 
@@ -161,10 +165,7 @@ func (o *Out) addCredit(n int64) {
 
 // run reads the Source and sends what it gives.
 func (o *Out) run() {
-	var producing sync.WaitGroup
-	producing.Go(o.produce)
 	complete := o.send()
-	producing.Wait()
 	o.mu.Lock()
 	err, tell := o.err, o.tell
 	o.mu.Unlock()
@@ -202,25 +203,79 @@ func (o *Out) close(err error) {
 	}
 }
 
-// produce fills the batch as long as there is credit.
-func (o *Out) produce() {
-	for o.waitRoom() {
-		item, err := o.next()
-		o.mu.Lock()
-		if err == nil {
-			err = o.append(item)
+// send sends batches until the Source has ended, which is true, or nothing more is
+// wanted.
+func (o *Out) send() bool {
+	for !o.ended {
+		if !o.awaitCredit() {
+			return false
 		}
-		if err != nil {
-			o.ended = true
-			if !errors.Is(err, io.EOF) && o.err == nil {
-				o.err = err
-			}
+		for o.wants() {
+			o.take()
 		}
-		o.mu.Unlock()
-		o.changed.Broadcast()
-		if err != nil {
-			return
+		if len(o.batch) == 0 {
+			break
 		}
+		batch := append(o.batch, ']')
+		if !o.spend(int64(len(batch))) {
+			return false
+		}
+		items := protocol.StreamItemsParams{StreamID: o.id, Items: batch, Bytes: int64(len(batch))}
+		if err := o.set.notifier.Notify(o.ctx, protocol.NotifyStreamItems, &items); err != nil {
+			o.Stop(err)
+			return false
+		}
+		o.batch = batch[:0]
+	}
+	return !o.Stopped()
+}
+
+// awaitCredit is false when nothing more is wanted.
+func (o *Out) awaitCredit() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.stopped && o.credit <= 0 {
+		o.changed.Wait()
+	}
+	return !o.stopped
+}
+
+// spend is false when nothing more is wanted.
+func (o *Out) spend(n int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.credit -= n
+	return !o.stopped
+}
+
+// wants reports whether another item is to go into the batch before that is sent.
+func (o *Out) wants() bool {
+	if len(o.batch) == 0 {
+		return !o.ended
+	}
+	if o.ended || len(o.batch) >= protocol.StreamBatchBytes {
+		return false
+	}
+	o.mu.Lock()
+	full := o.credit <= int64(len(o.batch))
+	o.mu.Unlock()
+	return !full && (!o.src.Eager || o.src.Ready != nil && o.src.Ready())
+}
+
+// take puts the next item into the batch.
+func (o *Out) take() {
+	item, err := o.next()
+	if err == nil {
+		err = o.append(item)
+	}
+	if err == nil {
+		return
+	}
+	o.ended = true
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !errors.Is(err, io.EOF) && o.err == nil {
+		o.err = err
 	}
 }
 
@@ -237,22 +292,6 @@ func (o *Out) next() (item any, err error) {
 
 var errPanicked = errors.New("internal error while reading a stream; the log has the details")
 
-// waitRoom is false when nothing more is wanted.
-func (o *Out) waitRoom() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for !o.stopped && o.full() {
-		o.changed.Wait()
-	}
-	return !o.stopped
-}
-
-// full reports whether the batch must be sent before there is room for more. o.mu is
-// held, as in the functions below.
-func (o *Out) full() bool {
-	return len(o.batch) >= protocol.StreamBatchBytes || o.credit-int64(len(o.batch)) <= 0
-}
-
 func (o *Out) append(item any) error {
 	before, lead := len(o.batch), byte(',')
 	if before == 0 {
@@ -265,55 +304,4 @@ func (o *Out) append(item any) error {
 	}
 	o.batch = batch
 	return nil
-}
-
-// due reports whether there is something to do for send.
-func (o *Out) due() bool {
-	if len(o.batch) == 0 {
-		return o.ended
-	}
-	return o.ended || o.src.Eager || o.full()
-}
-
-// send sends batches until the Source has ended, which is true, or nothing more is
-// wanted.
-func (o *Out) send() bool {
-	for {
-		batch, ok := o.take()
-		if !ok {
-			return false
-		}
-		if batch == nil {
-			return true
-		}
-		items := protocol.StreamItemsParams{StreamID: o.id, Items: batch, Bytes: int64(len(batch))}
-		if err := o.set.notifier.Notify(o.ctx, protocol.NotifyStreamItems, &items); err != nil {
-			o.Stop(err)
-			return false
-		}
-		o.mu.Lock()
-		o.spare = batch
-		o.mu.Unlock()
-	}
-}
-
-// take waits for what is to be sent: nil after the last. It is false when nothing more is
-// wanted.
-func (o *Out) take() (wire.List, bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for !o.stopped && !o.due() {
-		o.changed.Wait()
-	}
-	if o.stopped {
-		return nil, false
-	}
-	if len(o.batch) == 0 {
-		return nil, true
-	}
-	batch := append(o.batch, ']')
-	o.credit -= int64(len(batch))
-	o.batch, o.spare = o.spare[:0], nil
-	o.changed.Broadcast()
-	return batch, true
 }
