@@ -42,6 +42,14 @@ func (e *Event) giveUp() {
 	}
 }
 
+// GiveUp gives a chunk of an Output back whose only holder the caller is, who does not
+// look at it any more. What is no whole buffer is left to the garbage collector.
+func GiveUp(chunk []byte) {
+	if cap(chunk) == chunkBytes {
+		chunks.Put((*[chunkBytes]byte)(chunk[:chunkBytes]))
+	}
+}
+
 // giveUp gives up the events of a page.
 func (p *Page) giveUp() {
 	for i := range p.Events {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsd-dev/wsd/process"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/rpc/stream"
@@ -134,15 +135,23 @@ func (s *Service) follow(ctx context.Context, id string, out *stream.Out, events
 		last, ended := f.Snapshot()
 		result.LastSeq, result.Ended = &last, &ended
 	}
+	var ready func() bool
+	if f, ok := events.(interface{ Ready() bool }); ok {
+		ready = f.Ready
+	}
 	s.mu.Lock()
 	s.followed[id] = out
 	s.mu.Unlock()
+	var sent []byte
 	out.Send(ctx, stream.Source{
 		Next: func(ctx context.Context) (any, error) {
+			process.GiveUp(sent) // it is encoded
+			sent = nil
 			e, err := events.Next(ctx)
 			if err != nil {
 				return nil, err
 			}
+			sent = e.Data
 			return protocol.ExecEvent{ID: e.ID, Seq: e.Seq, Name: e.Name, Data: e.Data, Code: e.Code}, nil
 		},
 		Close: func(error) {
@@ -160,7 +169,7 @@ func (s *Service) follow(ctx context.Context, id string, out *stream.Out, events
 			}
 			return told
 		},
-		Eager: true,
+		Eager: true, Ready: ready,
 	})
 	return result
 }

@@ -1,6 +1,7 @@
 package shell_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -105,6 +106,34 @@ func hear(t *testing.T, c *rpctest.Conversation) []string {
 			return out
 		}
 		out = append(out, string(item))
+	}
+}
+
+// Much output is told byte by byte as it was printed: buffers are used again, and not too
+// early.
+func TestWireMuch(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	c := talk(t, f)
+	c.Say(`{"id":1,"method":"shell/exec","params":{"command":"seq 1000000 1500000","window":100000000}}`)
+	c.Hear()
+	var got bytes.Buffer
+	for ended := false; !ended; {
+		for _, item := range hear(t, c) {
+			var e protocol.ExecEvent
+			if err := wire.Unmarshal([]byte(item), &e); err != nil {
+				t.Fatal(err)
+			}
+			got.Write(e.Data)
+			ended = e.Name == protocol.ExecExit
+		}
+	}
+	var want bytes.Buffer
+	for n := 1_000_000; n <= 1_500_000; n++ {
+		fmt.Fprintln(&want, n)
+	}
+	if !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Errorf("%d bytes are not the %d that were printed", got.Len(), want.Len())
 	}
 }
 

@@ -38,8 +38,8 @@ type After struct {
 
 // Events are those of one run, in their order. One goroutine at a time uses them.
 type Events interface {
-	// Next returns io.EOF after the exit event, and also when the run was disposed. What
-	// it takes up lets the command go on.
+	// Next returns io.EOF after the exit event, and also when the run was disposed. Being
+	// called, it lets the command go on by what it has returned before.
 	Next(ctx context.Context) (Event, error)
 	// Close stops following; the run goes on by itself.
 	Close()
@@ -57,7 +57,7 @@ type Event struct {
 	ID   string // of the run
 	Seq  uint64 // 1, 2, 3, ...
 	Name string
-	Data []byte // of stdout and stderr, 64 KiB at most
+	Data []byte // of stdout and stderr, 64 KiB at most; it belongs to who has got it from Next
 	Code int    // of exit
 }
 
