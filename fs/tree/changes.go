@@ -152,7 +152,7 @@ func (g *gatherer) gather() error {
 	}
 	var named []Child
 	err = g.tx.NamesAfter(g.ns.ID, g.low, func(c Child) error {
-		named = append(named, slim(c))
+		named = append(named, c)
 		return nil
 	})
 	if err != nil {
@@ -173,9 +173,7 @@ func (g *gatherer) gather() error {
 	}
 	var touched []Child
 	err = g.tx.NodesAfter(g.ns.ID, g.low, func(c Child) error {
-		if c.Name.Rev <= g.low {
-			touched = append(touched, slim(c))
-		}
+		touched = append(touched, c)
 		return nil
 	})
 	if err != nil {
@@ -207,21 +205,20 @@ func (g *gatherer) gather() error {
 	return nil
 }
 
-// slim drops what the list has no use for, since there may be many.
-func slim(c Child) Child {
-	c.Node = Node{Ino: c.Node.Ino, Kind: c.Node.Kind, Rev: c.Node.Rev, Stub: c.Node.Stub}
-	return c
-}
-
 // all adds a name and what is below it.
 func (g *gatherer) all(d *dir, c *Child) error {
 	g.add(d, c)
 	if c.Node.Kind != KindDir || g.whole[c.Child] {
 		return nil
 	}
-	g.whole[c.Child] = true
 	in := &dir{ino: c.Child, parent: d, path: join(d.path, c.Name.Name), nameRev: max(d.nameRev, c.Name.Rev)}
 	g.dirs[c.Child] = in
+	if c.Node.Rev == c.Name.Rev && c.Node.Rev > g.low {
+		// It was made with this name, and is younger than the window: so is each name in
+		// it, which comes by itself.
+		return nil
+	}
+	g.whole[c.Child] = true
 	for after := ""; ; {
 		list, err := g.tx.Children(c.Child, after, page)
 		if err != nil {

@@ -169,26 +169,20 @@ func (f *Forest) Held(ctx context.Context, hashes []Hash) ([]bool, error) {
 // do not have the hash are ErrDamaged.
 func (f *Forest) Chunk(ctx context.Context, h Hash, dst []byte) ([]byte, error) {
 	start := len(dst)
-	var size int64
 	err := f.store.View(ctx, func(tx Tx) error {
-		c, err := tx.Chunk(h)
-		if err := missing(h, err); err != nil {
+		var err error
+		if dst, err = tx.ChunkBytes(h, dst[:start]); !errors.Is(err, ErrNoRow) {
 			return err
 		}
-		if c.Where&ChunkInline == 0 {
-			return fmt.Errorf("%w: the bytes of chunk %s are not in the store", ErrDamaged, h)
+		if _, err := tx.Chunk(h); err != nil {
+			return missing(h, err)
 		}
-		size = c.Size
-		dst, err = tx.ChunkBytes(h, dst[:start])
-		if errors.Is(err, ErrNoRow) {
-			err = fmt.Errorf("%w: the bytes of chunk %s are lost", ErrDamaged, h)
-		}
-		return err
+		return fmt.Errorf("%w: the bytes of chunk %s are not in the store", ErrDamaged, h)
 	})
 	if err != nil {
 		return dst[:start], wrap("read chunk", err)
 	}
-	if int64(len(dst)-start) != size || Sum(dst[start:]) != h {
+	if Sum(dst[start:]) != h {
 		return dst[:start], fmt.Errorf("read chunk: %w: the bytes of chunk %s are others", ErrDamaged, h)
 	}
 	return dst, nil

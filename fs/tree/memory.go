@@ -150,13 +150,16 @@ func (tx *memoryTx) Node(ino int64) (Node, error) { return get(tx.nodes, ino) }
 func (tx *memoryTx) Nodes(inos []int64, fn func(Node) error) error {
 	for _, ino := range inos {
 		if n, ok := tx.nodes[ino]; ok {
-			if err := fn(n); err != nil {
+			if err := fn(Node{Ino: n.Ino, Kind: n.Kind, Mode: n.Mode, Size: n.Size, MTime: n.MTime, Target: n.Target}); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
+
+// changed is what a change stream needs of a node.
+func changed(n *Node) Node { return Node{Ino: n.Ino, Kind: n.Kind, Rev: n.Rev, Stub: n.Stub} }
 
 func (tx *memoryTx) PutNode(n *Node) error {
 	if n.Ino == 0 && tx.writes {
@@ -183,7 +186,10 @@ func (tx *memoryTx) NodesAfter(ns, rev int64, fn func(Child) error) error {
 			return err
 		}
 		for _, name := range list {
-			if err := fn(Child{name, n}); err != nil {
+			if name.Rev > rev {
+				continue
+			}
+			if err := fn(Child{name, changed(&n)}); err != nil {
 				return err
 			}
 		}
@@ -266,7 +272,8 @@ func (tx *memoryTx) NamesAfter(ns, rev int64, fn func(Child) error) error {
 			if n.Namespace != ns || n.Rev <= rev {
 				continue
 			}
-			if err := fn(Child{n, tx.nodes[n.Child]}); err != nil {
+			node := tx.nodes[n.Child]
+			if err := fn(Child{n, changed(&node)}); err != nil {
 				return err
 			}
 		}

@@ -45,13 +45,15 @@ type NamespaceRows interface {
 // NodeRows are the nodes.
 type NodeRows interface {
 	Node(ino int64) (Node, error)
-	// Nodes calls fn for those of some nodes that there are, in any order.
+	// Nodes calls fn for those of some nodes that there are, in any order. Of a node only
+	// what entries have is set: Ino, Kind, Mode, Size, MTime, Target.
 	Nodes(inos []int64, fn func(Node) error) error
 	// PutNode inserts one whose Ino is 0, and sets it; else it replaces the row.
 	PutNode(*Node) error
 	// DeleteNode removes a node with its parts.
 	DeleteNode(ino int64) error
-	// NodesAfter calls fn for every name of every node with a revision above rev.
+	// NodesAfter calls fn for every name of every node with a revision above rev, unless
+	// the name has one, too. Of the node only Ino, Kind, Rev and Stub are set.
 	NodesAfter(ns, rev int64, fn func(Child) error) error
 }
 
@@ -65,7 +67,8 @@ type NameRows interface {
 	// PutName inserts or replaces a row.
 	PutName(Name) error
 	DeleteName(parent int64, name string) error
-	// NamesAfter calls fn for every name with a revision above rev, with its node.
+	// NamesAfter calls fn for every name with a revision above rev, with its node, of which
+	// only Ino, Kind, Rev and Stub are set.
 	NamesAfter(ns, rev int64, fn func(Child) error) error
 }
 

@@ -146,7 +146,13 @@ func (tx *treeTx) PutPeer(ns int64, p tree.Peer) error {
 }
 
 func (tx *treeTx) EachNode(fn func(tree.Node) error) error {
-	return tx.nodes(fn, "SELECT "+nodeColumns+" FROM node n")
+	return tx.list("nodes", func(s scanner) error {
+		var n tree.Node
+		if err := s.Scan(nodeFields(&n)...); err != nil {
+			return of("nodes", err)
+		}
+		return fn(n)
+	}, "SELECT "+nodeColumns+" FROM node n")
 }
 
 func (tx *treeTx) EachName(fn func(tree.Name) error) error {

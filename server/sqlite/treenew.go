@@ -16,9 +16,16 @@ var (
 type newRows struct {
 	last                int64 // number of the newest node, 0 while the transaction has made none
 	nodes, names, parts []any
-	named               map[entry]struct{} // by names
 	err                 error
+
+	// Nodes from number fresh on were made by the transaction: if they are directories,
+	// there are no names in them but those in named, where the waiting ones are, too.
+	fresh int64
+	named map[entry]struct{}
 }
+
+// maxNamed bounds named: beyond it, directories that are there count as old.
+const maxNamed = 10_000
 
 // An entry is a name in a directory.
 type entry struct {
@@ -48,7 +55,7 @@ func (tx *treeTx) newNode(n *tree.Node) error {
 	w.nodes = w.nodes[:0]
 	if err == nil {
 		n.Ino, err = done.LastInsertId()
-		w.last = n.Ino
+		w.last, w.fresh = n.Ino, n.Ino
 	}
 	return of("node", err)
 }
@@ -56,10 +63,6 @@ func (tx *treeTx) newNode(n *tree.Node) error {
 // newName has the name of a node that waits wait, too.
 func (tx *treeTx) newName(n *tree.Name) error {
 	w := &tx.late
-	if w.named == nil {
-		w.named = map[entry]struct{}{}
-	}
-	w.named[entry{n.Parent, n.Name}] = struct{}{}
 	if w.names = append(w.names, n.Parent, n.Name, n.Child, n.Namespace, n.Rev); !putNames.full(w.names) {
 		return nil
 	}
@@ -68,11 +71,35 @@ func (tx *treeTx) newName(n *tree.Name) error {
 
 // writeNamed writes nodes together with their names: whoever looks for one finds both.
 func (tx *treeTx) writeNamed() error {
-	clear(tx.late.named)
 	if err := tx.write(putNodes, &tx.late.nodes); err != nil {
 		return err
 	}
 	return tx.write(putNames, &tx.late.names)
+}
+
+// note remembers a name that is put.
+func (w *newRows) note(parent int64, name string) {
+	if w.last == 0 {
+		return
+	}
+	switch {
+	case w.named == nil:
+		w.named = map[entry]struct{}{}
+	case len(w.named) >= maxNamed && len(w.names) == 0:
+		clear(w.named)
+		w.fresh = w.last + 1
+	}
+	w.named[entry{parent, name}] = struct{}{}
+}
+
+// missing reports whether a name is known not to be there without looking. If it is one
+// that may wait, all is written.
+func (tx *treeTx) missing(parent int64, name string) (bool, error) {
+	w := &tx.late
+	if _, put := w.named[entry{parent, name}]; put {
+		return false, tx.flush()
+	}
+	return w.fresh > 0 && parent >= w.fresh, nil
 }
 
 // newParts has parts wait, of any node, once there is a new one: a view must fail here.

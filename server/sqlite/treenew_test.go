@@ -60,3 +60,39 @@ func TestNewRowsThatFail(t *testing.T) {
 		})
 	}
 }
+
+// Whatever has been forgotten of the names of new directories, they are found, and no others.
+func TestManyNamesInNewDirectories(t *testing.T) {
+	db := openCopy(t)
+	_, tr := theTree(t, db)
+	const dirs, files = 5, maxNamed / 4
+	_, err := tr.Update(t.Context(), func(e *tree.Edit) error {
+		for d := range dirs {
+			for f := range files {
+				if err := e.PutFile(fmt.Sprintf("/d%d/f%d", d, f), tree.File{}); err != nil {
+					return err
+				}
+			}
+			if d > 0 { // a name of another node
+				if err := e.Rename(fmt.Sprintf("/d%d/f0", d-1), fmt.Sprintf("/d%d/moved", d)); err != nil {
+					return err
+				}
+			}
+		}
+		for d := range dirs {
+			for name, want := range map[string]bool{"f1": true, fmt.Sprintf("f%d", files-1): true, "f0": d == dirs-1, "moved": d > 0, "none": false} {
+				if _, err := e.Lstat(fmt.Sprintf("/d%d/%s", d, name)); (err == nil) != want {
+					t.Errorf("%s in %d: %v", name, d, err)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := tr.Info(t.Context())
+	if err != nil || info.Files != dirs*files {
+		t.Error(info, err)
+	}
+}

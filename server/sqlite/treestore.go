@@ -214,18 +214,14 @@ func numbers(list []int64) string {
 }
 
 func (tx *treeTx) Nodes(inos []int64, fn func(tree.Node) error) error {
-	return tx.nodes(fn, "SELECT "+nodeColumns+" FROM json_each(?) j CROSS JOIN node n ON n.ino = j.value", numbers(inos))
-}
-
-func (tx *treeTx) nodes(fn func(tree.Node) error, query string, args ...any) error {
 	var n tree.Node
-	fields := nodeFields(&n)
+	fields := []any{&n.Ino, &n.Kind, &n.Mode, &n.Size, &n.MTime, &n.Target}
 	return tx.list("nodes", func(s scanner) error {
 		if err := s.Scan(fields...); err != nil {
 			return of("nodes", err)
 		}
 		return fn(n)
-	}, query, args...)
+	}, "SELECT n.ino, n.kind, n.mode, n.size, n.mtime_ns, coalesce(n.target, '') FROM json_each(?) j CROSS JOIN node n ON n.ino = j.value", numbers(inos))
 }
 
 func (tx *treeTx) PutNode(n *tree.Node) error {
@@ -246,46 +242,50 @@ func (tx *treeTx) DeleteNode(ino int64) error {
 }
 
 func (tx *treeTx) NodesAfter(ns, rev int64, fn func(tree.Child) error) error {
-	return tx.children("SELECT "+nameColumns+", "+nodeColumns+
-		" FROM node n JOIN name m ON m.child = n.ino WHERE n.ns = ? AND n.rev > ?", fn, ns, rev)
+	return tx.changed(" FROM node n JOIN name m ON m.child = n.ino WHERE n.ns = ? AND n.rev > ? AND +m.rev <= ?", fn, ns, rev, rev)
 }
 
 func (tx *treeTx) NamesAfter(ns, rev int64, fn func(tree.Child) error) error {
 	// By revision, so that most directories come before what is in them.
-	return tx.children("SELECT "+nameColumns+", "+nodeColumns+
-		" FROM name m JOIN node n ON n.ino = m.child WHERE m.ns = ? AND m.rev > ? ORDER BY m.rev", fn, ns, rev)
+	return tx.changed(" FROM name m JOIN node n ON n.ino = m.child WHERE m.ns = ? AND m.rev > ? ORDER BY m.rev", fn, ns, rev)
 }
 
-func (tx *treeTx) children(query string, fn func(tree.Child) error, args ...any) error {
+func (tx *treeTx) changed(query string, fn func(tree.Child) error, args ...any) error {
 	var c tree.Child
-	fields := childFields(&c)
+	n := &c.Node
+	fields := append(nameFields(&c.Name), &n.Ino, &n.Kind, &n.Rev, &n.Stub)
 	return tx.list("names", func(s scanner) error {
 		if err := s.Scan(fields...); err != nil {
 			return of("names", err)
 		}
 		return fn(c)
-	}, query, args...)
+	}, "SELECT "+nameColumns+", n.ino, n.kind, n.rev, n.stub"+query, args...)
 }
 
 func (tx *treeTx) Lookup(parent int64, name string) (tree.Child, error) {
 	var c tree.Child
-	if _, waits := tx.late.named[entry{parent, name}]; waits {
-		if err := tx.flush(); err != nil {
-			return c, err
-		}
+	is, err := tx.missing(parent, name)
+	if err != nil {
+		return c, err
 	}
-	err := tx.c.row("SELECT "+nameColumns+", "+nodeColumns+
+	if is {
+		return c, tree.ErrNoRow
+	}
+	err = tx.c.row("SELECT "+nameColumns+", "+nodeColumns+
 		" FROM name m JOIN node n ON n.ino = m.child WHERE m.parent = +? AND m.name = ?", parent, name).Scan(childFields(&c)...)
 	return c, of("name", err)
 }
 
 func (tx *treeTx) Children(parent int64, after string, limit int) ([]tree.Child, error) {
 	var list []tree.Child
-	err := tx.children("SELECT "+nameColumns+", "+nodeColumns+
-		" FROM name m JOIN node n ON n.ino = m.child WHERE m.parent = +? AND m.name > ? ORDER BY m.name LIMIT ?", func(c tree.Child) error {
+	var c tree.Child
+	fields := childFields(&c)
+	err := tx.list("names", func(s scanner) error {
+		err := s.Scan(fields...)
 		list = append(list, c)
-		return nil
-	}, parent, after, limit)
+		return err
+	}, "SELECT "+nameColumns+", "+nodeColumns+
+		" FROM name m JOIN node n ON n.ino = m.child WHERE m.parent = +? AND m.name > ? ORDER BY m.name LIMIT ?", parent, after, limit)
 	return list, err
 }
 
@@ -301,6 +301,7 @@ func (tx *treeTx) NamesOf(ino int64) ([]tree.Name, error) {
 }
 
 func (tx *treeTx) PutName(n tree.Name) error {
+	tx.late.note(n.Parent, n.Name)
 	if tx.late.waits(n.Child) {
 		return tx.newName(&n)
 	}
