@@ -88,7 +88,7 @@ func Dial(ctx context.Context, target string, cfg DialConfig) (Carrier, error) {
 		header.Set("X-Request-Id", "req_"+hex.EncodeToString(id[:]))
 	}
 	dialer := websocket.Dialer{
-		TLSClientConfig: cfg.TLS, NetDialContext: cfg.NetDial, Proxy: http.ProxyFromEnvironment,
+		TLSClientConfig: cfg.TLS, NetDialContext: cfg.dial, Proxy: http.ProxyFromEnvironment,
 		WriteBufferSize: writeBuffer, WriteBufferPool: &writeBuffers,
 	}
 	if cfg.NetDial != nil {
@@ -114,6 +114,19 @@ func Dial(ctx context.Context, target string, cfg DialConfig) (Carrier, error) {
 		err = malformed.Err // without the URL
 	}
 	return nil, fmt.Errorf("dial the relay: %w", err)
+}
+
+// dial makes the connection below a WebSocket.
+func (cfg *DialConfig) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	way := cfg.NetDial
+	if way == nil {
+		way = new(net.Dialer).DialContext
+	}
+	conn, err := way(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return wsconn.Quiet(conn), nil
 }
 
 // NewWebSocketCarrier makes a Carrier of an established WebSocket, which it owns.

@@ -174,7 +174,7 @@ func (n *Node) liveToken(ctx context.Context, id string) (*Token, error) {
 }
 
 func accept(w http.ResponseWriter, r *http.Request, owned bool) (*wsconn.Conn, error) {
-	ws, err := upgrader.Upgrade(w, r, nil)
+	ws, err := upgrader.Upgrade(wsconn.QuietUpgrade(w), r, nil)
 	if err != nil {
 		return nil, err
 	}

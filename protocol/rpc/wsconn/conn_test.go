@@ -20,16 +20,21 @@ import (
 // the client's as it is.
 func dial(t *testing.T, cfg Config) (*Conn, *websocket.Conn) {
 	t.Helper()
+	return dialBy(t, cfg, websocket.DefaultDialer, func(w http.ResponseWriter) http.ResponseWriter { return w })
+}
+
+func dialBy(t *testing.T, cfg Config, by *websocket.Dialer, upgrade func(http.ResponseWriter) http.ResponseWriter) (*Conn, *websocket.Conn) {
+	t.Helper()
 	accepted := make(chan *websocket.Conn, 1)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ws, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+		ws, err := (&websocket.Upgrader{}).Upgrade(upgrade(w), r, nil)
 		if err != nil {
 			t.Error(err)
 		}
 		accepted <- ws
 	}))
 	t.Cleanup(srv.Close)
-	client, resp, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(srv.URL, "http"), nil)
+	client, resp, err := by.Dial("ws"+strings.TrimPrefix(srv.URL, "http"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

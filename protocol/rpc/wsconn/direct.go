@@ -99,11 +99,7 @@ func applyMask(p []byte, key uint32) {
 func tryWrite(raw syscall.RawConn, p []byte) (n int, err error) {
 	// Not raw.Write, which heeds the deadline that a control frame has left.
 	ctlErr := raw.Control(func(fd uintptr) {
-		for {
-			if n, err = syscall.Write(int(fd), p); !errors.Is(err, syscall.EINTR) {
-				return
-			}
-		}
+		n, err = retry(writeNow, fd, p)
 	})
 	if ctlErr != nil {
 		return 0, errors.Join(rpc.ErrClosed, ctlErr)
