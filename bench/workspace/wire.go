@@ -95,7 +95,7 @@ func moveEntries(ctx context.Context, s *served, r *report) error {
 		return err
 	}
 	pushed := entries / time.Since(begin).Seconds()
-	alone, err := makeFiles(filepath.Dir(s.dir), data)
+	alone, err := fileRate(filepath.Dir(s.dir), data)
 	if err != nil {
 		return err
 	}
@@ -130,9 +130,9 @@ func (s *served) list(ctx context.Context, after tree.Cursor) (n int, err error)
 	return n, nil
 }
 
-// makeFiles makes as many files as moveEntries pushes, each with a name of its own that is
+// fileRate makes as many files as moveEntries pushes, each with a name of its own that is
 // then changed, and returns how many a second: what the file system has to give.
-func makeFiles(parent string, data []byte) (float64, error) {
+func fileRate(parent string, data []byte) (float64, error) {
 	dir, err := os.MkdirTemp(parent, "files-")
 	if err != nil {
 		return 0, err
