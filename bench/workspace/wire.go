@@ -101,6 +101,13 @@ func moveEntries(ctx context.Context, s *served, r *report) error {
 	}
 	r.atLeast("push entries", pushed, "/s", fmt.Sprintf("reference 1,370; the files alone %.0f", alone), 13_700)
 
+	// What was brought is looked at once more, since a command may have changed it.
+	begin = time.Now()
+	if _, err := s.peer.Watermarks(ctx, true); err != nil {
+		return err
+	}
+	r.plain("settle after it", time.Since(begin).Seconds()*1000, "ms", "")
+
 	begin = time.Now()
 	n, err := s.list(ctx, tree.At(before.CurrentRev))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -473,4 +474,20 @@ func TestDirectoryGoes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What was brought is known: nothing of it is read by the next settle.
+func TestBroughtIsNotRead(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("d/old", "1")
+		for start := time.Now(); time.Since(start) < 2*disk.Granularity; { // until its times tell
+			b.settle()
+		}
+		b.apply(b.file("/workspace/d/old", "2", 0o644), b.file("/workspace/d/new", "3", 0o400), b.file("/workspace/e/new", "", 0o644))
+		read := b.ws.Stats().FilesRead
+		b.settle()
+		if n := b.ws.Stats().FilesRead - read; n != 0 {
+			t.Errorf("%d files were read", n)
+		}
+	})
 }

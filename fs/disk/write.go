@@ -130,35 +130,26 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 		return stat{}, err
 	}
 	temp := f.b.w.temp.next()
-	fd, err := openAt(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	out, err := openAt(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return stat{}, err
 	}
-	defer closeFD(fd)
-	st, err := f.fill(fd, dir, temp, name, it, was)
+	// It is closed under the name that nobody looks at: under its own it would be read by
+	// the next settle, as what others write is.
+	fd, err := openAt(dir, temp, unix.O_RDONLY, 0)
+	if err == nil {
+		defer closeFD(fd)
+		err = f.fill(out, it)
+	}
+	closeFD(out)
+	if err == nil {
+		err = setTimes(dir, temp, it.mtime)
+	}
+	if err == nil {
+		err = f.b.place(dir, temp, name, it.path, was)
+	}
 	if err != nil {
 		cleanTemp(dir, temp)
-	}
-	return st, err
-}
-
-func (f *fileBringer) fill(fd, dir int, temp, name string, it *item, was found) (stat, error) {
-	for _, p := range it.parts {
-		var err error
-		if f.buf, err = f.b.w.cfg.Forest.Chunk(f.b.ctx, p.Hash, f.buf[:0]); err != nil {
-			return stat{}, err
-		}
-		if err := writeFull(fd, f.buf); err != nil {
-			return stat{}, pathError("write", it.path, err)
-		}
-	}
-	if err := retry(func() error { return unix.Fchmod(fd, it.mode) }); err != nil {
-		return stat{}, pathError("chmod", it.path, err)
-	}
-	if err := setTimes(dir, temp, it.mtime); err != nil {
-		return stat{}, err
-	}
-	if err := f.b.place(dir, temp, name, it.path, was); err != nil {
 		return stat{}, err
 	}
 	// Of what is open: whatever has come to its place since is somebody else's.
@@ -167,4 +158,18 @@ func (f *fileBringer) fill(fd, dir int, temp, name string, it *item, was found) 
 		st.flags |= again
 	}
 	return st, err
+}
+
+// fill gives an open file the content and the mode of an item.
+func (f *fileBringer) fill(fd int, it *item) error {
+	for _, p := range it.parts {
+		var err error
+		if f.buf, err = f.b.w.cfg.Forest.Chunk(f.b.ctx, p.Hash, f.buf[:0]); err != nil {
+			return err
+		}
+		if err := writeFull(fd, f.buf); err != nil {
+			return pathError("write", it.path, err)
+		}
+	}
+	return pathError("chmod", it.path, retry(func() error { return unix.Fchmod(fd, it.mode) }))
 }
