@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/wsd-dev/wsd/relay/registry"
 	"github.com/wsd-dev/wsd/relay/rendezvous"
@@ -39,6 +36,7 @@ const (
 	relayIdleTimeout   = 2 * time.Minute
 	relayHeaderBytes   = 16 << 10
 	relayDrainTimeout  = 10 * time.Second
+	relayAnswerTimeout = 3 * time.Second // of that for requests under way
 )
 
 // relayOptions are the flags of wsd relay.
@@ -203,41 +201,6 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 		return errors.Join(fmt.Errorf("print the URL: %w", err), listener.Close())
 	}
 	return runNode(ctx, node, listener, log)
-}
-
-// runNode serves listener until ctx ends, then lets everybody go.
-func runNode(ctx context.Context, node *rendezvous.Node, listener net.Listener, log *slog.Logger) error {
-	srv := &http.Server{
-		Handler: node.Handler(), ReadHeaderTimeout: relayHeaderTimeout, ReadTimeout: relayHeaderTimeout, IdleTimeout: relayIdleTimeout,
-		MaxHeaderBytes: relayHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-	running, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	var both errgroup.Group
-	both.Go(func() error {
-		defer end()
-		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve: %w", err)
-		}
-		return nil
-	})
-	both.Go(func() error {
-		defer end()
-		return node.Run(running)
-	})
-	select {
-	case <-ctx.Done():
-		log.Info("the relay is shutting down")
-	case <-running.Done():
-	}
-	drain, stop := context.WithTimeout(context.WithoutCancel(ctx), relayDrainTimeout)
-	defer stop()
-	if err := node.Drain(drain); err != nil {
-		log.Warn("not everything ended in time", "err", err)
-	}
-	end()
-	_ = srv.Close() // what is left are requests under way
-	return both.Wait()
 }
 
 // openAudit opens the audit log.
