@@ -85,11 +85,7 @@ func TestAway(t *testing.T) {
 	})
 	t.Run("deadline of a read that waits", func(t *testing.T) {
 		out, _ := awayPipe(t)
-		read := make(chan error, 1)
-		go func() {
-			_, err := out.Read()
-			read <- err
-		}()
+		read := aside(out)
 		if err := out.SetDeadline(time.Unix(1, 0)); err != nil {
 			t.Fatal(err)
 		}
@@ -130,19 +126,5 @@ func TestAway(t *testing.T) {
 			t.Error("what a closed pipe holds is known")
 		}
 		out.from.leave()
-	})
-	t.Run("close while a read waits", func(t *testing.T) {
-		out, _ := awayPipe(t)
-		read := make(chan error, 1)
-		go func() {
-			_, err := out.Read()
-			read <- err
-		}()
-		if err := out.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-read; !errors.Is(err, os.ErrClosed) {
-			t.Error(err)
-		}
 	})
 }

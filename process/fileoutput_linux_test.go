@@ -76,21 +76,31 @@ func TestFileOutput(t *testing.T) {
 	}
 }
 
-func TestFileOutputClose(t *testing.T) {
-	out, _ := outputPipe(t)
+// aside reads while the test goes on, and tells the error.
+func aside(out *fileOutput) <-chan error {
 	read := make(chan error, 1)
 	go func() {
 		_, err := out.Read()
 		read <- err
 	}()
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-read; !errors.Is(err, os.ErrClosed) {
-		t.Errorf("read that waited: %v", err)
-	}
-	if _, exact := out.Buffered(); exact {
-		t.Error("what a closed pipe holds is known")
+	return read
+}
+
+func TestFileOutputClose(t *testing.T) {
+	for name, pipe := range map[string]func(*testing.T) (*fileOutput, int){"watched": outputPipe, "away": awayPipe} {
+		t.Run(name, func(t *testing.T) {
+			out, _ := pipe(t)
+			read := aside(out)
+			if err := out.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-read; !errors.Is(err, os.ErrClosed) {
+				t.Errorf("read that waited: %v", err)
+			}
+			if _, exact := out.Buffered(); exact {
+				t.Error("what a closed pipe holds is known")
+			}
+		})
 	}
 }
 

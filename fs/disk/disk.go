@@ -153,7 +153,7 @@ func (w *Workspace) Close() error {
 // ErrClosed is returned for calls after Close.
 var ErrClosed = errors.New("the workspace is closed")
 
-// take waits for the turn and opens the directory; the caller releases the turn and
+// begin waits for the turn and opens the directory; the caller releases the turn and
 // closes the descriptor unless there is an error.
 func (w *Workspace) begin(ctx context.Context) (int, stat, error) {
 	select {
