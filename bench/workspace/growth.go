@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -19,7 +18,6 @@ func baseline(ctx context.Context, l *lab, r *report) error {
 	if err := makeFiles(dir, files); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
 	return l.with(ctx, dir, nil, func(s *served) error {
 		begin := time.Now()
 		if _, err := s.peer.Watermarks(ctx, true); err != nil {
@@ -70,9 +68,6 @@ func curve(ctx context.Context, l *lab, r *report) error {
 			return err
 		})
 		if err != nil {
-			return err
-		}
-		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
 	}

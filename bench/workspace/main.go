@@ -69,6 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if l.dir, err = target.Scratch(*parent); err != nil {
 		return err
 	}
+	// Not before the end: see the package's comment.
 	defer os.RemoveAll(l.dir)
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()

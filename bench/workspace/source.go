@@ -27,7 +27,6 @@ func sourceTree(ctx context.Context, l *lab, r *report) error {
 	if err := os.CopyFS(from, os.DirFS(l.source)); err != nil {
 		return err
 	}
-	defer os.RemoveAll(from)
 	n, size, err := measureTree(from)
 	if err != nil {
 		return err
@@ -50,7 +49,6 @@ func sourceTree(ctx context.Context, l *lab, r *report) error {
 		if err := os.Mkdir(to, 0o755); err != nil {
 			return err
 		}
-		defer os.RemoveAll(to)
 		pull, err := l.sync(ctx, s, to)
 		if err != nil {
 			return err
@@ -89,7 +87,6 @@ func (l *lab) sync(ctx context.Context, s *served, dir string) (time.Duration, e
 
 // rsync is how long rsync takes to copy a tree to where nothing is.
 func rsync(ctx context.Context, from, to string) (time.Duration, error) {
-	defer os.RemoveAll(to)
 	cmd := exec.CommandContext(ctx, "rsync", "-a", from+"/", to+"/")
 	cmd.Stderr = os.Stderr
 	begin := time.Now()

@@ -144,7 +144,6 @@ func fileRate(parent string, data []byte) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
 	begin := time.Now()
 	for i := range entries {
 		sub := filepath.Join(dir, fmt.Sprintf("dir %02d", i/100))
