@@ -102,7 +102,9 @@ func startServer(ts *testscript.TestScript, neg bool, args []string) {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = ts.MkAbs(".")
 	for _, v := range serverVariables {
-		cmd.Env = append(cmd.Env, v+"="+ts.Getenv(v))
+		if value := ts.Getenv(v); value != "" {
+			cmd.Env = append(cmd.Env, v+"="+value)
+		}
 	}
 	if in, err := os.Open(ts.MkAbs(name + ".in")); err == nil {
 		defer in.Close()

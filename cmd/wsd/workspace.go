@@ -130,8 +130,13 @@ func (o *workspaceOptions) fromEnvironment(cmd *cobra.Command, serve *serveOptio
 		}
 		serve.listen = fmt.Sprintf("ws://%s:%d", host, port)
 	}
-	if env := os.Getenv(envIgnore); env != "" && !flags.Changed("sync-ignore") {
-		o.ignore = strings.Split(env, ",")
+	if env, ok := os.LookupEnv(envIgnore); ok && !flags.Changed("sync-ignore") {
+		o.ignore = []string{}
+		for pattern := range strings.SplitSeq(env, ",") {
+			if pattern = strings.TrimSpace(pattern); pattern != "" {
+				o.ignore = append(o.ignore, strings.TrimRight(pattern, "/"))
+			}
+		}
 	}
 	if env := os.Getenv(envMaxLog); env != "" {
 		n, err := strconv.ParseInt(env, 10, 64)

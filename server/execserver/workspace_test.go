@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,6 +126,32 @@ func (s *served) pair(t *testing.T) *wsd.Client {
 		<-done
 	})
 	return c
+}
+
+// Hosts are told what is ignored: some connect to no server that does otherwise.
+func TestWorkspaceInfo(t *testing.T) {
+	for _, tt := range []struct {
+		ignore []string
+		want   string
+	}{
+		{nil, `["**/node_modules"]`},
+		{[]string{}, `[]`},
+		{[]string{".cache", "out"}, `["**/.cache","**/out"]`},
+	} {
+		w := reopenWorkspace(t, workspace.Config{
+			Dir: t.TempDir(), Store: filepath.Join(t.TempDir(), "store.db"), MountPoint: "/nowhere/to/be", Ignore: tt.ignore,
+		})
+		var cfg execserver.Config
+		srv := newServer(t, func(c *execserver.Config) {
+			c.Workspace = w
+			cfg = *c
+		})
+		got := httptest.NewRecorder()
+		execserver.Routes(srv, cfg)["/__computerd/info"].ServeHTTP(got, httptest.NewRequestWithContext(t.Context(), "GET", "/__computerd/info", nil))
+		if want := `{"mountPoint":"/nowhere/to/be","version":"test","ignore":{"supported":true,"patterns":` + tt.want + "}}\n"; got.Body.String() != want {
+			t.Errorf("%q: got %s, want %s", tt.ignore, got.Body, want)
+		}
+	}
 }
 
 // A carrier is a way to a workspace.

@@ -43,6 +43,8 @@ type Workspace struct {
 	Dir        string // absolute, without links
 	MountPoint string
 	Store      string // of which file
+	// Ignore are the names that hide a path from peers that do not say what they want hidden.
+	Ignore []string
 	DB         *sqlite.DB
 	Forest     *tree.Forest
 	Tree       *tree.Tree
@@ -129,8 +131,11 @@ func (w *Workspace) open(ctx context.Context, cfg *Config) error {
 	}
 	w.point = mountAt(w.Dir, w.MountPoint)
 	w.Mount = w.point.mount
+	if w.Ignore = cfg.Ignore; w.Ignore == nil {
+		w.Ignore = changes.DefaultIgnore
+	}
 	// Beside the store is room for what is too much for memory.
-	w.Sync = changes.New(changes.Config{Workspace: w.Disk, DefaultIgnore: cfg.Ignore, SpoolDir: filepath.Dir(w.Store), Logger: w.log})
+	w.Sync = changes.New(changes.Config{Workspace: w.Disk, DefaultIgnore: w.Ignore, SpoolDir: filepath.Dir(w.Store), Logger: w.log})
 	if err := w.openRuns(cfg); err != nil {
 		return err
 	}

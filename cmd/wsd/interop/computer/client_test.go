@@ -84,6 +84,6 @@ func TestRawSessions(t *testing.T) {
 // The way of production: a Durable Object in workerd that has the server dial it.
 func TestDurableObject(t *testing.T) {
 	const secret = "00112233445566778899aabbccddeeff"
-	w := newWsd(t, secret)
+	w := newWsd(t, secret, "MOUNT_IGNORE=**/node_modules/,**/.cache")
 	script(t, nil, "durable.mjs", named(t, "MINIFLARE_DIR"), filepath.Join(named(t, "COMPUTER_DIR"), "0.8.0"), w.url(), secret)
 }

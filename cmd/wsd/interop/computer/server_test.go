@@ -58,15 +58,16 @@ type wsd struct {
 	state   string // where the server keeps its store
 	listen  string // host and port
 	secret  string
+	env     []string
 	log     lockedBuffer
 	cmd     *exec.Cmd
 	stopped chan error
 }
 
-// newWsd starts one.
-func newWsd(t *testing.T, secret string) *wsd {
+// newWsd starts one, with more variables in its environment.
+func newWsd(t *testing.T, secret string, env ...string) *wsd {
 	t.Helper()
-	w := &wsd{t: t, dir: t.TempDir(), state: t.TempDir(), listen: freePort(t), secret: secret}
+	w := &wsd{t: t, dir: t.TempDir(), state: t.TempDir(), listen: freePort(t), secret: secret, env: env}
 	w.start()
 	t.Cleanup(func() {
 		if err := w.end(syscall.SIGTERM); err != nil {
@@ -96,10 +97,10 @@ func (w *wsd) url() string { return "http://" + w.listen }
 func (w *wsd) start() {
 	w.t.Helper()
 	cmd := exec.Command(named(w.t, "WSD_BIN"), "serve", "--workspace", w.dir, "--listen", "ws://"+w.listen)
-	cmd.Env = []string{
+	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + w.state,
 		"XDG_STATE_HOME=" + w.state, "XDG_RUNTIME_DIR=" + w.state, "TMPDIR=" + w.state,
-	}
+	}, w.env...)
 	if w.secret != "" {
 		cmd.Env = append(cmd.Env, "RPC_CLIENT_SECRET="+w.secret)
 	}

@@ -36,7 +36,7 @@ await check("without the secret", async () => {
   for (const path of ["/api", "/ws", "/connect", "/api/watermarks", "/__computerd/info"]) same((await fetch(url + path)).status, 401, path);
   for (const method of ["GET", "HEAD"]) same((await fetch(`${url}/health`, { method })).status, 200, method);
 });
-for (const name of ["exec", "write exec read", "push and pull", "40 commands", "the socket is replaced"]) {
+for (const name of ["exec", "write exec read", "push and pull", "what is ignored stays there", "40 commands", "the socket is replaced"]) {
   await check(name, async () => {
     same(await (await fetch(`http://127.0.0.1:${port}/check?name=${encodeURIComponent(name)}`)).text(), "ok");
   });

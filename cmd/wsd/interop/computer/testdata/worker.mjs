@@ -27,6 +27,7 @@ export class Host extends DurableObject {
     this.backend = new ContainerBackend({
       container: () => ({ getWorkspaceContainer: () => container }),
       workspace: {}, egressHost: env.SELF, heartbeatIntervalMs: 200,
+      ignore: ["**/node_modules/", "**/.cache"], // it connects to a server only that says so, too
     });
     this.workspace = new Workspace({ storage: ctx.storage, backends: [this.backend] });
   }
@@ -52,6 +53,11 @@ export class Host extends DurableObject {
       same((await this.run("wc -c <do/pushed; echo pulled >do/pulled")).stdout.trim(), "600000");
       await drain(this.workspace.pull());
       same(await this.workspace.fs.readFile("/workspace/do/pulled", "utf8"), "pulled\n");
+    },
+    "what is ignored stays there": async () => {
+      same((await this.run("mkdir -p do/.cache do/node_modules/m && echo 1 >do/.cache/a && echo 2 >do/node_modules/m/b && echo 3 >do/c")).exitCode, 0);
+      await drain(this.workspace.pull());
+      same((await this.workspace.fs.readdir("/workspace/do")).map((e) => e.name ?? e).sort(), ["c", "in", "out", "pulled", "pushed"]);
     },
     "40 commands": async () => {
       for (let i = 0; i < 40; i++) same((await this.run(`echo ${i}`)).stdout, `${i}\n`);
