@@ -45,10 +45,10 @@ type Workspace struct {
 	Store      string // of which file
 	// Ignore are the names that hide a path from peers that do not say what they want hidden.
 	Ignore []string
-	DB         *sqlite.DB
-	Forest     *tree.Forest
-	Tree       *tree.Tree
-	Disk       *disk.Workspace
+	DB     *sqlite.DB
+	Forest *tree.Forest
+	Tree   *tree.Tree
+	Disk   *disk.Workspace
 	// Mount places commands in the directory.
 	Mount *process.Mount
 	// Sync is who synchronises it, Runs are the durable runs.
