@@ -105,6 +105,18 @@ func (c *Client) getExec(ctx context.Context, id string, after protocol.ExecAfte
 	}
 }
 
+// Runs lists the durable runs of the server that are live and, with ended, those that have
+// ended and are kept, the oldest first. truncated says that the oldest that have ended are
+// left out. It needs the capability shellList.
+func (c *Client) Runs(ctx context.Context, ended bool) (runs []protocol.ExecInfo, truncated bool, err error) {
+	if err := c.need(ctx, protocol.CapShellList); err != nil {
+		return nil, false, err
+	}
+	var result protocol.ListExecsResult
+	err = c.repeat(ctx, protocol.MethodShellList, &protocol.ListExecsParams{Ended: &ended}, &result)
+	return result.Runs, result.Truncated, err
+}
+
 // KillExec sends a signal to the group of a durable run: SIGTERM, which "" is too,
 // SIGKILL, SIGINT or SIGHUP. A run that has ended is left alone.
 func (c *Client) KillExec(ctx context.Context, id, signal string) error {

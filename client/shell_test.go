@@ -15,6 +15,7 @@ import (
 
 	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/protocol"
 )
 
 // take returns the text of the next n events.
@@ -66,6 +67,15 @@ func TestExec(t *testing.T) {
 		}
 		if code, ended := r.ExitCode(); code != 143 || !ended {
 			t.Errorf("%d, %v", code, ended)
+		}
+
+		pid := 7
+		info := []protocol.ExecInfo{{ID: "r", PID: &pid, Command: "make -j2", Cwd: "/workspace/src", StartedAtMs: time.Time{}.UnixMilli()}}
+		for _, ended := range []bool{false, true} {
+			list, truncated, err := c.Runs(t.Context(), ended)
+			if diff := cmp.Diff(info, list); diff != "" || truncated != ended || err != nil {
+				t.Errorf("list: %v, %v\n%s", truncated, err, diff)
+			}
 		}
 
 		all, err := c.GetExec(t.Context(), "r", 1)

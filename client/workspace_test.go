@@ -31,7 +31,7 @@ type workspaceServer struct {
 }
 
 // serveWorkspace makes a server that ends with the test. Either may be nil.
-func serveWorkspace(t testing.TB, peer changes.Peer, runs shell.Runs) *workspaceServer {
+func serveWorkspace(t testing.TB, peer changes.Peer, runs shell.ListedRuns) *workspaceServer {
 	t.Helper()
 	table := rpc.NewTable()
 	server.Register(table)
@@ -182,6 +182,15 @@ func (f *fakeRuns) GetExec(_ context.Context, id string, after shell.After) (she
 	return e, nil
 }
 
+func (f *fakeRuns) List(_ context.Context, ended bool) (list []shell.Info, more bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, r := range f.runs {
+		list = append(list, shell.Info{Record: shell.Record{ID: id, About: shell.About{Command: r.request.Command, Cwd: r.request.Cwd}}, PID: 7})
+	}
+	return list, ended, nil
+}
+
 func (f *fakeRuns) KillExec(_ context.Context, id, signal string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -277,7 +286,10 @@ func TestWithoutWorkspace(t *testing.T) {
 	if _, err := c.Exec(t.Context(), client.DurableCommand{Line: "true"}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("exec: %v", err)
 	}
-	for _, capability := range []string{protocol.CapSync, protocol.CapShell} {
+	if _, _, err := c.Runs(t.Context(), true); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("runs: %v", err)
+	}
+	for _, capability := range []string{protocol.CapSync, protocol.CapShell, protocol.CapShellList} {
 		if ok, err := c.Supports(t.Context(), capability); ok || err != nil {
 			t.Errorf("%s: %v, %v", capability, ok, err)
 		}

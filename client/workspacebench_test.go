@@ -60,7 +60,7 @@ func repeated[T any](n int, item T) changes.Stream[T] {
 
 // wireRuns have runs that print so many pieces of 64 KiB.
 type wireRuns struct {
-	shell.Runs
+	shell.ListedRuns
 	n int
 }
 

@@ -69,7 +69,7 @@ func (f *runFlags) durable(ctx context.Context, c *client.Client, argv []string)
 func shellLine(argv []string) string {
 	words := []string{"exec"}
 	for _, arg := range argv {
-		words = append(words, "'"+strings.ReplaceAll(arg, "'", `'\''`)+"'")
+		words = append(words, shellWord(arg))
 	}
 	return strings.Join(words, " ")
 }

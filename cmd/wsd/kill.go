@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/client"
-	"github.com/wsd-dev/wsd/protocol"
 )
 
 func newKillCmd(a *app) *cobra.Command {
@@ -18,10 +18,11 @@ func newKillCmd(a *app) *cobra.Command {
 	var signal string
 	cmd := &cobra.Command{
 		Use:   "kill [flags] ID...",
-		Short: "Send a signal to processes that the server runs",
-		Long: `Sends a signal, SIGTERM unless -s says otherwise, to processes and all that they
-have started in their process groups. An ID is that of 'wsd ps', or its
-beginning where that is unique, or a pid that 'wsd ps' shows.
+		Short: "Send a signal to what the server runs",
+		Long: `Sends a signal, SIGTERM unless -s says otherwise, to processes or durable runs, and
+all that they have started in their process groups. An ID is that of 'wsd ps', or
+its beginning where that is unique, or a pid that 'wsd ps' shows. Durable runs can
+be sent TERM, KILL, INT and HUP.
 
 ` + connectHelp + `
 
@@ -68,15 +69,15 @@ func signalName(text string) (string, error) {
 }
 
 func killAll(ctx context.Context, a *app, c *client.Client, ids []string, signal string) error {
-	list, err := c.Processes(ctx, client.ScopeServer)
+	list, _, err := psList(ctx, c, false)
 	if err != nil {
 		return err
 	}
 	failed := false
 	for _, id := range ids {
-		p, err := findProcess(stillRunning(list), id)
+		p, err := findProcess(list, id)
 		if err == nil {
-			err = c.SignalProcess(ctx, p.SessionID, p.ProcessID, signal)
+			err = p.kill(ctx, c, signal)
 		}
 		if errors.Is(err, client.ErrTransportClosed) {
 			return err
@@ -92,13 +93,25 @@ func killAll(ctx context.Context, a *app, c *client.Client, ids []string, signal
 	return nil
 }
 
+func (p *psEntry) kill(ctx context.Context, c *client.Client, signal string) error {
+	if !p.Durable {
+		return c.SignalProcess(ctx, p.SessionID, p.ProcessID, signal)
+	}
+	if number, err := strconv.Atoi(signal); err == nil {
+		if name := unix.SignalName(unix.Signal(number)); name != "" {
+			signal = name
+		}
+	}
+	return c.KillExec(ctx, p.ProcessID, signal)
+}
+
 // findProcess finds the one process that id means: by its whole ID or its pid, or else
 // by the beginning of its ID.
-func findProcess(list []protocol.ProcessInfo, id string) (*protocol.ProcessInfo, error) {
-	var exact, prefix []*protocol.ProcessInfo
+func findProcess(list []psEntry, id string) (*psEntry, error) {
+	var exact, prefix []*psEntry
 	for i := range list {
 		p := &list[i]
-		if p.ProcessID == id || fmt.Sprint(p.PID) == id {
+		if p.ProcessID == id || p.PID != nil && strconv.Itoa(*p.PID) == id {
 			exact = append(exact, p)
 		}
 		if strings.HasPrefix(p.ProcessID, id) {

@@ -51,21 +51,36 @@ func TestPrintProcesses(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	code := 3
 	started := func(ago time.Duration) int64 { return now.Add(-ago).UnixMilli() }
-	var out bytes.Buffer
-	err := printProcesses(&out, []protocol.ProcessInfo{
+	pid, lost := 5, -1
+	var list []psEntry
+	for _, p := range []protocol.ProcessInfo{
 		{ProcessID: "a-1", PID: 7, Argv: []string{"top"}, TTY: true, StartedAtMs: started(3 * time.Second)},
 		{ProcessID: "a-2", PID: 1234567, Argv: []string{"make", "-j2"}, StartedAtMs: started(5 * time.Minute)},
-		{ProcessID: "a-3", PID: 8, Argv: []string{"x"}, StartedAtMs: started(30 * time.Hour), Exited: true, ExitCode: &code},
+		{ProcessID: "a-3", PID: 8, Argv: []string{"x"}, TTY: true, StartedAtMs: started(30 * time.Hour), Exited: true, ExitCode: &code},
 		{ProcessID: "a-4", PID: 9, Argv: []string{"x"}, StartedAtMs: started(72 * time.Hour), Exited: true},
-	}, now)
+	} {
+		list = append(list, processEntry(&p))
+	}
+	for _, r := range []protocol.ExecInfo{
+		{ID: "r-1", PID: &pid, Command: "exec make\n\tall\x1b[2J", StartedAtMs: started(2 * time.Minute)},
+		{ID: "r-2", Command: "exit 3", StartedAtMs: started(time.Minute), Exited: true, ExitCode: &code},
+		{ID: "r-3", StartedAtMs: started(time.Minute), Exited: true, ExitCode: &lost},
+	} {
+		list = append(list, durableEntry(&r, "/workspace"))
+	}
+	var out bytes.Buffer
+	err := printProcesses(&out, list, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `ID   PID      AGE  STATE        COMMAND
-a-1  7        3s   running tty  top
-a-2  1234567  5m   running      make -j2
-a-3  8        30h  exited 3     x
-a-4  9        3d   exited       x
+	want := `ID   PID      AGE  STATE             COMMAND
+a-1  7        3s   running tty       top
+a-2  1234567  5m   running           make -j2
+a-3  8        30h  exited 3          x
+a-4  9        3d   exited            x
+r-1  5        2m   running durable   exec make  all [2J
+r-2  -        1m   exited 3 durable  exit 3
+r-3  -        1m   exited durable    ` + `
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
@@ -73,19 +88,21 @@ a-4  9        3d   exited       x
 }
 
 func TestFindProcess(t *testing.T) {
-	list := []protocol.ProcessInfo{
-		{ProcessID: "abc-1", PID: 10, SessionID: "s"},
-		{ProcessID: "abc-12", PID: 11},
-		{ProcessID: "xyz-1", PID: 12},
-		{ProcessID: "dup", PID: 13},
-		{ProcessID: "dup", PID: 14},
+	pids := []int{10, 11, 12, 13, 14}
+	list := []psEntry{
+		{ProcessID: "abc-1", PID: &pids[0], SessionID: "s"},
+		{ProcessID: "abc-12", PID: &pids[1]},
+		{ProcessID: "xyz-1", PID: &pids[2], Durable: true},
+		{ProcessID: "dup", PID: &pids[3]},
+		{ProcessID: "dup", PID: &pids[4]},
+		{ProcessID: "run", Durable: true},
 	}
-	for id, want := range map[string]int{"abc-1": 10, "abc-12": 11, "x": 12, "11": 11, "14": 14} {
-		if p, err := findProcess(list, id); err != nil || p.PID != want {
+	for id, want := range map[string]int{"abc-1": 0, "abc-12": 1, "x": 2, "11": 1, "14": 4, "ru": 5} {
+		if p, err := findProcess(list, id); err != nil || p != &list[want] {
 			t.Errorf("%s: %v, %v", id, p, err)
 		}
 	}
-	for id, want := range map[string]string{"abc": "beginning of 2", "no": "no such process", "dup": "write the pid", "": "beginning of 5"} {
+	for id, want := range map[string]string{"abc": "beginning of 2", "no": "no such process", "dup": "write the pid", "": "beginning of 6"} {
 		if _, err := findProcess(list, id); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", id, err)
 		}

@@ -8,12 +8,11 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/wsd-dev/wsd/client"
-	"github.com/wsd-dev/wsd/fs/fileuri"
-	"github.com/wsd-dev/wsd/protocol"
 )
 
 // withClient runs fn with a connection that ends after it.
@@ -31,92 +30,71 @@ func newPsCmd(a *app) *cobra.Command {
 	var all, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ps [flags]",
-		Short: "List the processes that the server runs",
-		Long: `Lists the processes of all of the server's sessions, the oldest first. The first
-column is what 'wsd kill' takes.
+		Short: "List what the server runs",
+		Long: `Lists the processes of all of the server's sessions and, where it serves a
+workspace, the durable runs of 'wsd exec --detach' and of other clients, the oldest
+first. The first column is what 'wsd kill' takes, and 'wsd log' of durable runs and
+of what has exited.
 
 ` + connectHelp + `
 
 Exit status: 0; 1 on failure.`,
-		Example: "  wsd ps\n  wsd ps --all --json",
+		Example: "  wsd ps\n  wsd ps --all --json\n  wsd exec --detach -- make -j2 && wsd ps",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return connect.withClient(cmd.Context(), a, func(ctx context.Context, c *client.Client) error {
-				list, err := c.Processes(ctx, client.ScopeServer)
+				list, truncated, err := psList(ctx, c, all)
 				if err != nil {
 					return err
 				}
-				if !all {
-					list = stillRunning(list)
+				if truncated {
+					fmt.Fprintln(a.stderr, "wsd ps: there are too many durable runs that have exited: the oldest are left out")
 				}
 				if asJSON {
-					return writeJSON(a.stdout, psList(list))
+					return writeJSON(a.stdout, list)
 				}
 				return printProcesses(a.stdout, list, time.Now())
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "list processes that have exited too, for as long as their output is kept")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "list what has exited too, for as long as its output is kept")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	connect.add(cmd.Flags())
 	return cmd
 }
 
-func stillRunning(list []protocol.ProcessInfo) []protocol.ProcessInfo {
-	var out []protocol.ProcessInfo
-	for _, p := range list {
-		if !p.Exited {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// psEntry is a process in the output of --json.
-type psEntry struct {
-	ProcessID string    `json:"processId"`
-	SessionID string    `json:"sessionId"`
-	PID       int       `json:"pid"`
-	Argv      []string  `json:"argv"`
-	Cwd       string    `json:"cwd"` // a path
-	TTY       bool      `json:"tty"`
-	StartedAt time.Time `json:"startedAt"`
-	Exited    bool      `json:"exited"`
-	ExitCode  *int      `json:"exitCode"`
-	Sandbox   string    `json:"sandbox"` // "none", or the kind of sandbox it runs in
-}
-
-func psList(list []protocol.ProcessInfo) []psEntry {
-	out := make([]psEntry, 0, len(list))
-	for _, p := range list {
-		cwd, err := fileuri.Path(p.Cwd)
-		if err != nil {
-			cwd = p.Cwd
-		}
-		out = append(out, psEntry{
-			ProcessID: p.ProcessID, SessionID: p.SessionID, PID: p.PID, Argv: p.Argv, Cwd: cwd, TTY: p.TTY,
-			StartedAt: time.UnixMilli(p.StartedAtMs).UTC(), Exited: p.Exited, ExitCode: p.ExitCode, Sandbox: p.SandboxType,
-		})
-	}
-	return out
-}
-
-func printProcesses(w io.Writer, list []protocol.ProcessInfo, now time.Time) error {
+func printProcesses(w io.Writer, list []psEntry, now time.Time) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tPID\tAGE\tSTATE\tCOMMAND")
-	for _, p := range list {
-		state := "running"
-		switch {
-		case p.Exited && p.ExitCode != nil:
-			state = "exited " + strconv.Itoa(*p.ExitCode)
-		case p.Exited:
-			state = "exited"
-		case p.TTY:
-			state = "running tty"
+	for i := range list {
+		p := &list[i]
+		pid := "-"
+		if p.PID != nil {
+			pid = strconv.Itoa(*p.PID)
 		}
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", p.ProcessID, p.PID, age(now.Sub(time.UnixMilli(p.StartedAtMs))), state, commandLine(p.Argv))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", p.ProcessID, pid, age(now.Sub(p.StartedAt)), p.state(), p.line)
 	}
 	return table.Flush()
+}
+
+// state is what a process does, in words.
+func (p *psEntry) state() string {
+	var words []string
+	switch {
+	case !p.Exited:
+		words = append(words, "running")
+	case p.ExitCode != nil && *p.ExitCode >= 0: // -1 of a durable run says that nobody saw its end
+		words = append(words, "exited", strconv.Itoa(*p.ExitCode))
+	default:
+		words = append(words, "exited")
+	}
+	switch {
+	case p.Durable:
+		words = append(words, "durable")
+	case p.TTY && !p.Exited:
+		words = append(words, "tty")
+	}
+	return strings.Join(words, " ")
 }
 
 // age is a duration in one unit.
@@ -141,7 +119,17 @@ func commandLine(argv []string) string {
 	for i, arg := range argv {
 		words[i] = quoteWord(arg)
 	}
-	line := []rune(strings.Join(words, " "))
+	return oneLine(strings.Join(words, " "))
+}
+
+// oneLine shows a line of a shell in one line.
+func oneLine(text string) string {
+	line := []rune(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text))
 	if len(line) > maxCommandLine {
 		return string(line[:maxCommandLine-1]) + "…"
 	}
@@ -149,16 +137,26 @@ func commandLine(argv []string) string {
 }
 
 func quoteWord(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,@%+", r)
-	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
-	}
 	for _, r := range word {
 		if r < ' ' || r == 0x7f {
 			return strconv.Quote(word)
 		}
 	}
+	return shellWord(word)
+}
+
+// shellWord is a word as a shell has to read it to get it.
+func shellWord(word string) string {
+	if plainWord(word) {
+		return word
+	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// plainWord reports whether a word means itself to a shell.
+func plainWord(word string) bool {
+	special := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./=:,@%+", r)
+	}
+	return word != "" && strings.IndexFunc(word, special) < 0
 }

@@ -11,7 +11,7 @@ import (
 func (r *run) keep() {
 	defer close(r.kept)
 	ctx := context.Background() // a run ends when it ends
-	r.key, r.beginErr = r.shell.cfg.Store.Begin(ctx, r.id, time.Now())
+	r.key, r.beginErr = r.shell.cfg.Store.Begin(ctx, r.id, r.about, r.since)
 	close(r.begun)
 	if r.beginErr != nil {
 		return

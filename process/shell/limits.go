@@ -30,6 +30,11 @@ const (
 	maxStdinBytes = 16 << 20
 	maxStdinTotal = 64 << 20
 
+	// maxListed is how many runs that have ended List returns, besides those that are live.
+	maxListed = 1024
+	// maxAboutBytes is where a command and a directory are cut that are kept to be listed.
+	maxAboutBytes = 1 << 10
+
 	// DefaultTimeout ends a run whose request says nothing of time.
 	DefaultTimeout = 320 * time.Second
 	// killDelay is the time between the SIGTERM and the SIGKILL of a deadline.

@@ -15,7 +15,7 @@ import (
 
 // Service serves shell/* on one connection. Runs live on when the connection ends.
 type Service struct {
-	runs    Runs
+	runs    ListedRuns
 	streams *stream.Set
 
 	mu       sync.Mutex
@@ -24,7 +24,7 @@ type Service struct {
 
 // NewService makes the Service of a connection whose streams are those of a Set, which is
 // bound beside it and closed after it. All connections have the same Runs.
-func NewService(runs Runs, streams *stream.Set) *Service {
+func NewService(runs ListedRuns, streams *stream.Set) *Service {
 	return &Service{runs: runs, streams: streams, followed: make(map[string]*stream.Out)}
 }
 
@@ -38,6 +38,7 @@ func Register(t *rpc.Table) {
 	handle(t, protocol.MethodShellGetExec, (*Service).getExec)
 	handle(t, protocol.MethodShellKillExec, (*Service).killExec)
 	handle(t, protocol.MethodShellDisposeExec, (*Service).disposeExec)
+	handle(t, protocol.MethodShellList, (*Service).list)
 }
 
 func handle[P, R any](t *rpc.Table, method string, fn func(*Service, context.Context, *P) (R, error)) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/wsd-dev/wsd/process/shell"
 	"github.com/wsd-dev/wsd/protocol"
@@ -19,7 +20,7 @@ import (
 )
 
 // talk begins a conversation with runs over the wire.
-func talk(t testing.TB, runs shell.Runs) *rpctest.Conversation {
+func talk(t testing.TB, runs shell.ListedRuns) *rpctest.Conversation {
 	t.Helper()
 	table := rpc.NewTable()
 	stream.Register(table)
@@ -33,6 +34,7 @@ func talk(t testing.TB, runs shell.Runs) *rpctest.Conversation {
 // toldRuns answer what they are told, and say what they were asked.
 type toldRuns struct {
 	asked  []string
+	listed int
 	err    error
 	events *toldEvents
 }
@@ -59,6 +61,15 @@ func (r *toldRuns) GetExec(_ context.Context, id string, after shell.After) (she
 
 func (r *toldRuns) KillExec(_ context.Context, id, signal string) error {
 	return r.ask("kill ", id, " ", signal)
+}
+
+func (r *toldRuns) List(_ context.Context, ended bool) ([]shell.Info, bool, error) {
+	at := time.UnixMilli(1_800_000_000_123)
+	about := shell.About{Command: "make", Cwd: "/w"}
+	return []shell.Info{
+		{Record: shell.Record{ID: "a", About: about, Started: at, Ended: true, At: at, End: shell.End{Code: -1}}},
+		{Record: shell.Record{ID: "b", About: about, Started: at}, PID: 7},
+	}[:r.listed], ended, r.ask("list ", ended)
 }
 
 func (r *toldRuns) DisposeExec(_ context.Context, id string) error { return r.ask("dispose ", id) }
@@ -204,7 +215,19 @@ func TestWireForms(t *testing.T) {
 		},
 		"kill":         {`"shell/killExec","params":{"id":"r"}`, nil, []string{`{"id":1,"result":{}}`}, "kill r "},
 		"kill, harder": {`"shell/killExec","params":{"id":"r","signal":"SIGKILL"}`, nil, []string{`{"id":1,"result":{}}`}, "kill r SIGKILL"},
-		"dispose":      {`"shell/disposeExec","params":{"id":"r"}`, nil, []string{`{"id":1,"result":{}}`}, "dispose r"},
+		"list, of nothing": {
+			`"shell/list","params":{}`, nil,
+			[]string{`{"id":1,"result":{"runs":[],"truncated":false}}`},
+			"list false",
+		},
+		"list": {
+			`"shell/list","params":{"ended":true}`, nil,
+			[]string{`{"id":1,"result":{"runs":[` +
+				`{"id":"a","pid":null,"command":"make","cwd":"/w","startedAtMs":1800000000123,"exited":true,"exitCode":-1},` +
+				`{"id":"b","pid":7,"command":"make","cwd":"/w","startedAtMs":1800000000123,"exited":false,"exitCode":null}],"truncated":true}}`},
+			"list true",
+		},
+		"dispose": {`"shell/disposeExec","params":{"id":"r"}`, nil, []string{`{"id":1,"result":{}}`}, "dispose r"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -213,6 +236,9 @@ func TestWireForms(t *testing.T) {
 					{ID: "r", Seq: 2, Name: shell.Stderr},
 					{ID: "r", Seq: 3, Name: shell.Exit, Code: -1},
 				}}}
+				if strings.Contains(tt.params, `"ended":true`) {
+					runs.listed = 2
+				}
 				if tt.end != nil {
 					runs.events.err = tt.end
 				}
@@ -247,7 +273,7 @@ func TestWireErrors(t *testing.T) {
 		c := talk(t, &toldRuns{err: tt.err})
 		for _, request := range []string{
 			`"shell/exec","params":{"command":"x"}`, `"shell/getExec","params":{"id":"r"}`,
-			`"shell/killExec","params":{"id":"r"}`, `"shell/disposeExec","params":{"id":"r"}`,
+			`"shell/killExec","params":{"id":"r"}`, `"shell/disposeExec","params":{"id":"r"}`, `"shell/list","params":{}`,
 		} {
 			c.Say(`{"id":1,"method":` + request + `}`)
 			c.Want(`{"error":` + tt.want + `,"id":1}`)

@@ -15,6 +15,8 @@ import (
 type run struct {
 	shell  *Shell
 	id     string
+	about  About
+	since  time.Time // its beginning
 	logger *slog.Logger
 
 	begun    chan struct{} // closed once the log has it, or beginErr says why not
@@ -47,8 +49,11 @@ type run struct {
 	dropped chan struct{} // closed by drop: nothing more is wanted
 }
 
-func newRun(s *Shell, id string) *run {
-	r := &run{shell: s, id: id, logger: s.cfg.Logger.With("exec", id), wake: make(chan struct{}, 1)}
+func newRun(s *Shell, req *Request) *run {
+	r := &run{
+		shell: s, id: req.ID, about: req.about(), since: time.Now(),
+		logger: s.cfg.Logger.With("exec", req.ID), wake: make(chan struct{}, 1),
+	}
 	for _, ch := range []*chan struct{}{&r.begun, &r.started, &r.kept, &r.dropped} {
 		*ch = make(chan struct{})
 	}

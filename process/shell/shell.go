@@ -30,7 +30,7 @@ type Shell struct {
 	err      error // of Close; set before closed is
 }
 
-var _ Runs = (*Shell)(nil)
+var _ ListedRuns = (*Shell)(nil)
 
 // New makes a Shell, and ends the runs that were live when the Store was used last.
 func New(cfg Config) (*Shell, error) {
@@ -114,7 +114,7 @@ func (s *Shell) reserve(req *Request) (*run, error) {
 	case s.stdin+len(req.Stdin) > maxStdinTotal:
 		return nil, refuse(CodeBusy, "the commands that are running are still reading %d bytes of stdin, at most %d are possible", s.stdin, maxStdinTotal)
 	}
-	r := newRun(s, req.ID)
+	r := newRun(s, req)
 	s.live[req.ID] = r
 	s.stdin += len(req.Stdin)
 	s.starts.Add(1)

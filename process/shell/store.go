@@ -15,12 +15,16 @@ var ErrNoRun = errors.New("no such run")
 // changed nothing.
 type Store interface {
 	// Begin records that a run with that id begins, and forgets an ended one that had
-	// it. The number that it returns is no other run's, ever.
-	Begin(ctx context.Context, id string, at time.Time) (run int64, err error)
+	// it. The number that it returns is no other run's, ever, and above those of the runs
+	// that are there.
+	Begin(ctx context.Context, id string, about About, at time.Time) (run int64, err error)
 	// Append adds to a run. The Store does not keep the events' data.
 	Append(ctx context.Context, run int64, b *Batch) error
 	// Find returns the run that has the id. The error is ErrNoRun.
 	Find(ctx context.Context, id string) (Record, error)
+	// Ended returns runs that have ended, since then or later, those first that began last,
+	// and n at most.
+	Ended(ctx context.Context, since time.Time, n int) ([]Record, error)
 	// Read returns events with numbers above after, in order and without a gap: those of
 	// at most maxBytes of output, MaxPageEvents at most, and at least one if there is one.
 	// It returns none when there are none, as of a run that is forgotten.
@@ -32,6 +36,11 @@ type Store interface {
 	Recover(ctx context.Context, at time.Time) (int, error)
 	// Sweep forgets runs that have ended.
 	Sweep(ctx context.Context, keep Keep) error
+}
+
+// About is what people are told of a run.
+type About struct {
+	Command, Cwd string // as they were asked for; cut if they are long
 }
 
 // Batch is what one Append adds.
@@ -58,6 +67,7 @@ type End struct {
 type Record struct {
 	Run     int64
 	ID      string
+	About   About
 	Started time.Time
 	Evicted bool
 	Ended   bool // what follows is set

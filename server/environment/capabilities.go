@@ -33,6 +33,8 @@ var needs = map[string][]string{
 		protocol.MethodShellExec, protocol.MethodShellGetExec, protocol.MethodShellKillExec, protocol.MethodShellDisposeExec,
 	},
 
+	protocol.CapShellList: {protocol.MethodShellList},
+
 	protocol.CapWorkspaceCollect: {protocol.MethodWorkspaceCollect},
 }
 

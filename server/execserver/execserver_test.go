@@ -79,6 +79,7 @@ var methodCapabilities = map[string][]string{
 var workspaceCapabilities = map[string][]string{
 	protocol.CapWorkspaceCollect: {"workspace/collect"},
 	protocol.CapShell:            {"shell/disposeExec", "shell/exec", "shell/getExec", "shell/killExec"},
+	protocol.CapShellList:        {"shell/list"},
 	protocol.CapSync: {
 		"sync/applyChangePack", "sync/fetchChangePack", "sync/fetchChanges", "sync/fetchObjects", "sync/hasObjects",
 		"sync/push", "sync/pushObjects", "sync/readEntry", "sync/watermarks",

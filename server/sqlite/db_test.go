@@ -91,7 +91,7 @@ func TestSchema(t *testing.T) {
 		"disk_root":       "id tree mount state", "disk_stat": "root path stat", "disk_journal": "id root paths",
 		"process_log":    "log process_id session_id pid argv cwd tty sandbox started_ms next exit ended_ms bytes",
 		"process_output": "key stream data",
-		"run":            "run id started_ms evicted exited_ms code last bytes", "run_event": "key at_ms kind value",
+		"run":            "run id started_ms evicted exited_ms code last bytes command cwd", "run_event": "key at_ms kind value",
 	}
 	err := db.view(t.Context(), func(c *conn) error {
 		var tables []string

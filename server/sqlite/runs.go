@@ -46,7 +46,7 @@ func (db *DB) nextRun(c *conn) (int64, error) {
 	return db.lastRun, nil
 }
 
-func (s runStore) Begin(ctx context.Context, id string, at time.Time) (run int64, err error) {
+func (s runStore) Begin(ctx context.Context, id string, about shell.About, at time.Time) (run int64, err error) {
 	err = s.db.group.update(ctx, func(c *conn) error {
 		var err error
 		if run, err = s.db.nextRun(c); err != nil { // before the old one's number is forgotten
@@ -61,7 +61,7 @@ func (s runStore) Begin(ctx context.Context, id string, at time.Time) (run int64
 		case !errors.Is(err, sql.ErrNoRows):
 			return err
 		}
-		return c.exec("INSERT INTO run (run, id, started_ms) VALUES (?, ?, ?)", run, id, at.UnixMilli())
+		return c.exec("INSERT INTO run (run, id, command, cwd, started_ms) VALUES (?, ?, ?, ?, ?)", run, id, about.Command, about.Cwd, at.UnixMilli())
 	})
 	return run, s.db.explain("record a run in", err)
 }
@@ -120,22 +120,41 @@ func appendRun(c *conn, run int64, b *shell.Batch, args []any) error {
 
 func exitValue(code int) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(int32(code))) }
 
-func (s runStore) Find(ctx context.Context, id string) (shell.Record, error) {
-	r := shell.Record{ID: id}
-	err := s.db.view(ctx, func(c *conn) error {
-		var started, exited, last int64
-		err := c.row(`SELECT run, started_ms, evicted, exited_ms IS NOT NULL, coalesce(exited_ms, 0), coalesce(code, 0), coalesce(last, 0), bytes
-			FROM run WHERE id = ?`, id).Scan(&r.Run, &started, &r.Evicted, &r.Ended, &exited, &r.End.Code, &last, &r.End.Bytes)
-		r.Started, r.End.Last = time.UnixMilli(started), uint64(last)
-		if r.Ended {
-			r.At = time.UnixMilli(exited)
-		}
+// runColumns are what scanRecord reads.
+const runColumns = `run, id, command, cwd, started_ms, evicted, exited_ms IS NOT NULL, coalesce(exited_ms, 0), coalesce(code, 0), coalesce(last, 0), bytes`
+
+func scanRecord(row scanner) (r shell.Record, err error) {
+	var started, exited, last int64
+	err = row.Scan(&r.Run, &r.ID, &r.About.Command, &r.About.Cwd, &started, &r.Evicted, &r.Ended, &exited, &r.End.Code, &last, &r.End.Bytes)
+	r.Started, r.End.Last = time.UnixMilli(started), uint64(last)
+	if r.Ended {
+		r.At = time.UnixMilli(exited)
+	}
+	return r, err
+}
+
+func (s runStore) Find(ctx context.Context, id string) (r shell.Record, err error) {
+	err = s.db.view(ctx, func(c *conn) error {
+		var err error
+		r, err = scanRecord(c.row("SELECT "+runColumns+" FROM run WHERE id = ?", id))
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return shell.Record{}, shell.ErrNoRun
 	}
 	return r, s.db.explain("look for a run in", err)
+}
+
+func (s runStore) Ended(ctx context.Context, since time.Time, n int) (list []shell.Record, err error) {
+	err = s.db.view(ctx, func(c *conn) error {
+		list = nil
+		return c.each(func(row scanner) error {
+			r, err := scanRecord(row)
+			list = append(list, r)
+			return err
+		}, "SELECT "+runColumns+" FROM run WHERE exited_ms >= ? ORDER BY run DESC LIMIT ?", since.UnixMilli(), n)
+	})
+	return list, s.db.explain("list the runs of", err)
 }
 
 func (s runStore) Read(ctx context.Context, run int64, after uint64, maxBytes int) ([]shell.Event, error) {

@@ -28,7 +28,7 @@ func TestRunNumbers(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			run, err := db.Runs().Begin(t.Context(), "x", time.Now())
+			run, err := db.Runs().Begin(t.Context(), "x", shell.About{}, time.Now())
 			if err != nil || run <= last {
 				t.Errorf("run %d after %d, %v", run, last, err)
 			}
@@ -53,7 +53,7 @@ func TestRunDamage(t *testing.T) {
 			}
 			defer db.Close()
 			s := db.Runs()
-			run, err := s.Begin(t.Context(), "x", time.Now())
+			run, err := s.Begin(t.Context(), "x", shell.About{}, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,14 +126,14 @@ func TestRunsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := db.Runs()
-	run, err := s.Begin(t.Context(), "x", time.Now())
+	run, err := s.Begin(t.Context(), "x", shell.About{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, begin := s.Begin(t.Context(), "y", time.Now())
+	_, begin := s.Begin(t.Context(), "y", shell.About{}, time.Now())
 	_, find := s.Find(t.Context(), "x")
 	_, read := s.Read(t.Context(), run, 0, 1)
 	for _, err := range []error{begin, find, read, s.Append(t.Context(), run, &shell.Batch{Purge: true}), s.Forget(t.Context(), run)} {

@@ -37,7 +37,7 @@ func (m *Memory) before(op string) error {
 }
 
 // Begin implements shell.Store.
-func (m *Memory) Begin(_ context.Context, id string, at time.Time) (int64, error) {
+func (m *Memory) Begin(_ context.Context, id string, about shell.About, at time.Time) (int64, error) {
 	if err := m.before("begin"); err != nil {
 		return 0, err
 	}
@@ -47,7 +47,7 @@ func (m *Memory) Begin(_ context.Context, id string, at time.Time) (int64, error
 		m.runs = make(map[string]*memoryRun)
 	}
 	m.last++
-	m.runs[id] = &memoryRun{Record: shell.Record{Run: m.last, ID: id, Started: time.UnixMilli(at.UnixMilli())}}
+	m.runs[id] = &memoryRun{Record: shell.Record{Run: m.last, ID: id, About: about, Started: time.UnixMilli(at.UnixMilli())}}
 	return m.last, nil
 }
 
@@ -93,6 +93,20 @@ func (m *Memory) Find(_ context.Context, id string) (shell.Record, error) {
 		return r.Record, nil
 	}
 	return shell.Record{}, shell.ErrNoRun
+}
+
+// Ended implements shell.Store.
+func (m *Memory) Ended(_ context.Context, since time.Time, n int) ([]shell.Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var ended []shell.Record
+	for _, r := range m.runs {
+		if r.Ended && !r.At.Before(time.UnixMilli(since.UnixMilli())) {
+			ended = append(ended, r.Record)
+		}
+	}
+	slices.SortFunc(ended, func(a, b shell.Record) int { return cmp.Compare(b.Run, a.Run) })
+	return ended[:min(n, len(ended))], nil
 }
 
 // Read implements shell.Store.

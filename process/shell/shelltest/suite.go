@@ -18,7 +18,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T) shell.Store) {
 	for name, test := range map[string]func(*testing.T, suite){
 		"Life": testLife, "Pages": testPages, "Again": testAgain, "Evict": testEvict,
-		"Forget": testForget, "Recover": testRecover, "Sweep": testSweep, "Concurrent": testConcurrent,
+		"Forget": testForget, "Ended": testEnded, "Recover": testRecover, "Sweep": testSweep, "Concurrent": testConcurrent,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, suite{t, open(t)}) })
 	}
@@ -27,6 +27,9 @@ func Run(t *testing.T, open func(t *testing.T) shell.Store) {
 // start is when all of the suite's runs begin.
 var start = time.UnixMilli(1_800_000_000_123)
 
+// about is what is told of the run of an id.
+func about(id string) shell.About { return shell.About{Command: "run " + id, Cwd: "/" + id} }
+
 type suite struct {
 	t *testing.T
 	shell.Store
@@ -34,7 +37,7 @@ type suite struct {
 
 func (s suite) begin(id string) int64 {
 	s.t.Helper()
-	run, err := s.Begin(s.t.Context(), id, start)
+	run, err := s.Begin(s.t.Context(), id, about(id), start)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -102,7 +105,7 @@ func testLife(t *testing.T, s suite) {
 	if a == b {
 		t.Fatal("two runs have one number")
 	}
-	if diff := cmp.Diff(shell.Record{Run: a, ID: "a", Started: start}, s.find("a")); diff != "" {
+	if diff := cmp.Diff(shell.Record{Run: a, ID: "a", About: about("a"), Started: start}, s.find("a")); diff != "" {
 		t.Error(diff)
 	}
 	s.want(s.read(a, 0, 100))
@@ -117,7 +120,7 @@ func testLife(t *testing.T, s suite) {
 	s.want(s.read(a, 4, 100))
 	s.want(s.read(a, 1<<40, 100))
 	s.want(s.read(b, 0, 100), out(1, "other"))
-	want := shell.Record{Run: a, ID: "a", Started: start, Ended: true, At: later, End: shell.End{Code: -1, Last: 4, Bytes: 8}}
+	want := shell.Record{Run: a, ID: "a", About: about("a"), Started: start, Ended: true, At: later, End: shell.End{Code: -1, Last: 4, Bytes: 8}}
 	if diff := cmp.Diff(want, s.find("a")); diff != "" {
 		t.Error(diff)
 	}
@@ -205,6 +208,34 @@ func testForget(t *testing.T, s suite) {
 	}
 }
 
+// Those that have ended are listed as they are found, the newest beginnings first.
+func testEnded(t *testing.T, s suite) {
+	want := func(since time.Time, n int, ids ...string) {
+		t.Helper()
+		got, err := s.Ended(t.Context(), since, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []shell.Record
+		for _, id := range ids {
+			all = append(all, s.find(id))
+		}
+		if diff := cmp.Diff(all, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+	want(time.Time{}, 10)
+	a, b, _, d := s.begin("a"), s.begin("b"), s.begin("live"), s.begin("d")
+	s.end(d, start.Add(time.Second), 1, 0)
+	s.end(a, start.Add(2*time.Second), 1, 0)
+	s.append(b, shell.Batch{At: start.Add(3 * time.Second), Evicted: true, Purge: true, End: &shell.End{Code: 9, Last: 7}})
+	want(time.Time{}, 10, "d", "b", "a")
+	want(time.Time{}, 2, "d", "b")
+	want(start.Add(2*time.Second), 10, "b", "a")
+	want(start.Add(3*time.Second), 1, "b")
+	want(start.Add(4*time.Second), 10)
+}
+
 func testRecover(t *testing.T, s suite) {
 	done := s.begin("done")
 	s.end(done, start, 1, 0)
@@ -275,7 +306,7 @@ func testConcurrent(t *testing.T, s suite) {
 	for i := range runs {
 		wg.Go(func() {
 			ctx := context.WithoutCancel(t.Context())
-			run, err := s.Begin(ctx, fmt.Sprint(i), start)
+			run, err := s.Begin(ctx, fmt.Sprint(i), about("x"), start)
 			if err != nil {
 				t.Error(err)
 				return
