@@ -72,7 +72,20 @@ func TestConflicts(t *testing.T) {
 			w.rest()
 			w.local.do(lines(tt.local)...)
 			w.remote.do(lines(tt.remote)...)
-			w.sync()
+			_, plan, err := w.plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var planned []string
+			for _, c := range plan.Conflicts {
+				planned = append(planned, conflictLine(c))
+			}
+			if diff := cmp.Diff(lines(tt.conflicts), planned); diff != "" {
+				t.Errorf("planned conflicts (-want +got):\n%s", diff)
+			}
+			if r := w.sync(); r.Pushed != plan.ToRemote {
+				t.Errorf("pushed %d entries, planned were %d", r.Pushed, plan.ToRemote)
+			}
 			want := lines(tt.want)
 			sortLines(want)
 			w.local.want(want...)

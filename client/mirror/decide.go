@@ -23,6 +23,8 @@ type decision struct {
 	changes   []Change
 	conflicts []Conflict
 	copies    []toCopy
+	lost      []string          // paths whose versions from here give way, and are not sent
+	more      []tree.Entry      // what is sent only because of what was decided
 	told      map[string]bool   // paths of conflicts
 	removed   map[string]string // what versions the entries remove, by path
 }
@@ -243,6 +245,9 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 	case KeptNone:
 		return nil
 	case KeptRemote, KeptBoth:
+		for i := range losers {
+			d.lost = append(d.lost, losers[i].Path)
+		}
 		d.accept(x, cur)
 		return nil
 	case KeptLocal:
@@ -251,7 +256,11 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 		return nil // it is going to be sent
 	}
 	// A directory that stays because of what is in it is sent as well.
-	_, err := d.edit.Apply(cur, 0)
+	if _, err := d.edit.Apply(cur, 0); err != nil {
+		return err
+	}
+	stays, err := d.edit.Entry(cur.Path)
+	d.more = append(d.more, stays)
 	return err
 }
 

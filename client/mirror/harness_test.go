@@ -192,17 +192,19 @@ func (w *world) restart() {
 	if cfg.Remote == nil {
 		cfg.Remote = w.remote.server
 	}
-	cfg.Conflict = func(c Conflict) {
-		line := fmt.Sprintf("%s: %s / %s, kept %s", c.Path, shown(c.Local), shown(c.Remote), c.Kept)
-		if c.By != "" {
-			line += " by " + c.By
-		}
-		if c.Copy != "" {
-			line += " copy " + c.Copy
-		}
-		w.conflicts = append(w.conflicts, line)
-	}
+	cfg.Conflict = func(c Conflict) { w.conflicts = append(w.conflicts, conflictLine(c)) }
 	w.m = New(cfg)
+}
+
+func conflictLine(c Conflict) string {
+	line := fmt.Sprintf("%s: %s / %s, kept %s", c.Path, shown(c.Local), shown(c.Remote), c.Kept)
+	if c.By != "" {
+		line += " by " + c.By
+	}
+	if c.Copy != "" {
+		line += " copy " + c.Copy
+	}
+	return line
 }
 
 func shown(v Version) string {

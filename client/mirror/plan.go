@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -21,7 +23,7 @@ type Plan struct {
 	ToRemote, ToLocal           int // entries
 	ObjectsToSend, ObjectsToGet int
 	BytesToSend, BytesToGet     int64
-	Conflicts                   []Conflict // up to MaxReported; nothing is decided about them
+	Conflicts                   []Conflict // up to MaxReported, with what would become of them
 	MoreConflicts               int
 	// Anew: the remote's store is not the one that was synchronised with, so that all is
 	// compared.
@@ -29,7 +31,8 @@ type Plan struct {
 }
 
 // Plan finds what Sync would move, tells of each path and changes nothing: no file, no
-// cursor. What the disk has is settled into the local tree. An error of tell ends it.
+// cursor. What the disk has is settled into the local tree. An error of tell ends it; with
+// Fail and conflicts it is a ConflictError, and nothing would move.
 func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) {
 	var p Plan
 	err := m.alone(ctx, func() error {
@@ -43,10 +46,11 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 		}
 		p.Anew = next.notes.Lost > m.s.notes.Lost
 		m.s, m.loaded = next, false // it is not stored
-		if err := m.planPull(ctx, &p, tell); err != nil {
+		var after decided
+		if err := m.planPull(ctx, &p, &after, tell); err != nil {
 			return fmt.Errorf("plan the pull: %w", err)
 		}
-		if err := m.planPush(ctx, &p, tell); err != nil {
+		if err := m.planPush(ctx, &p, &after, tell); err != nil {
 			return fmt.Errorf("plan the push: %w", err)
 		}
 		return nil
@@ -54,16 +58,40 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 	return p, err
 }
 
-func (m *Mirror) planPull(ctx context.Context, p *Plan, tell func(Move) error) error {
+// decided is what the decisions about a pull make of the push behind it.
+type decided struct {
+	lost map[string]bool // paths whose versions are not sent
+	made map[string]bool // directories that are there again, if they were removed here
+	more []tree.Entry    // what is sent beside what has changed
+}
+
+func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell func(Move) error) error {
 	target, err := m.target(ctx)
 	if err != nil || m.s.peer.Fetch.Compare(target) >= 0 {
 		return err
+	}
+	if m.cfg.OnConflict == Fail {
+		if err := m.refuse(ctx, target); err != nil {
+			return err
+		}
 	}
 	local, err := m.localChanges(ctx)
 	if err != nil {
 		return err
 	}
-	return m.survey(ctx, target, local, true, func(d *decision) error {
+	after.lost, after.made = map[string]bool{}, map[string]bool{}
+	return m.survey(ctx, target, local, m.cfg.OnConflict, true, func(b *batch, d *decision) error {
+		for _, path := range d.lost {
+			after.lost[path] = true
+		}
+		for i := range d.take {
+			if e := &d.take[i]; e.Kind != tree.KindDelete {
+				for p := above(e.Path); p != "/" && !after.made[p]; p = above(p) {
+					after.made[p] = true
+				}
+			}
+		}
+		after.more = append(after.more, d.more...)
 		for _, c := range d.conflicts {
 			if len(p.Conflicts) < MaxReported {
 				p.Conflicts = append(p.Conflicts, c)
@@ -71,11 +99,11 @@ func (m *Mirror) planPull(ctx context.Context, p *Plan, tell func(Move) error) e
 				p.MoreConflicts++
 			}
 		}
-		missing, err := m.missing(ctx, d.take)
+		missing, err := m.missing(ctx, b.entries) // what loses is fetched as well
 		if err != nil {
 			return err
 		}
-		sizes := sizesOf(d.take)
+		sizes := sizesOf(b.entries)
 		p.ObjectsToGet += len(missing)
 		for _, h := range missing {
 			p.BytesToGet += sizes[h]
@@ -104,7 +132,22 @@ func sizesOf(entries []tree.Entry) map[tree.Hash]int64 {
 	return sizes
 }
 
-func (m *Mirror) planPush(ctx context.Context, p *Plan, tell func(Move) error) error {
+// next reads what would be sent, from a list of what has changed.
+func (a *decided) next(list *tree.Changes) func(context.Context, int) ([]tree.Entry, error) {
+	return func(ctx context.Context, limit int) ([]tree.Entry, error) {
+		entries, err := list.Next(ctx, limit)
+		if errors.Is(err, io.EOF) && len(a.more) > 0 {
+			entries, err = a.more[:min(limit, len(a.more))], nil
+			a.more = a.more[len(entries):]
+			return entries, err
+		}
+		return slices.DeleteFunc(entries, func(e tree.Entry) bool {
+			return a.lost[e.Path] || e.Kind == tree.KindDelete && a.made[e.Path]
+		}), err
+	}
+}
+
+func (m *Mirror) planPush(ctx context.Context, p *Plan, after *decided, tell func(Move) error) error {
 	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.cfg.Ignore})
 	if err != nil {
 		return err
@@ -116,7 +159,7 @@ func (m *Mirror) planPush(ctx context.Context, p *Plan, tell func(Move) error) e
 	notes := m.s.notes
 	go func() { // ends with the list, or with ctx
 		defer close(blocks)
-		failed <- m.makeBlocks(ctx, list, notes, blocks)
+		failed <- m.makeBlocks(ctx, after.next(list), list.Current, notes, blocks)
 	}()
 	for b := range blocks {
 		p.ToRemote += len(b.entries)

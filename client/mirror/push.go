@@ -52,7 +52,7 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { // ends with the list, or with ctx
 		defer close(asked)
-		return m.makeBlocks(ctx, list, notes, asked)
+		return m.makeBlocks(ctx, list.Next, target, notes, asked)
 	})
 	group.Go(func() error { // ends with the one before it
 		defer close(full)
@@ -74,11 +74,11 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 	return group.Wait()
 }
 
-// makeBlocks reads what changed and asks which content of it the remote has.
-func (m *Mirror) makeBlocks(ctx context.Context, list *tree.Changes, notes notes, out chan<- *block) error {
+// makeBlocks reads what changed up to a target and asks which content of it the remote has.
+func (m *Mirror) makeBlocks(ctx context.Context, next func(context.Context, int) ([]tree.Entry, error), target tree.Cursor, notes notes, out chan<- *block) error {
 	b := newBlockMaker(m)
 	for {
-		entries, err := list.Next(ctx, page)
+		entries, err := next(ctx, page)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
@@ -100,7 +100,7 @@ func (m *Mirror) makeBlocks(ctx context.Context, list *tree.Changes, notes notes
 			b.add(e, at)
 		}
 		if done {
-			b.cursor = list.Current
+			b.cursor = target
 			return b.send(ctx, out)
 		}
 	}

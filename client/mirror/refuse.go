@@ -17,7 +17,7 @@ func (m *Mirror) refuse(ctx context.Context, target tree.Cursor) error {
 		return err
 	}
 	var found ConflictError
-	err = m.survey(ctx, target, local, false, func(d *decision) error {
+	err = m.survey(ctx, target, local, Fail, false, func(_ *batch, d *decision) error {
 		for _, c := range d.conflicts {
 			if len(found.Conflicts) < MaxReported {
 				found.Conflicts = append(found.Conflicts, c)
@@ -35,7 +35,7 @@ func (m *Mirror) refuse(ctx context.Context, target tree.Cursor) error {
 
 // survey decides about all that is to be pulled, and changes nothing. all says that each
 // change is wanted, not only the conflicts.
-func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localChanges, all bool, tell func(*decision) error) error {
+func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localChanges, policy Policy, all bool, tell func(*batch, *decision) error) error {
 	f, err := m.fetch(ctx, target)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localCha
 		failed <- err
 	}()
 	for b := range read {
-		if err := m.surveyBatch(ctx, b, local, all, tell); err != nil {
+		if err := m.surveyBatch(ctx, b, local, policy, all, tell); err != nil {
 			cancel()
 			return errors.Join(err, ended(<-failed))
 		}
@@ -68,11 +68,26 @@ func ended(err error) error {
 	return err
 }
 
-func (m *Mirror) surveyBatch(ctx context.Context, b *batch, local *localChanges, all bool, tell func(*decision) error) error {
+func (m *Mirror) surveyBatch(ctx context.Context, b *batch, local *localChanges, policy Policy, all bool, tell func(*batch, *decision) error) error {
 	var d *decision
 	_, err := m.tree.Update(ctx, func(e *tree.Edit) error {
-		d = &decision{m: m, edit: e, local: local, policy: Fail, all: all}
-		err := d.decide(b.entries)
+		kept := map[string]copied{}
+		decide := func() error {
+			d = &decision{m: m, edit: e, kept: kept, local: local, policy: policy, all: all}
+			return d.decide(b.entries)
+		}
+		err := decide()
+		if errors.Is(err, errCopies) {
+			// They would be made, and all decided again.
+			var aside []tree.Entry
+			if aside, err = copies(e, d.copies, kept); err != nil {
+				return err
+			}
+			err = decide()
+			if err == nil {
+				err = d.withParents(aside)
+			}
+		}
 		if _, ok := errors.AsType[*ConflictError](err); err != nil && !ok {
 			return err
 		}
@@ -81,5 +96,26 @@ func (m *Mirror) surveyBatch(ctx context.Context, b *batch, local *localChanges,
 	if !errors.Is(err, errUndo) {
 		return err
 	}
-	return tell(d)
+	return tell(b, d)
+}
+
+// withParents notes copies as what is sent, and the directories that are made for them.
+func (d *decision) withParents(aside []tree.Entry) error {
+	made := map[string]bool{}
+	for i := range aside {
+		c := &aside[i]
+		d.more = append(d.more, *c)
+		for p := above(c.Path); p != "/" && !made[p]; p = above(p) {
+			at, err := d.at(p)
+			if err != nil {
+				return err
+			}
+			if live(at) {
+				break
+			}
+			made[p] = true
+			d.more = append(d.more, tree.Entry{Kind: tree.KindDir, Path: p, Rev: c.Rev})
+		}
+	}
+	return nil
 }

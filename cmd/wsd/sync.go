@@ -70,8 +70,7 @@ LOCAL names is left alone on both sides.
 
 With --watch it goes on until it is ended, and a lost connection is made again.
 With --dry-run nothing changes: it prints what would move, '<' to LOCAL, '>' to the
-server. Conflicts are named and not decided: what LOCAL has of them is among what
-would go to the server, whatever --on-conflict says.
+server, and names the conflicts with what --on-conflict would make of them.
 
 With --json each line is an object: {"type":"change"} for what changed in LOCAL,
 {"type":"conflict"}, {"type":"move"} of a --dry-run, at last {"type":"result"}.
@@ -136,9 +135,10 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 	j.out = newSyncOutput(j)
 	defer j.out.close()
 	if j.dryRun {
-		return errors.Join(j.out.plan(ctx, j.mirror(remote)), remote.close())
+		err = errors.Join(j.out.plan(ctx, j.mirror(remote)), remote.close())
+	} else {
+		err = j.keepOn(ctx, remote)
 	}
-	err = j.keepOn(ctx, remote)
 	var conflicts *mirror.ConflictError
 	switch {
 	case errors.As(err, &conflicts):

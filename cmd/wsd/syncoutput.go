@@ -186,18 +186,23 @@ func (o *syncOutput) conflict(c mirror.Conflict) {
 		o.object(out)
 		return
 	}
-	kept := ""
+	kept := "; kept "
+	if o.job.dryRun {
+		kept = "; would keep "
+	}
 	switch c.Kept {
 	case mirror.KeptRemote:
-		kept = "; kept the server's"
+		kept += "the server's"
 	case mirror.KeptLocal:
-		kept = "; kept the one here"
+		kept += "the one here"
 	case mirror.KeptBoth:
-		kept = "; kept both"
-		if c.Copy != "" {
-			kept = "; kept the server's, and the one here as " + o.name(c.Copy)
+		if c.Copy == "" {
+			kept += "both"
+		} else {
+			kept += "the server's, and the one here as " + o.name(c.Copy)
 		}
 	case mirror.KeptNone:
+		kept = ""
 	}
 	by := ""
 	if c.By != "" {
