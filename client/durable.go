@@ -88,9 +88,12 @@ func (r *Run) Recorded() (last uint64, ended, known bool) {
 // Next returns the next event, and io.EOF after the end of the run, or when it was
 // disposed of. When the connection is lost it goes on with the next one, where it was: no
 // event is lost or comes twice. One goroutine at a time calls it.
-func (r *Run) Next(ctx context.Context) (RunEvent, error) {
+func (r *Run) Next(ctx context.Context) (RunEvent, error) { return r.nextInto(ctx, nil) }
+
+// nextInto is Next, which puts output into the memory of room if it has enough.
+func (r *Run) nextInto(ctx context.Context, room []byte) (RunEvent, error) {
 	for {
-		e, err := r.next(ctx)
+		e, err := r.next(ctx, room)
 		if !isClosed(err) || ctx.Err() != nil {
 			return e, err
 		}
@@ -101,7 +104,7 @@ func (r *Run) Next(ctx context.Context) (RunEvent, error) {
 	}
 }
 
-func (r *Run) next(ctx context.Context) (out RunEvent, err error) {
+func (r *Run) next(ctx context.Context, room []byte) (out RunEvent, err error) {
 	r.mu.Lock()
 	in := r.in
 	r.mu.Unlock()
@@ -109,7 +112,7 @@ func (r *Run) next(ctx context.Context) (out RunEvent, err error) {
 	if err != nil {
 		return out, streamError(protocol.MethodShellGetExec, err)
 	}
-	var e protocol.ExecEvent
+	e := protocol.ExecEvent{Data: room}
 	if err := wire.Unmarshal(raw, &e); err != nil {
 		return out, fmt.Errorf("decode an event: %w", err)
 	}
@@ -147,8 +150,9 @@ var ErrDisposed = errors.New("the run was disposed of")
 // Wait reads to the end and returns the exit code. Output goes to the writers, nil for
 // none. After a run that was disposed of it is ErrDisposed.
 func (r *Run) Wait(ctx context.Context, stdout, stderr io.Writer) (int, error) {
+	var room []byte
 	for {
-		e, err := r.Next(ctx)
+		e, err := r.nextInto(ctx, room)
 		if errors.Is(err, io.EOF) {
 			if code, ok := r.ExitCode(); ok {
 				return code, nil
@@ -168,6 +172,7 @@ func (r *Run) Wait(ctx context.Context, stdout, stderr io.Writer) (int, error) {
 		if _, err := w.Write(e.Data); err != nil {
 			return 0, err
 		}
+		room = e.Data
 	}
 }
 

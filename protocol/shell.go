@@ -122,26 +122,42 @@ func (e ExecEvent) AppendWire(dst []byte) ([]byte, error) {
 	return wire.Append(dst, execOutput{e.ID, e.Seq, e.Name, e.Data})
 }
 
-// UnmarshalWire reads the form that goes with the name.
+// UnmarshalWire reads the form that goes with the name. Data goes into the memory that
+// e.Data has, if there is room.
 func (e *ExecEvent) UnmarshalWire(raw []byte) error {
-	var head struct {
-		Name string `json:"name"`
-	}
-	if err := wire.Unmarshal(raw, &head); err != nil {
+	in := execEvent{Value: execValue{data: e.Data}}
+	if err := wire.Unmarshal(raw, &in); err != nil {
 		return err
 	}
-	if head.Name == ExecExit {
-		var exit execExit
-		if err := wire.Unmarshal(raw, &exit); err != nil {
-			return err
-		}
-		*e = ExecEvent{ID: exit.ID, Seq: exit.Seq, Name: exit.Name, Code: exit.Code}
-		return nil
+	if in.Value.isData == (in.Name == ExecExit) {
+		return errExecValue
 	}
-	var out execOutput
-	if err := wire.Unmarshal(raw, &out); err != nil {
-		return err
-	}
-	*e = ExecEvent{ID: out.ID, Seq: out.Seq, Name: out.Name, Data: out.Value}
+	*e = ExecEvent{ID: in.ID, Seq: in.Seq, Name: in.Name, Data: in.Value.data, Code: in.Value.code}
 	return nil
+}
+
+// execEvent is either form, read in one pass.
+type execEvent struct {
+	ID    string    `json:"id"`
+	Seq   uint64    `json:"seq"`
+	Name  string    `json:"name"`
+	Value execValue `json:"value"`
+}
+
+type execValue struct {
+	data   []byte
+	code   int
+	isData bool
+}
+
+var errExecValue = errors.New("an event's value does not go with its name")
+
+// UnmarshalWire reads data, or a code.
+func (v *execValue) UnmarshalWire(raw []byte) (err error) {
+	if v.isData = raw[0] == '"'; v.isData {
+		v.data, err = wire.UnmarshalBytes(v.data, raw)
+		return err
+	}
+	v.data = nil
+	return wire.Unmarshal(raw, &v.code)
 }

@@ -26,7 +26,7 @@ type StreamParam struct {
 type StreamItemsParams struct {
 	StreamID string `json:"streamId"`
 	// Items is a list of what the stream is of.
-	Items wire.List `json:"items"`
+	Items wire.BorrowedList `json:"items"`
 	// Bytes is how much credit it takes: the length of the text of Items.
 	Bytes int64 `json:"bytes" wire:"optional"`
 }

@@ -111,7 +111,7 @@ func hear(t *testing.T, c *rpctest.Conversation) []string {
 		t.Errorf("bytes are not the length of the items: %s", msg)
 	}
 	var out []string
-	for items := p.Items.Elements(); ; {
+	for items := wire.List(p.Items).Elements(); ; {
 		item, ok := items.Next()
 		if !ok {
 			return out

@@ -15,15 +15,20 @@ type Base64Error struct {
 
 func (e *Base64Error) Error() string { return e.Reason }
 
-// DecodeBase64 decodes text into a slice of its own.
-func DecodeBase64(text []byte) ([]byte, error) {
-	if len(text) == 0 {
-		return []byte{}, nil
-	}
+// DecodeBase64 decodes text into the memory of dst, if that has room, or else into a slice
+// of its own. The result is never nil.
+func DecodeBase64(dst, text []byte) ([]byte, error) {
 	if len(text)%4 != 0 {
 		return nil, base64Fault(text)
 	}
-	out := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+	size := base64.StdEncoding.DecodedLen(len(text))
+	if dst == nil || cap(dst) < size {
+		dst = make([]byte, size)
+	}
+	out := dst[:size]
+	if size == 0 {
+		return out, nil
+	}
 	n, err := fast.StdEncoding.Decode(out, text)
 	// The length tells of ignored line breaks, the last group of stray bits.
 	if err != nil || !wholeBase64(text, n) {

@@ -21,6 +21,22 @@ func (l *List) UnmarshalWire(raw []byte) error {
 	return nil
 }
 
+// A BorrowedList is a List that points into the message that it came in, whose memory may
+// be used again: whoever decodes one must clone what it keeps.
+type BorrowedList List
+
+// AppendWire writes the array as it is.
+func (l BorrowedList) AppendWire(dst []byte) ([]byte, error) { return List(l).AppendWire(dst) }
+
+// UnmarshalWire keeps raw itself, which must be an array.
+func (l *BorrowedList) UnmarshalWire(raw []byte) error {
+	if raw[0] != '[' {
+		return mismatch(raw, "a sequence")
+	}
+	*l = raw
+	return nil
+}
+
 // Join returns the elements of both. It may change l, which is not used any more then.
 func (l List) Join(more List) List {
 	first := more.Elements()

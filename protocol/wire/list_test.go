@@ -2,6 +2,7 @@ package wire
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -20,6 +21,15 @@ func TestList(t *testing.T) {
 		}
 		var got struct {
 			List List `json:"list"`
+		}
+		var borrowed struct {
+			List BorrowedList `json:"list"`
+		}
+		if err := Unmarshal(env.Params, &borrowed); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := Append(nil, borrowed); err != nil || string(text) != `{"list":`+strings.TrimSpace(raw)+`}` {
+			t.Errorf("%s: borrowed and given on it is %s, %v", raw, text, err)
 		}
 		if err := Unmarshal(env.Params, &got); err != nil {
 			t.Fatal(err)

@@ -59,7 +59,12 @@ func decode(raw []byte, v reflect.Value) error {
 		v.SetFloat(n)
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return decodeBytes(raw, v)
+			data, err := UnmarshalBytes(nil, raw)
+			if err != nil {
+				return err
+			}
+			v.SetBytes(data)
+			return nil
 		}
 		return decodeSlice(raw, v)
 	case reflect.Map:
@@ -72,20 +77,18 @@ func decode(raw []byte, v reflect.Value) error {
 	return nil
 }
 
-func decodeBytes(raw []byte, v reflect.Value) error {
+// UnmarshalBytes decodes raw, a string of base64 in a checked message, as DecodeBase64 does.
+func UnmarshalBytes(dst, raw []byte) ([]byte, error) {
 	if raw[0] != '"' {
-		return mismatch(raw, "a string")
+		return nil, mismatch(raw, "a string")
 	}
 	// A backslash is no symbol of base64: looking for escapes first is a pass over the
 	// whole that nearly always finds none.
-	data, err := DecodeBase64(raw[1 : len(raw)-1])
+	data, err := DecodeBase64(dst, raw[1:len(raw)-1])
 	if err != nil {
-		if data, err = DecodeBase64(unquote(raw)); err != nil {
-			return err
-		}
+		return DecodeBase64(dst, unquote(raw))
 	}
-	v.SetBytes(data)
-	return nil
+	return data, nil
 }
 
 func decodeSlice(raw []byte, v reflect.Value) error {

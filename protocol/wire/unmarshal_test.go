@@ -100,7 +100,7 @@ func TestBase64(t *testing.T) {
 		"AA-_":                                 "Invalid symbol 45, offset 2.",
 		strings.Repeat("AAAA", 100) + "AA\r\n": "Invalid symbol 13, offset 402.",
 	} {
-		_, err := DecodeBase64([]byte(text))
+		_, err := DecodeBase64(nil, []byte(text))
 		if _, ok := errors.AsType[*Base64Error](err); !ok || err.Error() != want {
 			t.Errorf("%.20q: got %v, want %s", text, err, want)
 		}
@@ -111,9 +111,19 @@ func TestBase64(t *testing.T) {
 		if want := `x"` + base64.StdEncoding.EncodeToString(data) + `"`; string(enc) != want {
 			rt.Fatalf("encoded %q", enc)
 		}
-		got, err := DecodeBase64(enc[2 : len(enc)-1])
+		var dst []byte
+		if size := rapid.IntRange(-1, 400).Draw(rt, "room"); size >= 0 {
+			dst = make([]byte, size)
+		}
+		got, err := DecodeBase64(dst, enc[2:len(enc)-1])
 		if err != nil || string(got) != string(data) {
 			rt.Fatalf("decoded %x, %v", got, err)
+		}
+		if got == nil {
+			rt.Fatal("decoded to nil")
+		}
+		if room := base64.StdEncoding.DecodedLen(len(enc) - 3); room > 0 && room <= len(dst) && &got[0] != &dst[0] {
+			rt.Fatal("the memory that has room was not used")
 		}
 	})
 }
@@ -124,7 +134,7 @@ func FuzzBase64(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		got, err := DecodeBase64(text)
+		got, err := DecodeBase64(nil, text)
 		want, wantErr := base64.StdEncoding.Strict().DecodeString(string(text))
 		if strings.ContainsAny(string(text), "\r\n") {
 			wantErr = errors.New("line break")

@@ -16,8 +16,8 @@ type In struct {
 	window int64
 
 	// Of the goroutine that calls Next.
-	elements wire.Elements // of the message that is being taken
-	size     int64         // of that message
+	now      arrival       // what is being taken
+	elements wire.Elements // of it
 	taken    int64         // of messages before, for which no credit was given yet
 
 	mu      sync.Mutex
@@ -33,6 +33,7 @@ type In struct {
 type arrival struct {
 	items wire.List
 	size  int64 // of the credit that they took
+	lent  bool  // items are in memory of lists
 }
 
 // shortArrival is how much is put together of messages that are short. A message of few
@@ -41,17 +42,18 @@ const shortArrival = 4 << 10
 
 // written is a stream whose items are all there.
 func written(s *Set, items wire.List) *In {
-	return &In{set: s, queue: []arrival{{items, 0}}, over: true}
+	return &In{set: s, queue: []arrival{{items: items}}, over: true}
 }
 
-// Next returns the text of the next item. It is io.EOF after the last one, and an *Error
+// Next returns the text of the next item, which is valid until it is called again. It is io.EOF after the last one, and an *Error
 // when the writer says why there are no more, or has broken the rules.
 func (in *In) Next(ctx context.Context) ([]byte, error) {
 	for {
 		if item, ok := in.elements.Next(); ok && !in.isClosed() {
 			return item, nil
 		}
-		in.taken, in.size = in.taken+in.size, 0
+		in.taken += in.now.size
+		in.now.giveUp()
 		if err := in.giveBack(ctx); err != nil {
 			return nil, err
 		}
@@ -59,7 +61,7 @@ func (in *In) Next(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		in.elements, in.size = next.items.Elements(), next.size
+		in.now, in.elements = next, next.items.Elements()
 	}
 }
 
@@ -149,7 +151,7 @@ func (in *In) tell(err error) {
 }
 
 // arrived takes a message of items. It never waits.
-func (in *In) arrived(items wire.List) {
+func (in *In) arrived(items wire.BorrowedList) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.over {
@@ -175,18 +177,15 @@ func (in *In) arrived(items wire.List) {
 }
 
 // keep puts items into the queue. in.mu is held.
-func (in *In) keep(items wire.List) {
-	size := int64(len(items))
-	if len(in.queue) == 0 {
-		in.queue = append(in.queue, arrival{items, size})
-		return
+func (in *In) keep(items wire.BorrowedList) {
+	if n := len(in.queue); n > 0 {
+		last := &in.queue[n-1]
+		if len(last.items)+len(items) <= shortArrival {
+			last.items, last.size = last.items.Join(wire.List(items)), last.size+int64(len(items))
+			return
+		}
 	}
-	last := &in.queue[len(in.queue)-1]
-	if len(last.items)+len(items) > shortArrival {
-		in.queue = append(in.queue, arrival{items, size})
-		return
-	}
-	last.items, last.size = last.items.Join(items), last.size+size
+	in.queue = append(in.queue, clone(items))
 }
 
 // finish takes the end; err is nil for an orderly one. It never waits.

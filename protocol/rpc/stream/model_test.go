@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -100,10 +101,10 @@ func (c *caller) runAsk(t *testing.T, p *plan) error {
 		if err != nil {
 			return fmt.Errorf("item %d: %w", i, err)
 		}
-		if want := fmt.Sprintf(`{"n":%d,"text":"`, i+1); len(raw) < len(want) || string(raw[:len(want)]) != want {
+		time.Sleep(p.pause) // it is valid for that long
+		if want := fmt.Sprintf(`{"n":%d,"text":"%s"}`, i+1, strings.Repeat("x", p.params.Size)); string(raw) != want {
 			return fmt.Errorf("item %d is %.40s", i, raw)
 		}
-		time.Sleep(p.pause)
 	}
 	return nil
 }
