@@ -82,6 +82,8 @@ var (
 	// ErrBadMessage is what a Transport's Read wraps when the peer sent something that is
 	// no text message. The session aborts.
 	ErrBadMessage = errors.New("not a text message")
+	// ErrTooLarge ends the session of a peer that sent more than MaxMessageBytes.
+	ErrTooLarge = protocolErrorf("TypeError", "Incoming message exceeds maximum size of %d bytes.", MaxMessageBytes)
 	// ErrNotConsumed cancels a stream that its reader let go unread.
 	ErrNotConsumed = &Error{Message: "ReadableStream RPC stub was disposed without being consumed"}
 	// ErrNotClosed is what the reader of a stream gets whose writer let go without closing.

@@ -8,7 +8,7 @@ import (
 // handle does what one message of the peer's says. Its error ends the session.
 func (s *Session) handle(msg []byte) error {
 	if len(msg) > MaxMessageBytes {
-		return protocolErrorf("TypeError", "Incoming message exceeds maximum size of %d bytes.", MaxMessageBytes)
+		return ErrTooLarge
 	}
 	if err := check(msg); err != nil {
 		return protocolErrorf("SyntaxError", "%v", err)

@@ -14,8 +14,9 @@ import (
 // A Transport carries whole text messages in both directions. An rpc.Connection is one.
 type Transport interface {
 	// Read returns the next message, which stays valid until the next Read; io.EOF at an
-	// orderly end, of which a WebSocket closed with CloseCode is one; an error that wraps ErrBadMessage for a message that is no text. One
-	// caller at a time.
+	// orderly end, of which a WebSocket closed with CloseCode is one; an error that wraps
+	// ErrBadMessage for a message that is no text, and ErrTooLarge for one that is not read
+	// since it is longer than MaxMessageBytes. One caller at a time.
 	Read(ctx context.Context) ([]byte, error)
 	// Write sends one message and does not keep it. One caller at a time. It may wait for
 	// as long as the peer does not read.

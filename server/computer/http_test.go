@@ -280,7 +280,7 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
-// A frame of 32 MiB is read, a larger one ends the session.
+// A frame of 32 MiB is read, a larger one ends the session, which is told why.
 func TestLargeFrames(t *testing.T) {
 	w := newWorld(t)
 	ws := w.socket(t, "/api")
@@ -296,8 +296,9 @@ func TestLargeFrames(t *testing.T) {
 		t.Fatalf("got %.100s", got)
 	}
 	go func() { _ = ws.WriteMessage(websocket.TextMessage, frame(capnweb.MaxMessageBytes+1)) }()
-	if code, _ := closingOf(t, ws); code != capnweb.CloseCode {
-		t.Errorf("closed with %d", code)
+	want := `["abort",["error","TypeError","Incoming message exceeds maximum size of 33554432 bytes."]]`
+	if code, last := closingOf(t, ws); code != capnweb.CloseCode || last != want {
+		t.Errorf("closed with %d after %s", code, last)
 	}
 }
 

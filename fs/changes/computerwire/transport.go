@@ -10,6 +10,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/wsd-dev/wsd/protocol/capnweb"
+	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/rpc/wsconn"
 )
 
@@ -30,8 +31,11 @@ type Transport struct{ *wsconn.Conn }
 // Read implements capnweb.Transport.
 func (t Transport) Read(ctx context.Context) ([]byte, error) {
 	msg, err := t.Conn.Read(ctx)
-	if errors.Is(err, wsconn.ErrBinary) {
+	switch {
+	case errors.Is(err, wsconn.ErrBinary):
 		return nil, fmt.Errorf("%w: %w", capnweb.ErrBadMessage, err)
+	case errors.Is(err, rpc.ErrTooLarge):
+		return nil, capnweb.ErrTooLarge
 	}
 	if c, ok := errors.AsType[*websocket.CloseError](err); ok && c.Code == capnweb.CloseCode {
 		return nil, io.EOF // that is how sessions end
