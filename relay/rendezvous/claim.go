@@ -15,7 +15,7 @@ func (n *Node) claim(ctx context.Context, e *executor) error {
 		if r.ID != e.registration {
 			return errReplaced
 		}
-		r.Node, r.Attached, r.Remote = n.id, e.began.UTC(), e.remote
+		r.Node, r.Attached, r.Remote, r.Left = n.id, e.began.UTC(), e.remote, time.Time{}
 		return nil
 	})
 	if errors.Is(err, ErrNotFound) {
@@ -28,15 +28,15 @@ func (n *Node) claim(ctx context.Context, e *executor) error {
 }
 
 // errNotOurs leaves a registration as it is.
-var errNotOurs = errors.New("not this node's")
+var errNotOurs = errors.New("not that node's")
 
-// disclaim takes that back, unless the executor is attached elsewhere by now.
-func (n *Node) disclaim(ctx context.Context, env, id string) error {
+// disclaim takes back that it is at node, unless it is attached elsewhere by now.
+func (n *Node) disclaim(ctx context.Context, env, id, node string) error {
 	err := n.update(ctx, env, func(r *registration) error {
-		if r.ID != id || r.Node != n.id || n.holds(env, r.ID) {
+		if r.ID != id || r.Node != node || n.holds(env, r.ID) {
 			return errNotOurs
 		}
-		r.Node, r.Attached, r.Remote = "", time.Time{}, ""
+		r.Node, r.Attached, r.Remote, r.Left = "", time.Time{}, "", time.Now().UTC()
 		return nil
 	})
 	if errors.Is(err, errNotOurs) || errors.Is(err, ErrNotFound) {
@@ -93,7 +93,7 @@ func (n *Node) compare(ctx context.Context, entry Entry, e *executor) error {
 	}
 	switch {
 	case e == nil && r.Node == n.id:
-		return n.disclaim(ctx, entry.Key, r.ID)
+		return n.disclaim(ctx, entry.Key, r.ID, n.id)
 	case e == nil:
 	case r.ID != e.registration, r.Node != "" && r.Node != n.id:
 		e.shut(closeGoingAway, "replaced")

@@ -97,7 +97,7 @@ func (e *executor) serve() {
 	n.mu.Unlock()
 	ctx, cancel = context.WithTimeout(context.Background(), StateTimeout)
 	defer cancel()
-	if err := n.disclaim(ctx, e.env, e.registration); err != nil {
+	if err := n.disclaim(ctx, e.env, e.registration, n.id); err != nil {
 		n.log.Warn("the state of the relay is not reached", "env", e.env, "err", err)
 	}
 	n.log.Info("executor gone", "env", e.env, "conn", e.remote, "dur", time.Since(e.began), "err", err)

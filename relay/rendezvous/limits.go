@@ -38,6 +38,12 @@ const (
 	MaxFailedHandshakes = 4
 	// MaxUsedURLs bounds the one-time URLs of harnesses that are remembered as used.
 	MaxUsedURLs = 65_536
+	// MaxAuthorizations bounds the authorizations of a token that were not used yet; it
+	// gets no more meanwhile. MaxRegistrations bounds the environments that executors have
+	// registered for with one token: a hundredth of them, those that are away for longest,
+	// make room for one more, and if all are attached it is refused.
+	MaxAuthorizations = 1024
+	MaxRegistrations  = 10_000
 	// MaxTokens bounds the tokens there are.
 	MaxTokens = 10_000
 	// MaxNote bounds what is said of a token.
@@ -53,6 +59,8 @@ const (
 	// ExecutorURLLife is how long an executor's URL is good for; it gets a 401 then, and
 	// registers anew.
 	ExecutorURLLife = 30 * 24 * time.Hour
+	// RegistrationLife is how long an executor may be away and is not forgotten.
+	RegistrationLife = 30 * 24 * time.Hour
 	// SecretLife is how old the secret that signs URLs becomes; the one before it counts
 	// for as long again.
 	SecretLife = 30 * 24 * time.Hour

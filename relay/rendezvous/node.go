@@ -48,6 +48,9 @@ type Node struct {
 	brakes brakes
 	begun  time.Time
 
+	unused     tally // authorizations
+	registered tally
+
 	mu        sync.Mutex
 	known     []secret
 	executors map[string]*executor // by environment, those whose sockets are here
@@ -175,26 +178,6 @@ func (n *Node) dropRevoked(ctx context.Context) error {
 		s.shut(closePolicy, "token revoked or expired")
 	}
 	return nil
-}
-
-// sweep deletes what has expired, of whichever node it was.
-func (n *Node) sweep(ctx context.Context) error {
-	now := time.Now()
-	n.mu.Lock()
-	for nonce, until := range n.used {
-		if now.After(until) {
-			delete(n.used, nonce)
-		}
-	}
-	n.mu.Unlock()
-	n.brakes.sweep(now)
-	var errs []error
-	for _, bucket := range []Bucket{BucketAuthorizations, BucketNodes} {
-		ctx, cancel := context.WithTimeout(ctx, StateTimeout)
-		errs = append(errs, n.sweepBucket(ctx, bucket, now))
-		cancel()
-	}
-	return errors.Join(errs...)
 }
 
 // isDraining says that nobody new may come in.

@@ -22,10 +22,12 @@ type registration struct {
 	Token    string          `json:"token"`
 	Profiles []frame.Profile `json:"profiles,omitempty"`
 	Made     time.Time       `json:"made"`
-	// Node holds the executor's socket; "" if none does. Attached is since when, Remote from where.
+	// Node holds the executor's socket; "" if none does. Attached is since when, Remote from
+	// where, Left when the last one has gone.
 	Node     string    `json:"node,omitempty"`
 	Attached time.Time `json:"attached,omitzero"`
 	Remote   string    `json:"remote,omitempty"`
+	Left     time.Time `json:"left,omitzero"`
 
 	revision uint64
 }

@@ -39,6 +39,10 @@ func (a *asked) register(ctx context.Context, w http.ResponseWriter, body []byte
 		a.refuse(w, http.StatusConflict, codeInUse, "another executor, with other keys, is attached to environment %s", a.env)
 		return
 	}
+	if errors.Is(err, errFull) {
+		a.refuse(w, http.StatusTooManyRequests, codeQuota, "the token has its %d executors", MaxRegistrations)
+		return
+	}
 	var url string
 	if err == nil {
 		url, err = n.sign(ctx, n.public, &ticket{
@@ -64,6 +68,9 @@ func (n *Node) replace(ctx context.Context, env string, fresh *registration) err
 		var revision uint64
 		switch {
 		case errors.Is(err, ErrNotFound):
+			if err := n.makeRoom(ctx, fresh.Token); err != nil {
+				return err
+			}
 		case err != nil:
 			return err
 		default:
@@ -77,6 +84,9 @@ func (n *Node) replace(ctx context.Context, env string, fresh *registration) err
 			}
 		}
 		fresh.revision, err = write(ctx, n.state, BucketRegistrations, env, fresh, revision)
+		if err != nil && revision == 0 {
+			n.registered.less(fresh.Token)
+		}
 		if !errors.Is(err, ErrConflict) {
 			return err
 		}
@@ -127,6 +137,10 @@ func (a *asked) connect(ctx context.Context, w http.ResponseWriter, body []byte)
 		return
 	case err != nil:
 		a.unreachable(w, err)
+		return
+	}
+	if !n.unused.add(a.token.ID, MaxAuthorizations) {
+		a.refuse(w, http.StatusTooManyRequests, codeQuota, "the token has %d authorizations that were not used: ask again in a minute", MaxAuthorizations)
 		return
 	}
 	text, key := random(32), req.HarnessPublicKey.Fingerprint().String()
@@ -195,6 +209,7 @@ func (a *asked) take(ctx context.Context, req *registry.ValidateRequest) (valid 
 	if err != nil {
 		return false, "", err
 	}
+	n.unused.less(auth.Token)
 	r, err := n.registration(ctx, a.env)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return false, "", err
