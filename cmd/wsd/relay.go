@@ -105,6 +105,15 @@ func addStateFlag(f *pflag.FlagSet, state *string) {
 	f.StringVar(state, "state", "", "the relay's `STATE`: sqlite:PATH, nats://HOST:PORT or, for\na trial, memory: (default sqlite in your state directory)")
 }
 
+// parseState reads a --state value.
+func parseState(value string) (openstate.Place, error) {
+	place, err := openstate.Parse(value)
+	if err != nil {
+		return place, usagef("write --state sqlite:PATH", "invalid value for --state: %w", err)
+	}
+	return place, nil
+}
+
 // check finds what the flags got wrong, and returns the URL to listen at.
 func (o *relayOptions) check(cmd *cobra.Command) (*url.URL, error) {
 	hint := helpHint(cmd)
@@ -152,6 +161,10 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 	if err != nil {
 		return err
 	}
+	place, err := parseState(o.state)
+	if err != nil {
+		return err
+	}
 	tuneGC(os.Getenv)
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -167,7 +180,7 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 		return err
 	}
 	defer closeAudit()
-	state, err := openstate.Open(ctx, o.state, log)
+	state, err := place.Open(ctx, log)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ Exit status: 0; 1 on failure.`,
 		Example: "  wsd relay status\n  wsd relay status --json --state nats://127.0.0.1:4222",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withState(cmd.Context(), state, func(ctx context.Context, s rendezvous.State) error {
+			return withState(cmd.Context(), state, false, func(ctx context.Context, s rendezvous.State) error {
 				status, err := rendezvous.Status(ctx, s)
 				if err != nil {
 					return err

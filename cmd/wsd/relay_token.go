@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"log/slog"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -13,7 +15,6 @@ import (
 
 	"github.com/wsd-dev/wsd/relay/registry"
 	"github.com/wsd-dev/wsd/relay/rendezvous"
-	"github.com/wsd-dev/wsd/relay/rendezvous/openstate"
 )
 
 func newRelayTokenCmd(a *app) *cobra.Command {
@@ -30,12 +31,20 @@ the relay runs, or wherever its NATS is reached. The relay need not be stopped.`
 	return cmd
 }
 
-// withState runs f with the relay's state.
-func withState(ctx context.Context, value string, f func(context.Context, rendezvous.State) error) error {
+// withState runs f with the relay's state, which a relay need not have made yet if fresh.
+func withState(ctx context.Context, value string, fresh bool, f func(context.Context, rendezvous.State) error) error {
 	if value == memoryState {
 		return usagef("a relay with --state memory: prints its tokens when it starts", "the state of a relay that is in its memory is reached by nobody else")
 	}
-	state, err := openstate.Open(ctx, value, slog.New(slog.DiscardHandler))
+	place, err := parseState(value)
+	if err != nil {
+		return err
+	}
+	if _, missing := os.Stat(place.File); place.File != "" && !fresh && errors.Is(missing, iofs.ErrNotExist) {
+		return withHint(fmt.Errorf("no relay keeps its state in %s", place.File),
+			"run it as the user that 'wsd relay' runs as, on that machine, and give the same --state if that has one")
+	}
+	state, err := place.Open(ctx, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
@@ -70,6 +79,8 @@ Exit status: 0; 1 on failure; 2 a command line that wsd does not understand.`,
 				return usagef(helpHint(cmd), "invalid value %q for --role: want executor or harness", role)
 			case token.Environment == "":
 				return usagef("--environment '*' is for all", "--environment is missing")
+			case token.Quota.Streams != 0 && token.Role != rendezvous.RoleHarness:
+				return usagef("leave it out", "--max-streams is for --role harness: an executor has one connection for each environment")
 			case token.Quota.Streams < 0:
 				return usagef(helpHint(cmd), "invalid value %d for --max-streams: it must not be negative", token.Quota.Streams)
 			case token.Quota.BytesPerSecond < 0 || token.Quota.BytesPerSecond > 0 && token.Quota.BytesPerSecond < rendezvous.MaxFrame:
@@ -85,7 +96,7 @@ Exit status: 0; 1 on failure; 2 a command line that wsd does not understand.`,
 			if expires > 0 {
 				token.Expires = time.Now().Add(expires).UTC().Truncate(time.Second)
 			}
-			return withState(cmd.Context(), state, func(ctx context.Context, s rendezvous.State) error {
+			return withState(cmd.Context(), state, true, func(ctx context.Context, s rendezvous.State) error {
 				made, secret, err := rendezvous.Tokens{State: s}.Create(ctx, token)
 				if err != nil {
 					return err
@@ -106,7 +117,7 @@ Exit status: 0; 1 on failure; 2 a command line that wsd does not understand.`,
 	f.StringVar(&role, "role", "", "what the holder may be: `ROLE` is executor or harness")
 	f.StringVar(&token.Environment, "environment", "", "the environment that it is for; `ID` is '*' for all")
 	f.DurationVar(&expires, "expires", 0, "it counts for a `DURATION` such as 720h (default for ever)")
-	f.IntVar(&token.Quota.Streams, "max-streams", 0, "a harness's may have `COUNT` connections at once (default no bound)")
+	f.IntVar(&token.Quota.Streams, "max-streams", 0, "a harness's may have `COUNT` streams at once (default no bound)")
 	f.IntVar(&token.Quota.BytesPerSecond, "max-bytes-per-second", 0, "`BYTES` may pass a second, both ways together (default no bound)")
 	f.StringVar(&token.Note, "note", "", "keep a `TEXT` with it, such as whose it is")
 	f.BoolVar(&asJSON, "json", false, "print a JSON object, with the token as \"secret\"")
@@ -124,7 +135,7 @@ func newTokenListCmd(a *app) *cobra.Command {
 		Example: "  wsd relay token list\n  wsd relay token list --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withState(cmd.Context(), state, func(ctx context.Context, s rendezvous.State) error {
+			return withState(cmd.Context(), state, false, func(ctx context.Context, s rendezvous.State) error {
 				tokens, err := rendezvous.Tokens{State: s}.List(ctx)
 				if err != nil {
 					return err
@@ -175,7 +186,7 @@ Exit status: 0; 1 on failure, also if one of them is not known.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			return withState(cmd.Context(), state, func(ctx context.Context, s rendezvous.State) error {
+			return withState(cmd.Context(), state, false, func(ctx context.Context, s rendezvous.State) error {
 				var errs []error
 				for _, id := range ids {
 					errs = append(errs, rendezvous.Tokens{State: s}.Revoke(ctx, id))

@@ -54,12 +54,15 @@ func TestRelayUsage(t *testing.T) {
 		{args: "relay --public-url nonsense", want: "invalid value for --public-url"},
 		{args: "relay --node-url http://relay.example", want: "nobody sends a token to relay.example without TLS"},
 		{args: "relay --log-format xml", want: "--log-format"},
+		{args: "relay --listen http://127.0.0.1:0 --state here.db", want: `invalid value for --state: a state is "sqlite:PATH"`},
+		{args: "relay token list --state ./here.db", want: `"sqlite:./here.db"`},
 		{args: "relay token create --environment lab", want: "--role is missing: executor or harness"},
 		{args: "relay token create --role admin --environment lab", want: `invalid value "admin" for --role`},
 		{args: "relay token create --role harness", want: "--environment is missing"},
 		{args: "relay token create --role harness --environment a/b", want: "invalid value for --environment"},
 		{args: "relay token create --role harness --environment lab --expires -1h", want: "for --expires"},
 		{args: "relay token create --role harness --environment lab --max-streams -1", want: "for --max-streams"},
+		{args: "relay token create --role executor --environment lab --max-streams 1", want: "--max-streams is for --role harness"},
 		{args: "relay token create --role harness --environment lab --max-bytes-per-second 10", want: "a frame has up to 262144"},
 		{args: "relay token revoke", want: "which token?"},
 		{args: "relay token list --state memory:", want: "reached by nobody else"},
@@ -102,11 +105,12 @@ func TestRelayUsage(t *testing.T) {
 	}
 }
 
-// A state that is none is no file either, and a name that was mistyped makes none.
+// A name that was mistyped makes no file.
 func TestRelayRefusesFiles(t *testing.T) {
 	for args, want := range map[string]string{
-		"relay --listen http://127.0.0.1:0 --state here.db": `a state is "sqlite:PATH"`,
-		"relay token list --state ./here.db":                `"sqlite:./here.db"`,
+		"relay token list --state sqlite:here.db":           "no relay keeps its state in here.db",
+		"relay token revoke 1f0c52a9be77 --state sqlite:no": "no relay keeps its state in no",
+		"relay status --state sqlite:deep/here.db":          "no relay keeps its state in deep/here.db",
 		"fingerprint --identity none.json":                  "--identity none.json",
 	} {
 		t.Run(args, func(t *testing.T) {

@@ -54,7 +54,11 @@ func newRelayLab(t *testing.T, secure bool) *relayLab {
 	l.cutter = newCutter(t)
 	state := "sqlite:" + filepath.Join(l.home, "relay.db")
 	var err error
-	if l.state, err = openstate.Open(t.Context(), state, nil); err != nil {
+	place, err := openstate.Parse(state)
+	if err == nil {
+		l.state, err = place.Open(t.Context(), nil)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.state.Close() })

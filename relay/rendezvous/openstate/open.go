@@ -18,7 +18,15 @@ import (
 // Forms of a --state value, for a usage text.
 const Forms = `"sqlite:PATH", "nats://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][?OPTIONS]" or "memory:"`
 
-// Open opens the state that value names:
+// A Place is where a --state value says that the state is.
+type Place struct {
+	// File is the path of a file, "" if it is in none.
+	File string
+
+	nats *natsstate.Config // nil if it is not in NATS
+}
+
+// Parse reads a --state value:
 //
 //	""            the file relay.db in the directory that Directory returns
 //	sqlite:PATH   a file; see package sqlstate
@@ -26,39 +34,45 @@ const Forms = `"sqlite:PATH", "nats://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]..
 //	memory:       nothing that outlives the process
 //
 // A bare path is refused with a hint. Errors never repeat a password.
-func Open(ctx context.Context, value string, logger *slog.Logger) (rendezvous.State, error) {
+func Parse(value string) (Place, error) {
 	if natsstate.IsURL(value) {
 		cfg, err := natsstate.ParseURL(value)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Logger = logger
-		return natsstate.Open(ctx, cfg)
+		return Place{nats: &cfg}, err
 	}
 	if value == "" {
 		dir, err := Directory()
-		if err != nil {
-			return nil, err
-		}
-		return sqlstate.Open(ctx, sqlstate.Config{Path: filepath.Join(dir, "relay.db"), Logger: logger})
+		return Place{File: filepath.Join(dir, "relay.db")}, err
 	}
 	engine, rest, _ := strings.Cut(value, ":")
 	switch engine {
 	case "sqlite":
 		if rest == "" {
-			return nil, errors.New(`a state "sqlite:" needs a path, as in "sqlite:/var/lib/wsd/relay.db"`)
+			return Place{}, errors.New(`a state "sqlite:" needs a path, as in "sqlite:/var/lib/wsd/relay.db"`)
 		}
-		return sqlstate.Open(ctx, sqlstate.Config{Path: rest, Logger: logger})
+		return Place{File: rest}, nil
 	case "memory":
 		if rest != "" {
-			return nil, errors.New(`a state in memory is written "memory:"`)
+			return Place{}, errors.New(`a state in memory is written "memory:"`)
 		}
-		return rendezvous.NewMemory(), nil
+		return Place{}, nil
 	}
 	if strings.ContainsAny(value, "/\\") && !strings.Contains(value, "://") {
-		return nil, fmt.Errorf(`a state in a file is written "sqlite:%s"`, value)
+		return Place{}, fmt.Errorf(`a state in a file is written "sqlite:%s"`, value)
 	}
-	return nil, fmt.Errorf("a state is %s", Forms)
+	return Place{}, fmt.Errorf("a state is %s", Forms)
+}
+
+// Open opens the state that is there, and makes it if there is none.
+func (p Place) Open(ctx context.Context, logger *slog.Logger) (rendezvous.State, error) {
+	switch {
+	case p.nats != nil:
+		cfg := *p.nats
+		cfg.Logger = logger
+		return natsstate.Open(ctx, cfg)
+	case p.File != "":
+		return sqlstate.Open(ctx, sqlstate.Config{Path: p.File, Logger: logger})
+	}
+	return rendezvous.NewMemory(), nil
 }
 
 // Directory is where the state of a relay belongs that is not told otherwise: what the

@@ -29,7 +29,15 @@ func TestOpen(t *testing.T) {
 		{cluster.URL(), "", isA[*natsstate.State]},
 		{"memory:", "", isA[*rendezvous.Memory]},
 	} {
-		s, err := Open(t.Context(), tt.value, nil)
+		place, err := Parse(tt.value)
+		if err != nil {
+			t.Errorf("%q: %v", tt.value, err)
+			continue
+		}
+		if place.File != tt.file {
+			t.Errorf("%q is in %q, want %q", tt.value, place.File, tt.file)
+		}
+		s, err := place.Open(t.Context(), nil)
 		if err != nil {
 			t.Errorf("%q: %v", tt.value, err)
 			continue
@@ -49,7 +57,7 @@ func TestOpen(t *testing.T) {
 
 func isA[T rendezvous.State](s rendezvous.State) bool { _, ok := s.(T); return ok }
 
-func TestOpenRefuses(t *testing.T) {
+func TestParseRefuses(t *testing.T) {
 	for value, says := range map[string]string{
 		"sqlite:":                   "needs a path",
 		"memory:x":                  `"memory:"`,
@@ -58,10 +66,8 @@ func TestOpenRefuses(t *testing.T) {
 		"postgres://u:hunter2@h/db": "sqlite:PATH",
 		"nats://u:hunter2@h:x":      "host and port",
 	} {
-		s, err := Open(t.Context(), value, nil)
-		if err == nil {
-			s.Close()
-			t.Errorf("%q is opened", value)
+		if _, err := Parse(value); err == nil {
+			t.Errorf("%q is taken", value)
 		} else if !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", value, err)
 		}
