@@ -8,10 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/process/shell"
 )
 
 // A name with what SQL or a pattern would take for a wildcard is a name: what is done to
@@ -82,8 +84,10 @@ func TestC043WildcardsInNames(t *testing.T) {
 // That another process holds the file cannot be here: the lock excludes it (TestTwoProcesses).
 func TestC044WritersWait(t *testing.T) {
 	t.Parallel()
-	const writers, rounds, listed = 8, 50, 2_000
-	_, tr := theTree(t, open(t, temporary(t)))
+	const writers, rounds, listed = 8, 200, 10_000
+	db := open(t, temporary(t))
+	_, tr := theTree(t, db)
+	runs := db.Runs()
 	_, err := tr.Update(t.Context(), func(e *tree.Edit) error {
 		for i := range listed {
 			if err := e.PutFile(fmt.Sprintf("/list/%d", i), tree.File{}); err != nil {
@@ -119,9 +123,15 @@ func TestC044WritersWait(t *testing.T) {
 	<-held
 	for w := range writers {
 		wg.Go(func() {
+			id := fmt.Sprintf("run %d", w)
+			run, err := runs.Begin(t.Context(), id, shell.About{}, time.Now())
+			if err != nil {
+				t.Error(err)
+				return
+			}
 			for i := range rounds {
 				_, err := tr.Update(t.Context(), func(e *tree.Edit) error {
-					// The mode is a number that each reads and raises by one: 0o644 + 400 is a mode.
+					// The mode is a number that each reads and raises by one: 0o644 + 1600 is a mode.
 					now, err := e.Lstat("/counter")
 					if err != nil {
 						return err
@@ -135,10 +145,16 @@ func TestC044WritersWait(t *testing.T) {
 					}
 					return e.PutFile(name+"0", tree.File{})
 				})
+				if err == nil {
+					err = runs.Append(t.Context(), run, &shell.Batch{Events: []shell.Event{{Seq: uint64(i + 1), Name: shell.Stdout, Data: []byte(id)}}})
+				}
 				if err != nil {
 					t.Errorf("writer %d, round %d: %v", w, i, err)
 					return
 				}
+			}
+			if log, err := runs.Read(t.Context(), run, 0, 1<<20); err != nil || len(log) != rounds {
+				t.Errorf("writer %d: %d events of %d, %v", w, len(log), rounds, err)
 			}
 		})
 	}
