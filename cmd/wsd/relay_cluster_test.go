@@ -27,6 +27,7 @@ type compose struct {
 		Environment map[string]string
 		Volumes     []string
 		DependsOn   map[string]any `yaml:"depends_on"`
+		ReadOnly    bool           `yaml:"read_only"`
 		Configs     []struct{ Source string }
 		Build       *struct {
 			Dockerfile string `yaml:"dockerfile_inline"`
@@ -71,6 +72,11 @@ func TestRelayClusterCompose(t *testing.T) {
 	for name, s := range file.Services {
 		if !regexp.MustCompile(`^[a-z/-]+:(\d+\.\d+\.\d+(-alpine)?|local)$`).MatchString(s.Image) {
 			t.Errorf("%s: the image %s is not pinned", name, s.Image)
+		}
+		// Compose copies what is in no file into the container, and fails if that is
+		// read-only (docker/compose issue 12031).
+		if s.ReadOnly && len(s.Configs)+len(s.Secrets) > 0 {
+			t.Errorf("%s: a secret or a configuration is to be copied into what is read-only", name)
 		}
 		for _, c := range s.Configs {
 			if file.Configs[c.Source].Content == "" {
