@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/relay"
 	"github.com/wsd-dev/wsd/relay/harness"
 	"github.com/wsd-dev/wsd/relay/registry"
@@ -136,9 +137,14 @@ func relayHint(err error) string {
 			return "give a token with --token-file PATH or $" + envToken + "; the relay's operator makes one with 'wsd relay token create --role harness'"
 		case status.Code == registry.CodeOffline:
 			return "is 'wsd serve --remote' running there? 'wsd relay status' at the relay lists who is attached"
+		case status.Status == http.StatusTooManyRequests && status.Code != registry.CodeQuota:
+			return "wait a minute; the relay's operator sees in its log what was too much"
 		case status.Status == http.StatusTooManyRequests:
 			return "close other connections of this token, or have the relay's operator make one with a larger --max-streams"
 		}
+	}
+	if errors.Is(err, rpc.ErrClosed) {
+		return "its log says why it does not serve; if it runs with --forward, is the server there running?"
 	}
 	if hint := tlsHint(err, "the relay", "relay+http:// for this machine"); hint != "" {
 		return hint

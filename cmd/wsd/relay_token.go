@@ -8,6 +8,7 @@ import (
 	iofs "io/fs"
 	"log/slog"
 	"os"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -154,7 +155,7 @@ func newTokenListCmd(a *app) *cobra.Command {
 
 func printTokens(w io.Writer, tokens []rendezvous.Token, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tROLE\tENVIRONMENT\tCREATED\tEXPIRES\tNOTE")
+	fmt.Fprintln(t, "ID\tROLE\tENVIRONMENT\tCREATED\tEXPIRES\tSTREAMS\tBYTES/S\tNOTE")
 	for i := range tokens {
 		token := &tokens[i]
 		expires := "never"
@@ -164,9 +165,18 @@ func printTokens(w io.Writer, tokens []rendezvous.Token, now time.Time) error {
 				expires += " (expired)"
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", token.ID, token.Role, token.Environment, token.Created.Format(time.DateTime), expires, token.Note)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", token.ID, token.Role, token.Environment, token.Created.Format(time.DateTime),
+			expires, bound(token.Quota.Streams), bound(token.Quota.BytesPerSecond), token.Note)
 	}
 	return t.Flush()
+}
+
+// bound is how a quota is shown.
+func bound(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
 }
 
 func newTokenRevokeCmd() *cobra.Command {

@@ -103,6 +103,9 @@ const (
 	CodeOffline = "environment_offline"
 )
 
+// CodeQuota, with 429: the token has as much in use as it may. Wsd's relay says so.
+const CodeQuota = "quota_exceeded"
+
 // LogValue implements slog.LogValuer without the URL.
 func (r RegisterResponse) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("env", r.EnvironmentID), slog.String("registration", r.ExecutorRegistrationID))

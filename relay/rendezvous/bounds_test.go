@@ -117,7 +117,7 @@ func TestUnusedAuthorizationsAreBounded(t *testing.T) {
 			}
 			last = resp
 		}
-		if _, status, code := connect(flood); status != http.StatusTooManyRequests || code != codeQuota {
+		if _, status, code := connect(flood); status != http.StatusTooManyRequests || code != codeUnused {
 			t.Errorf("one too many: %d %s", status, code)
 		}
 		if got := d.count(BucketAuthorizations); got != MaxAuthorizations {
@@ -225,7 +225,7 @@ func TestRegistrationsAreBounded(t *testing.T) {
 	}
 	d.lives()
 	d.sweep()
-	if status, code := register("newer", text); status != http.StatusTooManyRequests || code != codeQuota {
+	if status, code := register("newer", text); status != http.StatusTooManyRequests || code != registry.CodeQuota {
 		t.Errorf("one more than are attached: %d %s", status, code)
 	}
 	if there("newer") {

@@ -21,7 +21,7 @@ const (
 	codeBadRequest   = "bad_request"
 	codeNotFound     = "not_found"
 	codeInUse        = "environment_in_use"
-	codeQuota        = "quota_exceeded"
+	codeUnused       = "authorizations_unused"
 	codePaused       = "handshakes_failed"
 	codeUnavailable  = "relay_unavailable"
 )

@@ -40,7 +40,7 @@ func (a *asked) register(ctx context.Context, w http.ResponseWriter, body []byte
 		return
 	}
 	if errors.Is(err, errFull) {
-		a.refuse(w, http.StatusTooManyRequests, codeQuota, "the token has its %d executors", MaxRegistrations)
+		a.refuse(w, http.StatusTooManyRequests, registry.CodeQuota, "the token has its %d executors", MaxRegistrations)
 		return
 	}
 	var url string
@@ -123,7 +123,7 @@ func (a *asked) connect(ctx context.Context, w http.ResponseWriter, body []byte)
 		return
 	}
 	if n.meters.full(&a.token) {
-		a.refuse(w, http.StatusTooManyRequests, codeQuota, "the token has its %d streams", a.token.Quota.Streams)
+		a.refuse(w, http.StatusTooManyRequests, registry.CodeQuota, "the token has its %d streams", a.token.Quota.Streams)
 		return
 	}
 	r, err := n.registration(ctx, a.env)
@@ -140,7 +140,7 @@ func (a *asked) connect(ctx context.Context, w http.ResponseWriter, body []byte)
 		return
 	}
 	if !n.unused.add(a.token.ID, MaxAuthorizations) {
-		a.refuse(w, http.StatusTooManyRequests, codeQuota, "the token has %d authorizations that were not used: ask again in a minute", MaxAuthorizations)
+		a.refuse(w, http.StatusTooManyRequests, codeUnused, "the token has %d authorizations that were not used: ask again in a minute", MaxAuthorizations)
 		return
 	}
 	text, key := random(32), req.HarnessPublicKey.Fingerprint().String()
