@@ -63,7 +63,8 @@ type GrepMatch struct {
 }
 
 // WatchParams (additive) reports changes below Path until fs/unwatch or the end
-// of the connection.
+// of the connection. That Path itself is removed is reported too, and a directory that
+// comes in its place is watched; if what it is in goes as well, nothing more is reported.
 type WatchParams struct {
 	WatchID   string   `json:"watchId"` // chosen by the caller
 	Path      string   `json:"path"`

@@ -66,13 +66,16 @@ type Tree struct {
 	pending pending
 
 	// The rest belongs to the goroutine, once it runs.
-	dirs map[ID]string
-	ids  map[string]ID
+	dirs  map[ID]string
+	ids   map[string]ID
+	above ID // the directory that Path is in, while nothing is there; else 0
 
 	count atomic.Int64
 }
 
-// Watch begins to watch. Everything that changes after it has returned is told.
+// Watch begins to watch. Everything that changes after it has returned is told. A
+// directory that is removed or moved away is told of as that; one that then comes in its
+// place is watched with all that it has, unless what Path is in has gone as well.
 func (h *Hub) Watch(ctx context.Context, o Options) (*Tree, error) {
 	info, err := os.Stat(o.Path)
 	if err != nil {
@@ -131,6 +134,9 @@ func (t *Tree) run(ctx context.Context) {
 			t.handle(ctx, e)
 		}
 		if lost {
+			if t.above != 0 {
+				t.again(ctx)
+			}
 			_ = t.rescan(ctx) // what it cannot watch is lost as well
 			t.pending.lose()  // told when all is watched again, so that looking then misses nothing
 		}
@@ -140,6 +146,11 @@ func (t *Tree) run(ctx context.Context) {
 func (t *Tree) handle(ctx context.Context, e Event) {
 	dir, known := t.dirs[e.ID]
 	switch {
+	case t.above != 0 && e.ID == t.above:
+		if e.Op == Create && e.Name == filepath.Base(t.options.Path) {
+			t.again(ctx)
+		}
+		return
 	case !known:
 		return
 	case e.Op == gone:
@@ -148,6 +159,9 @@ func (t *Tree) handle(ctx context.Context, e Event) {
 	case e.Name == "": // the directory itself; of others than the root, their parents tell
 		if e.ID == t.root && t.only == "" {
 			t.pending.add(dir, kindOf(e.Op))
+			if e.Op == Remove {
+				t.lose(ctx)
+			}
 		}
 		return
 	case t.only != "" && e.Name != t.only:
@@ -174,6 +188,32 @@ func (t *Tree) handle(ctx context.Context, e Event) {
 		if err != nil && !vanished(err) && !errors.Is(err, errKnown) {
 			t.pending.lose()
 		}
+	}
+}
+
+// lose ends all watches, since the root is at its path no more, and waits for another.
+func (t *Tree) lose(ctx context.Context) {
+	for id := range t.dirs {
+		t.sub.Remove(id)
+		t.forget(id)
+	}
+	var err error
+	if t.above, err = t.sub.Add(filepath.Dir(t.options.Path), true); err == nil {
+		t.again(ctx) // it may be there already
+	}
+}
+
+// again watches what has come to the root's path, if it is a directory.
+func (t *Tree) again(ctx context.Context) {
+	id, err := t.addDirectory(t.options.Path, true)
+	if err == nil {
+		t.sub.Remove(t.above)
+		t.root, t.above = id, 0
+		t.pending.add(t.options.Path, Created)
+		err = t.scan(ctx, t.options.Path, true)
+	}
+	if err != nil && !vanished(err) {
+		t.pending.lose()
 	}
 }
 
@@ -235,7 +275,7 @@ func (t *Tree) scan(ctx context.Context, path string, tell bool) error {
 			if tell {
 				t.pending.add(path, Created)
 			}
-			if !e.IsDir() {
+			if !e.IsDir() || !t.options.Recursive {
 				continue
 			}
 			_, err := t.addDirectory(path, false)
@@ -252,7 +292,7 @@ func (t *Tree) scan(ctx context.Context, path string, tell bool) error {
 
 // rescan looks for directories whose making was lost.
 func (t *Tree) rescan(ctx context.Context) error {
-	if !t.options.Recursive {
+	if !t.options.Recursive || t.above != 0 {
 		return nil
 	}
 	return t.scan(ctx, t.dirs[t.root], false)

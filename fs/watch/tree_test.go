@@ -192,6 +192,51 @@ func TestTreeLosesItsRoot(t *testing.T) {
 		defer w.tree.Close()
 		w.do(os.Remove(dir))
 		w.until("-.")
+		if n := w.tree.Directories(); n != 0 {
+			t.Errorf("%d directories are watched", n)
+		}
+		// Another one comes, and goes.
+		for range 2 {
+			w.do(os.Mkdir(dir, 0o777))
+			w.until("+.")
+			w.put("a")
+			w.do(os.Mkdir(w.path("d"), 0o777))
+			w.until("+a", "+d")
+			w.put("d/x")
+			w.until("+d/x")
+			w.do(os.RemoveAll(dir))
+			w.until("-.", "-a", "-d", "-d/x")
+		}
+	})
+	onBackends(t, func(t *testing.T, hub *Hub) {
+		dir := filepath.Join(t.TempDir(), "root")
+		away := dir + "-away"
+		if err := os.MkdirAll(filepath.Join(dir, "d"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		w := watchTree(t, hub, Options{Path: dir, Recursive: true, Budget: &Budget{Max: 2}})
+		defer w.tree.Close()
+		w.do(os.Rename(dir, away))
+		w.until("-.")
+		// What was moved away is not told of any more; what is there already is.
+		w.do(os.WriteFile(filepath.Join(away, "d", "secret"), nil, 0o666))
+		next := dir + "-next"
+		w.do(os.MkdirAll(filepath.Join(next, "n"), 0o777))
+		w.do(os.WriteFile(filepath.Join(next, "n", "x"), nil, 0o666))
+		w.do(os.Rename(next, dir))
+		w.until("+.", "+n", "+n/x")
+		w.put("n/y")
+		w.until("+n/y")
+	})
+	onBackends(t, func(t *testing.T, hub *Hub) {
+		dir := filepath.Join(t.TempDir(), "above", "root")
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		w := watchTree(t, hub, Options{Path: dir})
+		defer w.tree.Close()
+		w.do(os.RemoveAll(filepath.Dir(dir)))
+		w.until("-.")
 	})
 	onBackends(t, func(t *testing.T, hub *Hub) {
 		if _, err := hub.Watch(t.Context(), Options{Path: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, os.ErrNotExist) {
