@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/client/computer"
 )
 
 // Environment variables of the client commands. Flags win over them.
@@ -156,15 +157,23 @@ func explainDial(url string, err error) error {
 	return withHint(fmt.Errorf("connect to %s: %w", url, err), dialHint(err))
 }
 
+const tokenHint = "give the server's token with --token-file PATH or $" + envToken
+
 func dialHint(err error) string {
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
 		switch {
 		case refused.Status == http.StatusUnauthorized:
-			return "give the server's token with --token-file PATH or $" + envToken
+			return tokenHint
 		case strings.Contains(refused.Reason, "HTTP request to an HTTPS server"): // so says net/http
 			return "the server speaks TLS: write wss:// for ws://"
 		}
 		return "is that the URL of a wsd or codex exec-server?"
+	}
+	if refused, ok := errors.AsType[*computer.RefusedError](err); ok {
+		if refused.Status == http.StatusUnauthorized {
+			return tokenHint
+		}
+		return "is that the URL of a wsd with a workspace, or of a computer?"
 	}
 	if hint := tlsHint(err, "the server", "ws:// for wss://"); hint != "" {
 		return hint
