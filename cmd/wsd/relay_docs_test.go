@@ -7,12 +7,15 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wsd-dev/wsd/relay/registry"
 )
 
 // limitFiles are the files whose exported numbers are limits and timers of the relay.
@@ -86,6 +89,35 @@ func (c *constants) numbers(t *testing.T, file string) map[string]int64 {
 		out[pkg.Name()+"."+name] = value
 	}
 	return out
+}
+
+// docs/relay.md has every event of the audit log.
+func TestRelayPageHasAllEvents(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "relay", "rendezvous", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := []string{registry.OpRegister, registry.OpConnect, registry.OpValidate}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`audit\.write\("([a-z]+)"`).FindAllSubmatch(source, -1) {
+			events = append(events, string(m[1]))
+		}
+	}
+	if len(events) < 10 {
+		t.Fatalf("found %v alone", events)
+	}
+	page := readDoc(t, "docs/relay.md")
+	_, page, _ = strings.Cut(page, "The audit log has the events")
+	page, _, _ = strings.Cut(page, "\n\n")
+	for _, event := range events {
+		if !strings.Contains(page, "`"+event+"`") {
+			t.Errorf("the page does not have the event %s", event)
+		}
+	}
 }
 
 // units are how docs/relay.md writes numbers.
