@@ -153,20 +153,22 @@ func (r *Run) Wait(ctx context.Context, stdout, stderr io.Writer) (int, error) {
 	var room []byte
 	for {
 		e, err := r.nextInto(ctx, room)
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF):
 			if code, ok := r.ExitCode(); ok {
 				return code, nil
 			}
 			return 0, ErrDisposed
-		}
-		if err != nil {
+		case err != nil:
 			return 0, err
+		case e.Ended(): // nothing comes after it
+			return e.ExitCode, nil
 		}
 		w := stdout
 		if e.Stream == protocol.StreamStderr {
 			w = stderr
 		}
-		if w == nil || e.Ended() {
+		if w == nil {
 			continue
 		}
 		if _, err := w.Write(e.Data); err != nil {

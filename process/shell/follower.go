@@ -125,7 +125,7 @@ func (f *follower) take() (e Event, missing bool, err error) {
 	case len(f.page) > 0:
 		e = f.turned()
 		if f.next == f.joined+1 && r.evicted {
-			notify(r.wake) // to purge what was still needed
+			r.work() // to purge what was still needed
 		}
 	case len(r.tail) > 0 && r.tail[0].Seq == f.next:
 		e = f.pop()

@@ -6,16 +6,58 @@ import (
 	"time"
 )
 
+// begin begins the run's log, and is false if it could not.
+func (r *run) begin() bool {
+	r.key, r.beginErr = r.shell.cfg.Store.Begin(context.Background(), r.id, r.about, r.since)
+	close(r.begun)
+	if r.beginErr != nil {
+		close(r.kept)
+		return false
+	}
+	return true
+}
+
+// unkept leaves the run without a keeper until there is work for one.
+func (r *run) unkept() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keeping = false
+	if r.isDropped() {
+		r.work()
+	}
+}
+
+// work is called with mu held when there is work for the keeper. A command that prints
+// nothing needs none before its exit: to wake one for that costs more than to write it.
+func (r *run) work() {
+	if r.keeping {
+		notify(r.wake)
+		return
+	}
+	r.keeping = true
+	r.shell.children.Go(r.keep) // ends with the run; waited for by Close
+}
+
+// exit adds the last event and writes it, if nobody keeps the log.
+func (r *run) exit(code int) {
+	r.mu.Lock()
+	r.number(Event{Name: Exit, Code: code})
+	kept := r.keeping
+	if kept {
+		notify(r.wake)
+	}
+	r.keeping = true
+	r.mu.Unlock()
+	if !kept {
+		r.keep()
+	}
+}
+
 // keep is the run's keeper: the one that writes its log. It returns when the run has its
 // end there, was forgotten, or cannot be written.
 func (r *run) keep() {
 	defer close(r.kept)
 	ctx := context.Background() // a run ends when it ends
-	r.key, r.beginErr = r.shell.cfg.Store.Begin(ctx, r.id, r.about, r.since)
-	close(r.begun)
-	if r.beginErr != nil {
-		return
-	}
 	var logged int64
 	count := 0
 	for {
@@ -115,13 +157,13 @@ func (r *run) commit(events []Event, b *Batch) {
 func (r *run) forget(ctx context.Context) {
 	r.shell.remove(r)
 	if err := r.shell.cfg.Store.Forget(ctx, r.key); err != nil {
-		r.logger.Error("a disposed run was not forgotten; it ends when the server starts again", "err", err)
+		r.logger().Error("a disposed run was not forgotten; it ends when the server starts again", "err", err)
 	}
 }
 
 // fail ends a run whose log cannot be written: its output would be lost silently.
 func (r *run) fail(err error) {
-	r.logger.Error("log cannot be written, the command is killed", "err", err)
+	r.logger().Error("log cannot be written, the command is killed", "err", err)
 	r.shell.remove(r)
 	r.mu.Lock()
 	r.failure = err

@@ -48,7 +48,7 @@ func (p *pump) work() {
 		}
 	}
 	if err := p.out.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		p.run.logger.Debug("output did not close cleanly", "err", err)
+		p.run.logger().Debug("output did not close cleanly", "err", err)
 	}
 }
 

@@ -13,23 +13,24 @@ import (
 
 // A run is one that is live: it has no end in the log yet.
 type run struct {
-	shell  *Shell
-	id     string
-	about  About
-	since  time.Time // its beginning
-	logger *slog.Logger
+	shell *Shell
+	id    string
+	about About
+	since time.Time // its beginning
 
 	begun    chan struct{} // closed once the log has it, or beginErr says why not
 	key      int64         // of the Store; valid after begun
 	beginErr error
-	started  chan struct{} // closed once child is set, or stays nil
+	started  chan struct{} // closed once child is set, or startErr says why it stays nil
 	child    *process.Child
+	startErr error
 	kept     chan struct{} // closed when its keeper has ended
 	wake     chan struct{} // holds a token when there is work for the keeper
 
-	mu    sync.Mutex
-	last  uint64  // number of the newest event
-	queue []Event // read and not committed, with maybe an exit as its last
+	mu      sync.Mutex
+	keeping bool    // there is a keeper, or was one, or none can be
+	last    uint64  // number of the newest event
+	queue   []Event // read and not committed, with maybe an exit as its last
 	// unread and events count what was read and neither done with by the follower nor,
 	// without one, committed.
 	unread, events int
@@ -50,20 +51,27 @@ type run struct {
 }
 
 func newRun(s *Shell, req *Request) *run {
-	r := &run{
-		shell: s, id: req.ID, about: req.about(), since: time.Now(),
-		logger: s.cfg.Logger.With("exec", req.ID), wake: make(chan struct{}, 1),
-	}
+	r := &run{shell: s, id: req.ID, about: req.about(), since: time.Now(), wake: make(chan struct{}, 1), keeping: true}
 	for _, ch := range []*chan struct{}{&r.begun, &r.started, &r.kept, &r.dropped} {
 		*ch = make(chan struct{})
 	}
 	return r
 }
 
-// add numbers an event and leaves it to the keeper. Nothing comes after an exit.
+// logger is the Shell's, for what is of the run. Most have nothing to say.
+func (r *run) logger() *slog.Logger { return r.shell.cfg.Logger.With("exec", r.id) }
+
+// add numbers an event and leaves it to the keeper.
 func (r *run) add(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.number(e)
+	r.work()
+}
+
+// number puts an event into the queue. It is called with mu held. Nothing comes after an
+// exit.
+func (r *run) number(e Event) {
 	if r.ending {
 		return
 	}
@@ -73,7 +81,6 @@ func (r *run) add(e Event) {
 	r.queue = append(r.queue, e)
 	r.unread += len(e.Data)
 	r.events++
-	notify(r.wake)
 }
 
 // wait returns once more may be read, false when nothing more is wanted. While what was
@@ -144,7 +151,7 @@ func (r *run) dropTail() {
 	r.took(size(r.tail), len(r.tail))
 	r.tail = nil
 	if r.evicted && !r.purged {
-		notify(r.wake)
+		r.work()
 	}
 }
 
@@ -161,7 +168,9 @@ func (r *run) drop() {
 	r.mu.Unlock()
 	if first {
 		r.end()
-		notify(r.wake)
+		r.mu.Lock()
+		r.work()
+		r.mu.Unlock()
 	}
 }
 
@@ -189,7 +198,7 @@ func (r *run) end() {
 // signal sends sig to the group, if there is any.
 func (r *run) signal(sig syscall.Signal) {
 	if err := r.child.Process.Signal(sig, true); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		r.logger.Error("process group could not be signalled", "pid", r.child.PID, "signal", int(sig), "err", err)
+		r.logger().Error("process group could not be signalled", "pid", r.child.PID, "signal", int(sig), "err", err)
 	}
 }
 

@@ -24,7 +24,7 @@ type Shell struct {
 	closing   bool
 
 	starts   sync.WaitGroup // Execs under way
-	children sync.WaitGroup // supervisors and keepers
+	children sync.WaitGroup // lives and keepers of runs
 	sweeper  sync.WaitGroup
 	closed   chan struct{}
 	err      error // of Close; set before closed is
@@ -80,15 +80,11 @@ func (s *Shell) Exec(ctx context.Context, req Request) (string, Events, error) {
 	defer s.starts.Done()
 	f := s.newFollower(req.ID)
 	f.run, f.next, r.follower = r, 1, f
-	s.children.Go(r.keep) // ends with the run; waited for by Close
-	child, err := s.spawn(&req)
-	r.child = child
+	s.children.Go(func() { r.live(&req, timeout) }) // ends with the child; waited for by Close
+	r.child, r.startErr = s.spawn(&req)
 	close(r.started)
-	if child != nil {
-		s.children.Go(func() { r.supervise(&req, timeout) }) // ends with the child; waited for by Close
-	} else {
+	if r.child == nil {
 		s.fed(len(req.Stdin))
-		r.refused(err)
 	}
 	<-r.begun
 	if r.beginErr != nil {

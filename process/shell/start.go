@@ -51,10 +51,29 @@ func about(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
+// live is the life of a run from its beginning, while the command is started by whoever
+// has asked for it, until nothing of it is left.
+func (r *run) live(req *Request, timeout time.Duration) {
+	begun := r.begin()
+	<-r.started
+	switch {
+	case r.child != nil:
+		if begun {
+			r.unkept()
+		}
+		r.supervise(req, timeout)
+	case begun:
+		r.refused()
+	}
+}
+
 // refused records that the command could not be started.
-func (r *run) refused(err error) {
-	r.add(Event{Name: Stderr, Data: fmt.Appendf(nil, "spawn failed: %v\n", err)})
-	r.add(Event{Name: Exit, Code: lostCode})
+func (r *run) refused() {
+	r.mu.Lock()
+	r.number(Event{Name: Stderr, Data: fmt.Appendf(nil, "spawn failed: %v\n", r.startErr)})
+	r.number(Event{Name: Exit, Code: lostCode})
+	r.mu.Unlock()
+	r.keep()
 }
 
 // supervise sees to the child until nothing of it is left.
@@ -86,13 +105,13 @@ func (r *run) supervise(req *Request, timeout time.Duration) {
 	r.unlimit()
 	if r.shell.cfg.Settle != nil && !r.isDropped() {
 		if err := r.shell.cfg.Settle(r.shell.lifetime); err != nil {
-			r.logger.Warn("what the command wrote was not taken up", "err", err)
+			r.logger().Warn("what the command wrote was not taken up", "err", err)
 		}
 	}
-	r.add(Event{Name: Exit, Code: exitCode(status)})
+	r.exit(exitCode(status))
 	r.linger(pumps)
 	if err := r.child.Process.Close(); err != nil {
-		r.logger.Debug("child was not released cleanly", "err", err)
+		r.logger().Debug("child was not released cleanly", "err", err)
 	}
 }
 
@@ -137,7 +156,7 @@ func (r *run) limit(timeout time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.timer = time.AfterFunc(timeout, func() {
-		r.logger.Info("the command has taken too long and is ended", "timeout", timeout)
+		r.logger().Info("the command has taken too long and is ended", "timeout", timeout)
 		r.mu.Lock()
 		r.timer = nil // no way back
 		r.mu.Unlock()
