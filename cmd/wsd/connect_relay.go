@@ -115,8 +115,15 @@ func explainRelay(url string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return withHint(fmt.Errorf("connect to %s: %w", url, err), relayHint(err))
+	hint := relayHint(err)
+	if _, onTheWay := errors.AsType[*harness.StepError](err); !onTheWay && errors.Is(err, rpc.ErrClosed) {
+		hint = notServedHint
+	}
+	return withHint(fmt.Errorf("connect to %s: %w", url, err), hint)
 }
+
+// notServedHint is for an executor that is reached and does not serve.
+const notServedHint = "the log of that machine says why it does not serve; if it runs with --forward, is the server there running?"
 
 func relayHint(err error) string {
 	if changed, ok := errors.AsType[*trust.KeyChangedError](err); ok {
@@ -142,9 +149,6 @@ func relayHint(err error) string {
 		case status.Status == http.StatusTooManyRequests:
 			return "close other connections of this token, or have the relay's operator make one with a larger --max-streams"
 		}
-	}
-	if errors.Is(err, rpc.ErrClosed) {
-		return "its log says why it does not serve; if it runs with --forward, is the server there running?"
 	}
 	if hint := tlsHint(err, "the relay", "relay+http:// for this machine"); hint != "" {
 		return hint

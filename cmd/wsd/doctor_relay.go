@@ -95,8 +95,11 @@ func (h *hops) end() error {
 	}
 	name := h.all[len(h.all)-1].Name
 	hint := relayHint(h.broken)
-	if name == hopTCP {
+	switch name {
+	case hopTCP:
 		hint = "is 'wsd relay' running there, and do firewalls let this machine through?"
+	case hopRoundTrip:
+		hint = notServedHint
 	}
 	return withHint(fmt.Errorf("%s: %w", name, h.broken), hint)
 }
