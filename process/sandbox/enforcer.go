@@ -20,8 +20,6 @@ type Config struct {
 	// force, for tests, allows one way of confining only: "user", "root", "landlock"
 	// or "none".
 	force string
-	// env, for tests, is the environment of helpers.
-	env []string
 }
 
 // An Enforcer confines processes (it is a process.Launcher) and file operations (it is

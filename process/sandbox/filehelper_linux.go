@@ -59,7 +59,7 @@ func (e *Enforcer) start(ctx context.Context, pl *plan, masks []*mask, w way, en
 		return nil, err
 	}
 	e.wg.Go(func() { e.follow(b, status, masks) }) // as in prepare
-	h, err := e.fork(b, append(env, e.cfg.env...))
+	h, err := e.fork(b, env)
 	for _, f := range b.files {
 		_ = f.Close()
 	}
@@ -89,7 +89,7 @@ func (e *Enforcer) fork(b *birth, env []string) (*helper, error) {
 	}
 	h := &helper{in: inWrite, out: outRead, done: make(chan struct{})}
 	h.cmd = &exec.Cmd{
-		Path: selfPath, Args: []string{"wsd", helperWord}, Env: append([]string{}, env...), Dir: "/", // not nil, which would mean ours
+		Path: selfPath, Args: []string{"wsd", helperWord}, Env: append(append([]string{}, helperEnv...), env...), Dir: "/", // not nil, which would mean ours
 		Stdin: inRead, Stdout: outWrite, ExtraFiles: b.files,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	}

@@ -155,7 +155,7 @@ func TestFileHelperThatHangs(t *testing.T) {
 
 // Closing the Enforcer ends its helpers.
 func TestCloseEndsFileHelpers(t *testing.T) {
-	e := New(Config{env: quickExit})
+	e := New(Config{})
 	c, err := e.Start(t.Context(), policy(at("root", "read")))
 	if err != nil {
 		t.Fatal(err)

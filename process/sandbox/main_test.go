@@ -65,7 +65,6 @@ type box struct {
 // enforcer returns an Enforcer that is closed with the test.
 func enforcer(t *testing.T, cfg Config) *Enforcer {
 	t.Helper()
-	cfg.env = quickExit
 	e := New(cfg)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {

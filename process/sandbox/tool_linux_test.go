@@ -42,7 +42,7 @@ func runTool(tries []string, out io.Writer) int {
 // serveHang is a server with a helper that would not end by itself. It prints the
 // helper's pid and waits to be killed.
 func serveHang(out io.Writer) int {
-	e := New(Config{Role: "hang", env: quickExit})
+	e := New(Config{Role: "hang"})
 	root := at("root", "read")
 	c, err := e.Start(context.Background(), policy(root))
 	if err != nil {
