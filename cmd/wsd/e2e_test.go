@@ -75,6 +75,9 @@ func (b *logBuffer) String() string {
 // program makes a command of the real binary, with a runtime directory of its own.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
+	if raceEnabled {
+		t.Skip("the real binary does not look for races")
+	}
 	path, err := realBinary()
 	if err != nil {
 		t.Fatal(err)

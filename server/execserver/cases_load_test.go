@@ -259,8 +259,9 @@ func TestC024(t *testing.T) {
 	c := newClient(t, &webSocketLink{ws: ws})
 	c.must("initialize", object{"clientName": "cases"}, nil)
 	c.sendRaw(`{"method":"initialized"}`)
+	const size = 20 << 20 / fewer
 	for i := range 4 {
-		c.start(fmt.Sprintf("p%d", i), dir, sh("yes | head -c 20971520"), nil)
+		c.start(fmt.Sprintf("p%d", i), dir, sh(fmt.Sprintf("yes | head -c %d", size)), nil)
 	}
 	var requests []string
 	for range 200 {
@@ -290,7 +291,7 @@ func TestC024(t *testing.T) {
 		}
 	}
 	for i := range 4 {
-		if h := c.closed(fmt.Sprintf("p%d", i)); h.bytes != 20971520 {
+		if h := c.closed(fmt.Sprintf("p%d", i)); h.bytes != size {
 			t.Errorf("p%d: %d bytes", i, h.bytes)
 		}
 	}

@@ -46,7 +46,7 @@ func TestC002(t *testing.T) {
 			}
 		}
 	}
-	for i := range 100 {
+	for i := range 100 / fewer {
 		id := fmt.Sprintf("p%d", i)
 		c.start(id, dir, script, object{"tty": i%2 == 1})
 		check(id)

@@ -60,7 +60,7 @@ func TestC030(t *testing.T) {
 	stop := churn(t, dir, 2000)
 	defer stop()
 	uri := fileURI(dir)
-	for i := range 200 {
+	for i := range 200 / fewer {
 		kept := make(map[string]int)
 		for _, e := range c.list(uri) {
 			if strings.HasPrefix(e.FileName, "keep") {
@@ -94,7 +94,7 @@ func TestC030(t *testing.T) {
 	if err := os.Mkdir(many, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const entries = 100_000
+	const entries = 100_000 / fewer
 	for i := range entries {
 		// One system call a file.
 		if err := syscall.Mknod(filepath.Join(many, fmt.Sprintf("f%06d", i)), syscall.S_IFREG|0o644, 0); err != nil {
@@ -158,10 +158,10 @@ func TestC031(t *testing.T) {
 	texts := []string{strings.Repeat("a", 1<<20), strings.Repeat("b", 1<<20)}
 	c.mustWriteFile(uri+"/swap", texts[0])
 	var requests []string
-	for i := range 40 {
+	for i := range 40 / fewer {
 		requests = append(requests, c.send("fs/writeFile", object{"path": uri + "/swap", "dataBase64": []byte(texts[i%2])}))
 	}
-	for range 200 {
+	for range 200 / fewer {
 		got, err := os.ReadFile(filepath.Join(dir, "swap"))
 		if err != nil || string(got) != texts[0] && string(got) != texts[1] {
 			t.Fatalf("a reader sees %d bytes of a mix, %v", len(got), err)
