@@ -169,7 +169,7 @@ release: cross docs ## pack dist/ for a release
 ci: go ## what a change must pass: lint, race, fuzz, endurance, interop, cross builds
 	@mkdir -p $(CACHE)
 	@set -e; $(MAKE) --no-print-directory clients >$(CACHE)/clients.log 2>&1 & clients=$$!; \
-	trap 'kill $$clients 2>/dev/null' EXIT; \
+	trap 'kill $$clients 2>/dev/null || :' EXIT; \
 	for step in lint race 'fuzz FUZZTIME=5s' e2e interop cross; do \
 		if [ "$$step" = e2e ]; then wait $$clients || { cat $(CACHE)/clients.log >&2; exit 1; }; fi; \
 		printf '\n== make %s\n' "$$step"; start=$$(date +%s); \
