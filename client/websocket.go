@@ -113,5 +113,5 @@ func (t *webSocket) Connect(ctx context.Context) (rpc.Connection, error) {
 		}
 		return nil, fmt.Errorf("dial: %w", err)
 	}
-	return wsconn.New(ws, wsconn.Config{MaxMessageBytes: maxAnswerBytes, PingInterval: clientPing}), nil
+	return wsconn.New(ws, wsconn.Config{MaxMessageBytes: maxAnswerBytes, PingInterval: clientPing, Masked: true}), nil
 }
