@@ -37,6 +37,11 @@ const (
 	// for its reader and its writer. Peers that keep to their window do not come near.
 	MaxStreamBytes = 64 << 20
 
+	// MaxChunksAhead bounds the chunks that streams of this end have taken from where they
+	// come, to send them, and for which the queue has no room; streams beyond wait before
+	// they take one. Those with a fixed window are not counted.
+	MaxChunksAhead = 8
+
 	// MaxQueuedBytes bounds what waits to be written to the peer. At the limit results,
 	// chunks and calls of this end wait for room.
 	MaxQueuedBytes = 1 << 20
@@ -54,6 +59,8 @@ const (
 )
 
 const (
+	// slowSource is how long a source may take for a chunk before others need not wait.
+	slowSource = 500 * time.Millisecond
 	// maxNesting bounds the brackets around a value, of which an array has two.
 	maxNesting = 2*MaxDepth + 64
 	// maxQuoted bounds what of a peer's message is quoted in an error.

@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
@@ -143,6 +148,79 @@ func TestResultsWaitForRoom(t *testing.T) {
 		readUntil(ctx, t, conn, `["resolve"`)
 	}
 }
+
+// Of streams that nobody reads, however many, few have a chunk in hand; sources that have
+// none yet keep no other from its turn, and all is sent in the end.
+func TestChunksAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const streams, idle, size = 100, 2 * MaxChunksAhead, 1000
+		small := defaultBounds
+		small.queuedBytes = 20 * size
+		all := make(chan struct{})
+		var taken atomic.Int32
+		var asked sync.WaitGroup
+		asked.Add(idle + streams)
+		main := NewTarget()
+		open := func(wait <-chan struct{}) Method {
+			return Func0(func(ctx context.Context) (Stream[string], error) {
+				asked.Done()
+				<-all
+				some := 2
+				return NewStream(func(ctx context.Context) (string, error) {
+					if wait != nil {
+						select {
+						case <-wait:
+						case <-ctx.Done():
+							return "", context.Cause(ctx)
+						}
+					}
+					if some--; some < 0 {
+						return "", io.EOF
+					}
+					time.Sleep(slowSource / 5)
+					taken.Add(1)
+					return strings.Repeat("x", size), nil
+				}, nil), nil
+			})
+		}
+		more := make(chan struct{})
+		main.Handle("idle", open(more))
+		main.Handle("open", open(nil))
+		_, conn := raw(t, Config{Main: main, bounds: small})
+		for i := range idle + streams {
+			method := "idle"
+			if i >= idle {
+				method = "open"
+			}
+			if err := errors.Join(
+				conn.Write(t.Context(), fmt.Appendf(nil, `["push",["pipeline",0,["%s"],[]]]`, method)),
+				conn.Write(t.Context(), fmt.Appendf(nil, `["pull",%d]`, i+1)),
+			); err != nil {
+				t.Fatal(err)
+			}
+		}
+		asked.Wait()
+		close(all)
+		time.Sleep(time.Minute) // of the bubble: the idle ones are slow
+		if n := taken.Load(); n < 10 || n > 21+MaxChunksAhead+rpcPairMessages {
+			t.Errorf("%d chunks are in hand or queued", n)
+		}
+		sent := func(n int) {
+			for range n {
+				readUntil(t.Context(), t, conn, `["stream",["pipeline",`)
+			}
+		}
+		sent(3 * streams) // with their ends
+		close(more)
+		sent(3 * idle)
+		if n := taken.Load(); n != 2*(idle+streams) {
+			t.Errorf("%d chunks were taken", n)
+		}
+	})
+}
+
+// rpcPairMessages is how many messages an rpc.Pair holds, and its writer.
+const rpcPairMessages = 17
 
 // Calls beyond what may run at once wait their turn.
 func TestRunningLimit(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -32,13 +33,24 @@ func newOutflow(s *Session, p *promise, fixed int) *outflow {
 func (o *outflow) pump(src source) {
 	defer o.cancel(nil)
 	for {
-		v, err := src.next(o.ctx)
-		if err == nil {
-			if err = o.write(o.ctx, v); err == nil {
-				continue
+		var v any
+		turn, err := o.turn()
+		ours := err != nil // and not the source's
+		if !ours {
+			v, err = src.next(o.ctx)
+			turn.had()
+			if err == nil {
+				err = o.write(o.ctx, v)
+				ours = err != nil
 			}
+			turn.end()
+		}
+		switch {
+		case err == nil:
+			continue
+		case ours:
 			src.cancel(err)
-		} else if o.ctx.Err() != nil {
+		case o.ctx.Err() != nil:
 			src.cancel(context.Cause(o.ctx))
 		}
 		o.s.lock()
@@ -59,17 +71,25 @@ func (o *outflow) write(ctx context.Context, v any) error {
 		return err
 	}
 	enc.localize(o.s, false)
+	if err := o.await(ctx); err != nil {
+		return err
+	}
+	defer o.s.unlock()
+	return o.send("write", enc)
+}
+
+// await waits until a chunk may be sent. It returns under the lock, unless with an error.
+func (o *outflow) await(ctx context.Context) error {
 	for {
 		o.s.lock()
+		var err error
 		switch {
 		case o.failed != nil:
 			err = o.failed
 		case o.closed:
 			err = ErrReleased
 		case !o.win.full() && !o.s.full():
-			err = o.send("write", enc)
-			o.s.unlock()
-			return err
+			return nil
 		}
 		full := o.win.full()
 		o.s.unlock()
@@ -87,6 +107,57 @@ func (o *outflow) write(ctx context.Context, v any) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// A turn allows a pump to have a chunk that may not find room. Those of a session are few:
+// so streams that nobody reads, however many, hold few chunks. The nil turn is none.
+type turn struct {
+	session *Session
+	over    sync.Once
+	slow    *time.Timer
+}
+
+func (t *turn) end() {
+	if t != nil {
+		t.slow.Stop()
+		t.over.Do(func() { <-t.session.turns })
+	}
+}
+
+// had says that the chunk is there: from now on the turn lasts until its end.
+func (t *turn) had() {
+	if t != nil {
+		t.slow.Stop()
+	}
+}
+
+// turn waits until the next chunk would find room. A source that has none at once gives
+// the turn up meanwhile. Streams with a fixed window need none: what feeds them is to run
+// ahead by that.
+func (o *outflow) turn() (*turn, error) {
+	if o.win.fixed {
+		return nil, nil
+	}
+	for {
+		if err := o.await(o.ctx); err != nil {
+			return nil, err
+		}
+		o.s.unlock()
+		select {
+		case o.s.turns <- struct{}{}:
+		case <-o.ctx.Done():
+			return nil, context.Cause(o.ctx)
+		}
+		o.s.lock()
+		room := !o.win.full() && !o.s.full()
+		o.s.unlock()
+		if room {
+			t := &turn{session: o.s}
+			t.slow = time.AfterFunc(slowSource, func() { t.over.Do(func() { <-o.s.turns }) })
+			return t, nil
+		}
+		<-o.s.turns // others were faster
 	}
 }
 

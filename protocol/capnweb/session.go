@@ -75,6 +75,7 @@ type Session struct {
 	nextImport int64 // the number of this end's next push, stream or pipe
 	main       *promise
 
+	turns       chan struct{} // holds one for each turn of a pump
 	lane        lane
 	callBytes   int
 	heldBytes   int
@@ -104,7 +105,8 @@ func New(t Transport, cfg Config) *Session {
 		t: t, cfg: cfg, log: cfg.Logger,
 		exports: map[int64]*export{}, nextExport: 1, nextOwn: -1, byTarget: map[*Target]int64{},
 		imports: map[int64]*promise{}, nextImport: 1,
-		done: make(chan struct{}), quiet: make(chan struct{}),
+		turns: make(chan struct{}, MaxChunksAhead),
+		done:  make(chan struct{}), quiet: make(chan struct{}),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
