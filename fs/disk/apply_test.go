@@ -223,7 +223,37 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
-// The same for a file in a directory that a peer deletes, and for a directory that appears
+// What a command does to a file as soon as it is there is the command's, and found.
+func TestChangedAtOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		do   func(path string) error
+		want map[string]string
+	}{
+		"removed": {os.Remove, map[string]string{}},
+		"mode":    {func(path string) error { return os.Chmod(path, 0o755) }, map[string]string{"f": "file 0755 by a peer"}},
+		"content": {func(path string) error { return os.WriteFile(path, []byte("mine then"), 0o644) }, map[string]string{"f": "file 0644 mine then"}},
+		"replaced": {func(path string) error {
+			return errors.Join(os.WriteFile(path+"2", []byte("a command's"), 0o644), os.Rename(path+"2", path))
+		}, map[string]string{"f": "file 0644 a command's"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, b *bench) {
+				b.ws.Hook(func(op, path string) error {
+					if op == "placed" {
+						return tt.do(b.path(path))
+					}
+					return nil
+				})
+				b.apply(b.file("/workspace/f", "by a peer", 0o644))
+				b.ws.Hook(nil)
+				b.settle()
+				b.want(tt.want)
+			})
+		})
+	}
+}
+
+// The same as TestOvertaken for a file in a directory that a peer deletes, and for a directory that appears
 // where a file is to be.
 func TestOvertakenDirectory(t *testing.T) {
 	b := newBench(t, disk.Config{Watch: true})

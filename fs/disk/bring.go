@@ -108,6 +108,9 @@ func (b *bringer) prepare(it *item) (bool, error) {
 		}
 		return false, b.link(fd, name, it)
 	default:
+		if b.w.index.find(it.path) == nil {
+			return true, nil
+		}
 		return true, b.makeRoom(fd, name, it.path)
 	}
 }

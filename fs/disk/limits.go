@@ -11,6 +11,10 @@ const (
 	journalBytes = 32 << 10
 	// pagePaths is about how many paths of the journal are brought to the disk together.
 	pagePaths = 4000
+	// smallFile is the size up to which the content of files is read together, up to
+	// prefetchBytes, before they are written.
+	smallFile     = 32 << 10
+	prefetchBytes = 256 << 10
 	// keptEntries is how many entries of a batch stay in memory for that; those of longer
 	// ones are read again from the tree.
 	keptEntries = 20_000

@@ -65,7 +65,7 @@ func (b *bringer) save(dir int, name, path string) error {
 var errNoExchange = errors.New("the file system cannot exchange names")
 
 // place renames what is whole to where it belongs. was is what was there when overtake
-// looked. What is there now comes out under the other name: should it be another version,
+// looked, nothing where it has not. What is there now comes out under the other name: should it be another version,
 // that is kept as well.
 func (b *bringer) place(dir int, temp, name, path string, was found) error {
 	if err := b.w.fault("place", path); err != nil {
@@ -79,7 +79,7 @@ func (b *bringer) place(dir int, temp, name, path string, was found) error {
 				continue
 			}
 			if errors.Is(err, errNoExchange) {
-				err = b.replace(dir, temp, name, path)
+				err = b.replace(dir, temp, name, path, was)
 			}
 			return pathError("rename", path, err)
 		}
@@ -89,7 +89,7 @@ func (b *bringer) place(dir int, temp, name, path string, was found) error {
 			continue
 		}
 		if errors.Is(err, errNoExchange) {
-			err = b.replace(dir, temp, name, path)
+			err = b.replace(dir, temp, name, path, was)
 			return pathError("rename", path, err)
 		}
 		if err != nil {
@@ -101,7 +101,12 @@ func (b *bringer) place(dir int, temp, name, path string, was found) error {
 
 // replace is place where names cannot be exchanged: what comes to the place between the
 // look at it and the renaming is lost.
-func (b *bringer) replace(dir int, temp, name, path string) error {
+func (b *bringer) replace(dir int, temp, name, path string, was found) error {
+	if was.stat.kind == 0 { // nobody has seen what is there
+		if _, err := b.overtake(dir, name, path); err != nil {
+			return err
+		}
+	}
 	rename := func() error {
 		return retry(func() error { return unix.Renameat(dir, temp, dir, name) })
 	}

@@ -90,6 +90,12 @@ func (a *stat) moved(b *stat) bool {
 		a.size == b.size && a.mtime == b.mtime
 }
 
+// sameFile reports whether a and b are one file of one size and mode, whatever its name and
+// times.
+func (a *stat) sameFile(b *stat) bool {
+	return a.kind == b.kind && a.ino == b.ino && a.btime == b.btime && a.size == b.size && a.mode == b.mode
+}
+
 // sameDir reports whether a and b are one directory, whatever was done with it. The
 // device does not tell: b may have its number as the system gives it.
 func (a *stat) sameDir(b *stat) bool {

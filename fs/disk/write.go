@@ -45,6 +45,7 @@ func (b *bringer) files(list []*item) error {
 				if at >= len(groups) {
 					break
 				}
+				f.prefetch(groups[at])
 				for _, it := range groups[at] {
 					st, err := f.bring(it)
 					if err != nil {
@@ -76,9 +77,46 @@ func (b *bringer) files(list []*item) error {
 
 // A fileBringer writes files, one after the other.
 type fileBringer struct {
-	b    *bringer
-	walk *walker
-	buf  []byte
+	b     *bringer
+	walk  *walker
+	buf   []byte
+	ahead map[tree.Hash][]byte // content of files of one group, in few pieces
+}
+
+// prefetch reads the content of small files at once: to begin and end a view takes about as
+// long as to read what such a file has. What is not to be had is left to chunk, which says
+// why.
+func (f *fileBringer) prefetch(group []*item) {
+	clear(f.ahead)
+	var want []tree.Hash
+	var size int64
+	for _, it := range group {
+		if it.meta || len(it.parts) != 1 || it.parts[0].Size > smallFile || size+it.parts[0].Size > prefetchBytes {
+			continue
+		}
+		p := it.parts[0]
+		if _, twice := f.ahead[p.Hash]; twice {
+			continue
+		}
+		if f.ahead == nil {
+			f.ahead = map[tree.Hash][]byte{}
+		}
+		f.ahead[p.Hash] = nil
+		want, size = append(want, p.Hash), size+p.Size
+	}
+	if err := f.b.w.cfg.Forest.Chunks(f.b.ctx, want, f.ahead); err != nil {
+		clear(f.ahead)
+	}
+}
+
+// chunk returns the bytes of a chunk, which are good until the next call.
+func (f *fileBringer) chunk(h tree.Hash) ([]byte, error) {
+	if b := f.ahead[h]; b != nil {
+		return b, nil
+	}
+	var err error
+	f.buf, err = f.b.w.cfg.Forest.Chunk(f.b.ctx, h, f.buf[:0])
+	return f.buf, err
 }
 
 func (f *fileBringer) bring(it *item) (stat, error) {
@@ -90,10 +128,12 @@ func (f *fileBringer) bring(it *item) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
-	was, err := f.b.overtake(fd, name, it.path)
-	if err != nil {
-		return stat{}, err
-	}
+	var was found
+	if f.b.w.index.find(it.path) != nil {
+		if was, err = f.b.overtake(fd, name, it.path); err != nil {
+			return stat{}, err
+		}
+	} // else most likely nothing is there; place finds it if there is
 	if it.meta && was.known {
 		if st, err := f.meta(fd, name, it, &was.stat); err == nil {
 			return st, nil
@@ -130,18 +170,7 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 		return stat{}, err
 	}
 	temp := f.b.w.temp.next()
-	out, err := openAt(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
-	if err != nil {
-		return stat{}, err
-	}
-	// It is closed under the name that nobody looks at: under its own it would be read by
-	// the next settle, as what others write is.
-	fd, err := openAt(dir, temp, unix.O_RDONLY, 0)
-	if err == nil {
-		defer closeFD(fd)
-		err = f.fill(out, it)
-	}
-	closeFD(out)
+	made, err := f.make(dir, temp, it)
 	if err == nil {
 		err = setTimes(dir, temp, it.mtime)
 	}
@@ -152,24 +181,46 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 		cleanTemp(dir, temp)
 		return stat{}, err
 	}
-	// Of what is open: whatever has come to its place since is somebody else's.
-	st, err := statFD(fd)
-	if now := time.Now(); err == nil && racyTime(st.mtime, now, now) {
+	if err := f.b.w.fault("placed", it.path); err != nil {
+		return stat{}, err
+	}
+	st, err := statAt(dir, name)
+	if err != nil || !made.sameFile(&st) {
+		// Whatever has come to its place, or of it, since is somebody else's, and news.
+		made.mtime = it.mtime
+		return made, nil
+	}
+	if now := time.Now(); racyTime(st.mtime, now, now) {
 		st.flags |= again
 	}
-	return st, err
+	return st, nil
 }
 
-// fill gives an open file the content and the mode of an item.
-func (f *fileBringer) fill(fd int, it *item) error {
+// make makes a file with the content and the mode of an item. It is closed under the name
+// that nobody looks at: under its own it would be read by the next settle, as what others
+// write is.
+func (f *fileBringer) make(dir int, name string, it *item) (stat, error) {
+	fd, err := openAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, it.mode&0o777)
+	if err != nil {
+		return stat{}, err
+	}
+	defer closeFD(fd)
 	for _, p := range it.parts {
-		var err error
-		if f.buf, err = f.b.w.cfg.Forest.Chunk(f.b.ctx, p.Hash, f.buf[:0]); err != nil {
-			return err
+		data, err := f.chunk(p.Hash)
+		if err != nil {
+			return stat{}, err
 		}
-		if err := writeFull(fd, f.buf); err != nil {
-			return pathError("write", it.path, err)
+		if err := writeFull(fd, data); err != nil {
+			return stat{}, pathError("write", it.path, err)
 		}
 	}
-	return pathError("chmod", it.path, retry(func() error { return unix.Fchmod(fd, it.mode) }))
+	st, err := statFD(fd)
+	if err != nil || uint32(st.mode) == it.mode {
+		return st, err
+	}
+	// The process's umask, or bits that a file is not made with.
+	if err := retry(func() error { return unix.Fchmod(fd, it.mode) }); err != nil {
+		return stat{}, pathError("chmod", it.path, err)
+	}
+	return statFD(fd)
 }

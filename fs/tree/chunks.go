@@ -188,6 +188,34 @@ func (f *Forest) Chunk(ctx context.Context, h Hash, dst []byte) ([]byte, error) 
 	return dst, nil
 }
 
+// Chunks sets into the bytes of chunks, read in one view, but for those that are not held
+// or are damaged: Chunk says of one what is wrong.
+func (f *Forest) Chunks(ctx context.Context, hashes []Hash, into map[Hash][]byte) error {
+	if len(hashes) == 0 {
+		return nil
+	}
+	err := f.store.View(ctx, func(tx Tx) error {
+		for _, h := range hashes {
+			b, err := tx.ChunkBytes(h, nil)
+			if err == nil {
+				into[h] = b
+			} else if !errors.Is(err, ErrNoRow) {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return wrap("read chunks", err)
+	}
+	for _, h := range hashes {
+		if b := into[h]; b != nil && Sum(b) != h {
+			delete(into, h)
+		}
+	}
+	return nil
+}
+
 // missing turns ErrNoRow into what says which chunk it is.
 func missing(h Hash, err error) error {
 	if errors.Is(err, ErrNoRow) {

@@ -155,6 +155,10 @@ func badChunks(b *bench) {
 	if m, ok := errors.AsType[*tree.MissingError](err); !ok || m.Hash != (tree.Hash{1}) || code(err) != "EUNKNOWN_HASH" {
 		b.Error(err)
 	}
+	got := map[tree.Hash][]byte{}
+	if err := b.forest.Chunks(b.Context(), []tree.Hash{{1}, good.Hash, {2}}, got); err != nil || len(got) != 1 || string(got[good.Hash]) != "good" {
+		b.Errorf("%q, %v", got, err)
+	}
 }
 
 // An entry that cannot be applied changes nothing, what is in its way least of all.
