@@ -84,7 +84,8 @@ func (s *Server) PushObjects(ctx context.Context, objects Stream[tree.Data]) err
 	return err
 }
 
-// readObjects passes objects on.
+// readObjects passes objects on that are what they say. To hash them takes as long as to
+// store them, and goes on beside it.
 func readObjects(ctx context.Context, objects Stream[tree.Data], queue chan<- tree.Data) error {
 	for n := 0; ; n++ {
 		d, err := objects.Next(ctx)
@@ -96,6 +97,9 @@ func readObjects(ctx context.Context, objects Stream[tree.Data], queue chan<- tr
 		}
 		if n == MaxHashes {
 			return protocolErrorf("more than %d objects in one call", MaxHashes)
+		}
+		if err := d.Check(); err != nil {
+			return err
 		}
 		select {
 		case queue <- d:
@@ -121,21 +125,7 @@ func (s *Server) keepObjects(ctx context.Context, queue <-chan tree.Data) error 
 				more = false
 			}
 		}
-		if err := s.keep(ctx, batch); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// keep keeps what comes before the first object that is none.
-func (s *Server) keep(ctx context.Context, batch []tree.Data) error {
-	_, err := s.forest.PutChunks(ctx, batch...)
-	if err == nil || len(batch) == 1 || !errors.Is(err, tree.ErrInvalid) {
-		return err
-	}
-	for _, d := range batch {
-		if _, err := s.forest.PutChunks(ctx, d); err != nil {
+		if _, err := s.forest.PutChecked(ctx, batch...); err != nil {
 			return err
 		}
 	}

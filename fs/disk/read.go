@@ -146,7 +146,7 @@ func (k *keeper) store(list []tree.Data) error {
 	if len(list) == 0 {
 		return nil
 	}
-	_, err := k.forest.PutChunks(k.ctx, list...)
+	_, err := k.forest.PutChecked(k.ctx, list...)
 	for _, d := range list {
 		k.free(d.Bytes)
 	}

@@ -26,23 +26,31 @@ func (f *Forest) PutChunks(ctx context.Context, chunks ...Data) (int, error) {
 	if err := checkChunks(chunks); err != nil {
 		return 0, err
 	}
-	return f.putChunks(ctx, chunks)
+	return f.PutChecked(ctx, chunks...)
+}
+
+// Check is ErrInvalid for what cannot be a chunk, or has another hash.
+func (d *Data) Check() error {
+	if len(d.Bytes) == 0 || len(d.Bytes) > ChunkSize {
+		return fmt.Errorf("%w: a chunk of %d bytes", ErrInvalid, len(d.Bytes))
+	}
+	if Sum(d.Bytes) != d.Hash {
+		return fmt.Errorf("%w: the bytes given as chunk %s have another hash", ErrInvalid, d.Hash)
+	}
+	return nil
 }
 
 func checkChunks(chunks []Data) error {
-	for _, c := range chunks {
-		if len(c.Bytes) == 0 || len(c.Bytes) > ChunkSize {
-			return fmt.Errorf("%w: a chunk of %d bytes", ErrInvalid, len(c.Bytes))
-		}
-		if Sum(c.Bytes) != c.Hash {
-			return fmt.Errorf("%w: the bytes given as chunk %s have another hash", ErrInvalid, c.Hash)
+	for i := range chunks {
+		if err := chunks[i].Check(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// putChunks is PutChunks with hashes that are known to be right.
-func (f *Forest) putChunks(ctx context.Context, chunks []Data) (int, error) {
+// PutChecked is PutChunks for chunks that Check is known to let pass.
+func (f *Forest) PutChecked(ctx context.Context, chunks ...Data) (int, error) {
 	var added int
 	err := f.store.Update(ctx, func(tx Tx) error {
 		var err error
@@ -83,7 +91,7 @@ const stageAtOnce = 8 * ChunkSize
 func (f *Forest) Stage(ctx context.Context, r io.Reader) ([]Part, error) {
 	parts, rest, err := f.stage(ctx, r)
 	if err == nil && len(rest) > 0 {
-		_, err = f.putChunks(ctx, rest)
+		_, err = f.PutChecked(ctx, rest...)
 	}
 	return parts, err
 }
@@ -93,7 +101,7 @@ func (f *Forest) stage(ctx context.Context, r io.Reader) (parts []Part, chunks [
 	buf := make([]byte, 0, ChunkSize) // most files fit, and need no more
 	for done := false; !done; {
 		if len(chunks) > 0 {
-			if _, err := f.putChunks(ctx, chunks); err != nil {
+			if _, err := f.PutChecked(ctx, chunks...); err != nil {
 				return nil, nil, err
 			}
 		}
