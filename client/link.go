@@ -40,7 +40,9 @@ func newLink(c *Client, conn rpc.Connection) (*link, error) {
 		defer l.closeStreams()
 		stop := context.AfterFunc(c.life, func() { _ = l.peer.Close() })
 		defer stop()
-		l.err = l.peer.Serve(c.life)
+		// Without the end of c.life, a connection can wait for a message in ways that only
+		// its Close ends.
+		l.err = l.peer.Serve(context.WithoutCancel(c.life))
 		_ = l.peer.Close()
 	})
 	if !ok {

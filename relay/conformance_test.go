@@ -26,7 +26,7 @@ func attend(t testing.TB, s *relay.Stream, carrier relay.Carrier) {
 				return
 			}
 			if f, err := frame.Decode(msg); err == nil {
-				s.Handle(f)
+				s.Handle(f, nil)
 			}
 		}
 	}()

@@ -13,7 +13,8 @@
 // at a time, so that frames leave in the order in which they were made. The mutex is
 // never held over a write. (docs/decisions/0010)
 //
-// Who opens a stream also reads its socket and hands it frames (Handle), tells it of the
+// Who opens a stream also reads its socket and hands it frames (Handle), from which a
+// message may be taken in the same goroutine (Await, docs/decisions/0012), tells it of the
 // loss of the socket (Detach) and of the next one (Attach). A stream of the codex profile
 // ends with its socket.
 //

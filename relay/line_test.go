@@ -123,7 +123,7 @@ func (p *party) read(carrier *simnet.Carrier) {
 		if d := f.GetData(); d != nil && frame.CheckSegment(d, p.l.profile) != nil {
 			continue
 		}
-		p.Handle(f)
+		p.Handle(f, nil)
 	}
 }
 

@@ -188,6 +188,13 @@ func (s *Stream) leave(now time.Time) {
 	if s.arq.Writable() || err != nil {
 		s.writable.set()
 	}
+	var takes rpc.Taker
+	if err != nil {
+		takes, s.takes = s.takes, nil
+		if takes != nil {
+			_, err = s.message(now)
+		}
+	}
 	silent := s.arq.Silent() && !s.silent
 	s.silent = s.arq.Silent()
 	if err != nil && !s.ended {
@@ -199,6 +206,9 @@ func (s *Stream) leave(now time.Time) {
 	}
 	finished := s.ended && !s.sending
 	s.mu.Unlock()
+	if takes != nil {
+		takes(nil, err, nil)
+	}
 	if silent && s.cfg.OnSilent != nil {
 		s.cfg.OnSilent()
 	}

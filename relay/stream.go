@@ -63,12 +63,13 @@ type Stream struct {
 
 	mu      sync.Mutex
 	arq     *arq.Stream
-	carrier Carrier // nil without a socket
-	broken  bool    // it failed, says the writer; codex profile
-	sending bool    // somebody takes frames from arq and writes them
-	closing bool    // this end has ended the stream
-	silent  bool    // OnSilent was told
-	ended   bool    // done is closed
+	carrier Carrier   // nil without a socket
+	broken  bool      // it failed, says the writer; codex profile
+	sending bool      // somebody takes frames from arq and writes them
+	closing bool      // this end has ended the stream
+	silent  bool      // OnSilent was told
+	ended   bool      // done is closed
+	takes   rpc.Taker // of who awaits what comes next, of which nothing is here then; else nil
 	goodbye *time.Timer
 	timer   *time.Timer
 	armed   time.Time // when timer goes off; zero if it does not
@@ -78,6 +79,7 @@ var (
 	_ rpc.Connection  = (*Stream)(nil)
 	_ rpc.FaultCloser = (*Stream)(nil)
 	_ rpc.TryWriter   = (*Stream)(nil)
+	_ rpc.Awaiter     = (*Stream)(nil)
 )
 
 // NewStream makes a stream of a handshake that is over. Frames that come for it go to
@@ -114,21 +116,10 @@ func (s *Stream) Read(ctx context.Context) ([]byte, error) {
 	for {
 		now := time.Now()
 		s.mu.Lock()
-		if s.closing {
-			s.mu.Unlock()
-			return nil, s.Err()
-		}
-		msg, ok := s.arq.Message(now)
-		err := s.failure()
+		msg, err := s.message(now)
 		s.leave(now)
-		if ok {
-			return msg, nil
-		}
-		if reset, is := errors.AsType[*arq.ResetError](err); is && reset.Reason == ReasonClosed {
-			return nil, io.EOF
-		}
-		if err != nil {
-			return nil, err
+		if msg != nil || err != nil {
+			return msg, err
 		}
 		select {
 		case <-s.readable:
@@ -136,6 +127,52 @@ func (s *Stream) Read(ctx context.Context) ([]byte, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// message returns what there is to read: the next message, or the end, or nothing yet.
+// Called with the mutex.
+func (s *Stream) message(now time.Time) ([]byte, error) {
+	if !s.closing {
+		if msg, ok := s.arq.Message(now); ok {
+			return msg, nil
+		}
+	}
+	err := s.failure()
+	if reset, is := errors.AsType[*arq.ResetError](err); is && reset.Reason == ReasonClosed && !s.closing {
+		return nil, io.EOF
+	}
+	return nil, err
+}
+
+// TryRead is Read as far as that goes without waiting: it returns nil and nil when there is
+// nothing yet.
+func (s *Stream) TryRead() ([]byte, error) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.leave(now)
+	return s.message(now)
+}
+
+// Await implements rpc.Awaiter. A message is taken in Handle, the end wherever it
+// comes.
+func (s *Stream) Await(takes rpc.Taker) ([]byte, error) {
+	now := time.Now()
+	s.mu.Lock()
+	msg, err := s.message(now)
+	if msg == nil && err == nil {
+		s.takes = takes
+	}
+	s.leave(now)
+	return msg, err
+}
+
+// Forget implements rpc.Awaiter.
+func (s *Stream) Forget() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	forgotten := s.takes != nil
+	s.takes = nil
+	return forgotten
 }
 
 // Write implements rpc.Connection. It returns when the message is cut and queued. In the
@@ -242,17 +279,27 @@ func (s *Stream) awaitWritable(ctx context.Context) error {
 }
 
 // Handle takes a frame of this stream that came over the socket, and owns its payload. It
-// does not wait.
-func (s *Stream) Handle(f *relayv1.RelayMessageFrame) {
+// does not wait, and has a message that is complete now taken by who awaits it. It returns
+// false if they have called handOff, which has another goroutine hand out frames: the
+// calling one does so no more then. handOff may be nil where nobody awaits.
+func (s *Stream) Handle(f *relayv1.RelayMessageFrame, handOff func()) (goOn bool) {
 	s.trace(In, f, len(f.GetData().GetPayload()))
 	in, ok := incoming(f, s.cfg.Profile)
 	if !ok {
-		return
+		return true
 	}
 	now := time.Now()
 	s.mu.Lock()
 	_ = s.arq.Handle(now, in) // which is what failure tells
+	takes := s.takes
+	var msg []byte
+	if takes != nil {
+		if msg, _ = s.message(now); msg != nil {
+			s.takes = nil
+		}
+	}
 	s.leave(now)
+	return msg == nil || takes(msg, nil, handOff)
 }
 
 // WaitRoom returns nil when fewer than MaxWaiting messages wait to be read, and an error

@@ -68,7 +68,7 @@ func feed(s *relay.Stream, carrier relay.Carrier) *end {
 				return
 			}
 			if f, err := frame.Decode(bytes.Clone(msg)); err == nil {
-				s.Handle(f)
+				s.Handle(f, nil)
 			}
 		}
 	}()

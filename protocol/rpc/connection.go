@@ -33,6 +33,24 @@ type TryWriter interface {
 	TryWrite(msg []byte) (finish func() error, err error)
 }
 
+// An Awaiter is a Connection whose messages a Peer can take where they arrive, on the
+// goroutine that has received them, so that no other has to be woken for them.
+type Awaiter interface {
+	// Await is Read as far as that goes without waiting. When there is nothing yet it
+	// returns nil and nil, and takes is called once with what comes next, the end included.
+	// Until then there is neither another Await nor a Read.
+	Await(takes Taker) ([]byte, error)
+	// Forget takes back what Await was told. It returns false when that is being called
+	// or has been, or there is nothing.
+	Forget() bool
+}
+
+// A Taker takes a message, or the end of all. The goroutine that it is called on has others
+// to receive for: it does not wait, unless it has called handOff before, which has another
+// goroutine receive in its place. It returns false after that. At the end, err, there
+// is nothing to hand off.
+type Taker func(msg []byte, err error, handOff func()) (goOn bool)
+
 // Close codes of RFC 6455 that faults map to.
 const (
 	CloseGoingAway       = 1001

@@ -13,8 +13,9 @@ import (
 
 // A Handler gets what a Peer reads. Its methods are called one at a time, in the
 // order of arrival, and the Peer reads nothing until they return, unless they have
-// called the request's HandOff before: they must not wait for other messages. The raw
-// slices they are given are theirs until they return, or hand off.
+// called the request's HandOff before: they must not wait for other messages, nor at
+// all where the Connection is an Awaiter. The raw slices they are given are theirs until
+// they return, or hand off.
 type Handler interface {
 	// HandleRequest sees to it that req is answered, at once or later.
 	HandleRequest(ctx context.Context, req *Request)
@@ -49,6 +50,7 @@ type PeerConfig struct {
 // A Peer speaks JSON-RPC on one Connection, in either role or both.
 type Peer struct {
 	conn   Connection
+	await  Awaiter // conn, if it is one
 	cfg    PeerConfig
 	out    *outbox
 	calls  calls
@@ -60,6 +62,7 @@ type Peer struct {
 	shutting atomic.Bool   // somebody closes it. Not a sync.Once: others would wait on a mutex
 	shutDown chan struct{} // closed when they have
 	readOn   func()        // has a goroutine read; set by Serve
+	takes    Taker         // take, as Serve runs it
 	ended    chan error    // takes why reading has ended, from whoever read last
 }
 
@@ -75,6 +78,7 @@ func NewPeer(conn Connection, cfg PeerConfig) *Peer {
 		cfg.MaxValues = protocol.MaxJSONValues
 	}
 	p := &Peer{conn: conn, cfg: cfg, closed: make(chan struct{}), shutDown: make(chan struct{}), ended: make(chan error, 1)}
+	p.await, _ = conn.(Awaiter)
 	p.out = newOutbox(conn, func(err error) { p.shut(err, 0, "") })
 	p.calls.peer = p
 	return p
@@ -86,9 +90,10 @@ func NewPeer(conn Connection, cfg PeerConfig) *Peer {
 func (p *Peer) Serve(ctx context.Context) error {
 	// Another goroutine reads, so that a handler which that one is still in after
 	// handing off does not keep the end of the connection from being seen.
-	p.readOn = func() { go p.read(ctx) } // ends with the connection, or with such a handler
+	p.takes = func(msg []byte, err error, handOff func()) bool { return p.take(ctx, msg, err, handOff) }
+	p.readOn = func() { go p.read(ctx, nil) } // ends with the connection, or with such a handler
 	p.readOn()
-	err := <-p.ended
+	err := p.wait(ctx)
 	p.calls.end(err)
 	select {
 	case <-p.closed:
@@ -101,23 +106,55 @@ func (p *Peer) Serve(ctx context.Context) error {
 	return err
 }
 
-// read reads until the connection ends, or a handler of its has handed off.
-func (p *Peer) read(ctx context.Context) {
-	for {
-		msg, err := p.next(ctx)
-		if err != nil {
-			p.ended <- err
-			return
+// wait returns why reading has ended. The end of ctx ends it, too, while no goroutine
+// reads, who would see that.
+func (p *Peer) wait(ctx context.Context) error {
+	if p.await != nil {
+		select {
+		case err := <-p.ended:
+			return err
+		case <-ctx.Done():
+			if p.await.Forget() {
+				return context.Cause(ctx)
+			}
 		}
-		if !p.receive(ctx, msg) {
-			return
+	}
+	return <-p.ended
+}
+
+// read reads until the connection ends, a handler of its has handed off, or nothing has
+// arrived on a connection that says when something does. handOff is nil on a goroutine that
+// is the Peer's own, and may wait; read returns false when it was called.
+func (p *Peer) read(ctx context.Context, handOff func()) (goOn bool) {
+	for {
+		if handOff != nil && p.window.closed() {
+			p.readOn() // and waits
+			return true
+		}
+		msg, err := p.next(ctx)
+		switch {
+		case err != nil:
+			p.ended <- err
+			return true
+		case msg == nil:
+			return true
+		case !p.receive(ctx, msg, handOff):
+			return false
 		}
 	}
 }
 
+// next returns the next message; nil if take gets it.
 func (p *Peer) next(ctx context.Context) ([]byte, error) {
 	if err := p.window.wait(ctx, p.closed); err != nil {
 		return nil, err
+	}
+	if p.await != nil {
+		msg, err := p.await.Await(p.takes)
+		if msg == nil && err == nil && ctx.Err() != nil && p.await.Forget() {
+			err = context.Cause(ctx) // wait has found nothing to forget
+		}
+		return msg, err
 	}
 	msg, err := p.conn.Read(ctx)
 	if errors.Is(err, ErrTooLarge) {
@@ -126,11 +163,20 @@ func (p *Peer) next(ctx context.Context) ([]byte, error) {
 	return msg, err
 }
 
+// take is the Peer's Taker. It takes what came meanwhile, too.
+func (p *Peer) take(ctx context.Context, msg []byte, err error, handOff func()) (goOn bool) {
+	if err != nil {
+		p.ended <- err
+		return true
+	}
+	return p.receive(ctx, msg, handOff) && p.read(ctx, handOff)
+}
+
 // maxLoggedError bounds what is logged of an error that the other end sent.
 const maxLoggedError = 1024
 
 // receive handles a message. It returns false when another goroutine reads now.
-func (p *Peer) receive(ctx context.Context, msg []byte) bool {
+func (p *Peer) receive(ctx context.Context, msg []byte, handOff func()) bool {
 	env, err := wire.ParseEnvelope(msg, wire.Limits{Depth: protocol.MaxJSONDepth, Values: p.cfg.MaxValues})
 	if err != nil {
 		p.refuse(err)
@@ -159,7 +205,7 @@ func (p *Peer) receive(ctx context.Context, msg []byte) bool {
 		}
 		req := &Request{
 			ID: env.ID, Method: env.Method, Params: env.Params, Trace: env.Trace,
-			peer: p, version2: env.Version2, size: len(msg),
+			peer: p, version2: env.Version2, size: len(msg), handOff: handOff,
 		}
 		p.window.add(req.size)
 		if p.cfg.Handler == nil {

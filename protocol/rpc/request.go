@@ -19,6 +19,7 @@ type Request struct {
 	version2 bool
 	size     int
 	reader   atomic.Int32 // reader*
+	handOff  func()       // has another goroutine receive for others, too; may be nil
 
 	mu    sync.Mutex
 	after []func() // run once the answer is queued
@@ -34,9 +35,13 @@ const (
 // HandOff has another goroutine read what arrives from now on, if HandleRequest has not
 // returned yet. It may be called from any goroutine and again.
 func (r *Request) HandOff() {
-	if r.reader.CompareAndSwap(readerHandles, readerHandedOff) {
-		r.peer.readOn()
+	if !r.reader.CompareAndSwap(readerHandles, readerHandedOff) {
+		return
 	}
+	if r.handOff != nil {
+		r.handOff()
+	}
+	r.peer.readOn()
 }
 
 // Reply answers with result, or with err if it is not nil. It waits while the

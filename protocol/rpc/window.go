@@ -38,6 +38,13 @@ func (w *window) full() bool {
 	return w.count >= protocol.MaxRequestsInFlight || w.bytes >= protocol.MaxRequestBytesInFlight
 }
 
+// closed says that wait would wait.
+func (w *window) closed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.full()
+}
+
 // wait returns once the window is open.
 func (w *window) wait(ctx context.Context, closed <-chan struct{}) error {
 	w.mu.Lock()

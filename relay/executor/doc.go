@@ -30,7 +30,8 @@
 //	                            ▼
 //	                         unknown
 //
-// A connection's reader hands each frame to its stream and never waits; handshakes run
+// A connection's reader hands each frame to its stream and never waits: what would have to
+// has another goroutine read on first. Handshakes run
 // beside it. A stream is in the table before message 2 leaves. Streams of the codex
 // profile end with the connection; reliable ones lose it, and go on over the next. Ids
 // are the harness's and may come again: an instance, not an id, is what a late answer
@@ -42,7 +43,8 @@
 // # Owners
 //
 // Run owns everything, and returns when all has ended. A connection has three
-// goroutines: one reads, one writes what the executor says for itself (resets and
+// goroutines: one reads, and runs what is quick of the requests that it reads
+// (docs/decisions/0012), one writes what the executor says for itself (resets and
 // handshakes; streams write their own frames), one notices that the machine slept and
 // asks the relay for a sign of life. Limits are in limits.go; nothing that a harness or
 // the relay does makes an executor hold more.

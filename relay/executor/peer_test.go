@@ -63,7 +63,7 @@ func (p *peer) read() {
 		}
 		p.mu.Unlock()
 		if s != nil {
-			s.Handle(f)
+			s.Handle(f, nil)
 		} else {
 			p.wake()
 		}
@@ -260,7 +260,7 @@ func (p *peer) adopt(id string, s *relay.Stream) {
 	p.streams[id] = s
 	p.mu.Unlock()
 	for _, f := range box {
-		s.Handle(f)
+		s.Handle(f, nil)
 	}
 }
 

@@ -24,6 +24,9 @@ type socket struct {
 	// control holds what the executor says for itself, in order: resets, and its
 	// messages of handshakes.
 	control chan control
+	// readOn has a goroutine read. Whoever handles a message calls it to have that done
+	// in its place.
+	readOn func()
 	// gate belongs to the table's mutex.
 	gate gate
 	// handshakes are waited for at the end.
@@ -62,7 +65,16 @@ func (s *socket) serve(ctx context.Context) error {
 		end(err)
 		_ = carrier.Close() // the end of reading says what there is to say
 	}
-	wg.Go(func() { lose(s.read(life)) })
+	wg.Add(1) // of whoever reads
+	s.readOn = func() {
+		go func() {
+			if err := s.read(life); !errors.Is(err, errHandedOff) {
+				lose(err)
+				wg.Done()
+			}
+		}()
+	}
+	s.readOn()
 	wg.Go(func() {
 		if err := s.write(life); err != nil {
 			lose(err)
@@ -89,7 +101,11 @@ func (s *socket) serve(ctx context.Context) error {
 	return context.Cause(life)
 }
 
-// read hands out what comes, until the connection is lost.
+// errHandedOff says that another goroutine reads on.
+var errHandedOff = errors.New("handed off")
+
+// read hands out what comes, until the connection is lost, or whoever takes a message has
+// handed off.
 func (s *socket) read(ctx context.Context) error {
 	for {
 		message, err := s.carrier.Read(ctx)
@@ -108,7 +124,9 @@ func (s *socket) read(ctx context.Context) error {
 			s.log.Debug("invalid frame dropped", "err", err)
 			continue
 		}
-		s.take(ctx, f)
+		if !s.take(ctx, f) {
+			return errHandedOff
+		}
 	}
 }
 

@@ -23,7 +23,8 @@ var errSilent = errors.New("the executor is silent")
 // A conn is a stream, and what keeps it going: one goroutine that reads its socket and
 // replaces it.
 type conn struct {
-	*relay.Stream
+	stream  *relay.Stream // not embedded: this is no rpc.Awaiter
+	turns   *turns
 	h       *Harness
 	id      string
 	profile frame.Profile
@@ -39,9 +40,9 @@ type conn struct {
 
 // newConn takes over a socket over which the handshake has just been made.
 func newConn(h *Harness, id string, profile frame.Profile, transport *seal.Transport, carrier relay.Carrier) *conn {
-	c := &conn{h: h, id: id, profile: profile, done: make(chan struct{})}
+	c := &conn{h: h, id: id, profile: profile, turns: newTurns(), done: make(chan struct{})}
 	c.life, c.end = context.WithCancelCause(context.Background())
-	c.Stream = relay.NewStream(relay.StreamConfig{
+	c.stream = relay.NewStream(relay.StreamConfig{
 		ID: id, Profile: profile, Transport: transport, Carrier: carrier,
 		Life:     h.cfg.StreamLife,
 		OnSilent: c.silent,
@@ -58,9 +59,9 @@ func (c *conn) keep(carrier relay.Carrier) {
 	defer c.bury()
 	backoff := backoff{rand: c.h.newRand()}
 	for {
-		began, before := time.Now(), c.Info().Cursors
+		began, before := time.Now(), c.stream.Info().Cursors
 		err := c.read(carrier)
-		if c.Stream.Err() != nil {
+		if c.stream.Err() != nil {
 			// Nobody would tell the executor in our place: a relay forgets the sockets of
 			// reliable streams in silence.
 			<-c.life.Done()
@@ -72,59 +73,89 @@ func (c *conn) keep(carrier relay.Carrier) {
 		c.h.log.Info("relay socket lost", "stream", c.id, "dur", time.Since(began), "err", err)
 		if c.profile != frame.Reliable {
 			c.fail(err)
-			c.Detach() // which is the end of it
+			c.stream.Detach() // which is the end of it
 			return
 		}
-		c.Detach()
-		after := c.Info().Cursors
+		c.stream.Detach()
+		after := c.stream.Info().Cursors
 		backoff.lost(time.Since(began), after.Acked != before.Acked || after.Received != before.Received)
 		carrier, err = c.replace(&backoff)
 		if err != nil {
 			c.fail(err)
-			c.Reset(reasonGivenUp)
+			c.stream.Reset(reasonGivenUp)
 			return
 		}
 		if carrier == nil {
 			return
 		}
-		c.Attach(carrier)
+		c.stream.Attach(carrier)
 	}
 }
 
 // bury has the executor told that the stream has ended, if it may not know.
 func (c *conn) bury() {
-	info := c.Info()
-	if c.profile == frame.Reliable && (!info.Attached || !errors.Is(c.Stream.Err(), arq.ErrClosed)) {
+	info := c.stream.Info()
+	if c.profile == frame.Reliable && (!info.Attached || !errors.Is(c.stream.Err(), arq.ErrClosed)) {
 		c.h.bury(grave{c.id, info.Epoch})
 	}
 }
 
-// read hands the frames of a socket to the stream until the socket is lost or the
-// stream has ended.
+// read hands the frames of a socket to the stream, when it is keep's turn, until the
+// socket is lost or the stream has ended.
 func (c *conn) read(carrier relay.Carrier) error {
+	defer c.turns.close()
 	ctx, lose := context.WithCancelCause(c.life)
 	defer lose(nil)
 	c.mu.Lock()
 	c.lose = lose
 	c.mu.Unlock()
+	s := &socket{ctx: ctx, carrier: carrier, lost: make(chan error, 1)}
+	c.turns.open(s)
 	for {
+		select {
+		case <-c.turns.spare:
+			if err := c.standIn(s); err != nil {
+				return err
+			}
+		case err := <-s.lost:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// standIn reads while it is keep's turn.
+func (c *conn) standIn(s *socket) error {
+	for c.turns.mine() {
 		if c.profile != frame.Reliable {
 			// The peer has no other way to learn that it is too fast.
-			if err := c.WaitRoom(ctx); err != nil {
+			if err := c.stream.WaitRoom(s.ctx); err != nil {
 				return err
 			}
 		}
-		message, err := carrier.Read(ctx)
+		message, err := s.read()
 		if err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
 			return err
 		}
+		awaited := c.turns.awaited()
 		if err := c.take(message); err != nil {
 			return err
 		}
+		if awaited && c.turns.yield(c.stream.Info().Waiting) {
+			return nil
+		}
 	}
+	return nil
+}
+
+// read returns the next frame.
+func (s *socket) read() ([]byte, error) {
+	message, err := s.carrier.Read(s.ctx)
+	if err != nil && s.ctx.Err() != nil {
+		err = context.Cause(s.ctx)
+	}
+	return message, err
 }
 
 // take gives a frame to the stream. In the codex profile one that is not valid, or that
@@ -140,7 +171,7 @@ func (c *conn) take(message []byte) error {
 	}
 	switch {
 	case err == nil:
-		c.Handle(f)
+		c.stream.Handle(f, nil)
 	case c.profile == frame.Reliable:
 		c.h.log.Debug("invalid frame dropped", "stream", c.id, "err", err)
 	default:
@@ -210,40 +241,62 @@ func (c *conn) explain(err error) error {
 	return fmt.Errorf("%w: %w", err, c.cause)
 }
 
-// Read implements rpc.Connection.
+// Read implements rpc.Connection. It reads the socket itself, unless its context can end:
+// a read of the socket cannot be given up without giving up the socket.
 func (c *conn) Read(ctx context.Context) ([]byte, error) {
-	msg, err := c.Stream.Read(ctx)
+	willing := ctx.Done() == nil
+	for willing {
+		msg, err := c.stream.TryRead()
+		if msg != nil || err != nil {
+			return msg, c.explain(err)
+		}
+		s := c.turns.take()
+		if s == nil {
+			break
+		}
+		message, err := s.read()
+		if err == nil {
+			err = c.take(message)
+		}
+		c.turns.leave(s, err)
+	}
+	c.turns.follow(willing)
+	defer c.turns.followed()
+	msg, err := c.stream.Read(ctx)
 	return msg, c.explain(err)
 }
 
 // Write implements rpc.Connection.
 func (c *conn) Write(ctx context.Context, msg []byte) error {
-	return c.explain(c.Stream.Write(ctx, msg))
+	return c.explain(c.stream.Write(ctx, msg))
 }
 
 // TryWrite implements rpc.TryWriter.
 func (c *conn) TryWrite(msg []byte) (finish func() error, err error) {
-	rest, err := c.Stream.TryWrite(msg)
+	rest, err := c.stream.TryWrite(msg)
 	if rest != nil {
 		finish = func() error { return c.explain(rest()) }
 	}
 	return finish, c.explain(err)
 }
 
+// Info says how the stream is.
+func (c *conn) Info() relay.StreamInfo { return c.stream.Info() }
+
 // Err is why the stream ended, nil while it has not.
-func (c *conn) Err() error { return c.explain(c.Stream.Err()) }
+func (c *conn) Err() error { return c.explain(c.stream.Err()) }
 
 // Close implements rpc.Connection. It returns when nothing of the connection runs any
 // more.
 func (c *conn) Close() error {
-	err := c.Stream.Close()
+	err := c.stream.Close()
 	<-c.done
 	return err
 }
 
 // CloseFault implements rpc.FaultCloser.
 func (c *conn) CloseFault(code int, reason string) error {
-	err := c.Stream.CloseFault(code, reason)
+	err := c.stream.CloseFault(code, reason)
 	<-c.done
 	return err
 }

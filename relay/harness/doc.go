@@ -29,6 +29,7 @@
 // stream that lacks its socket ends at once then. The key counts even where there is no
 // handshake: an executor with another one cannot have the stream.
 //
-// A connection has one goroutine, besides those of its stream and socket: it reads, or
-// replaces the socket. Close ends it and waits. Limits and times are in limits.go.
+// A connection has one goroutine, besides those of its stream and socket: it replaces the
+// socket, and reads it while nobody waits for a message, who otherwise does so
+// (docs/decisions/0012). Close ends it and waits. Limits and times are in limits.go.
 package harness

@@ -219,11 +219,11 @@ func (w *world) serve(end *simnet.Carrier) {
 				w.send(end, resetFrame(f.GetStreamId(), frame.ReasonUnknownStream))
 			default:
 				s.Attach(end)
-				s.Handle(f)
+				s.Handle(f, nil)
 			}
 		default:
 			if s != nil {
-				s.Handle(f)
+				s.Handle(f, nil)
 			}
 		}
 	}

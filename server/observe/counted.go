@@ -62,3 +62,26 @@ func (c *counted) Probe(ctx context.Context) error {
 	}
 	return errors.ErrUnsupported
 }
+
+// countedAwaiter is counted over an rpc.Awaiter.
+type countedAwaiter struct {
+	*counted
+	awaiter rpc.Awaiter
+}
+
+// Await implements rpc.Awaiter.
+func (c *countedAwaiter) Await(takes rpc.Taker) ([]byte, error) {
+	msg, err := c.awaiter.Await(func(msg []byte, err error, handOff func()) bool {
+		if err == nil {
+			c.in(len(msg))
+		}
+		return takes(msg, err, handOff)
+	})
+	if msg != nil {
+		c.in(len(msg))
+	}
+	return msg, err
+}
+
+// Forget implements rpc.Awaiter.
+func (c *countedAwaiter) Forget() bool { return c.awaiter.Forget() }

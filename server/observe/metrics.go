@@ -95,7 +95,11 @@ func (m *Metrics) Observer() server.Observer {
 	return server.Observer{
 		Request: m.request,
 		Connection: func(conn rpc.Connection) rpc.Connection {
-			return &counted{Connection: conn, in: in, out: out}
+			c := &counted{Connection: conn, in: in, out: out}
+			if a, ok := conn.(rpc.Awaiter); ok {
+				return &countedAwaiter{c, a}
+			}
+			return c
 		},
 	}
 }
