@@ -211,3 +211,46 @@ func TestJoin(t *testing.T) {
 		t.Error("something came of nothing")
 	}
 }
+
+// A connection below counted that can be awaited.
+type awaited struct {
+	rpc.Connection
+	there []byte
+	takes rpc.Taker
+}
+
+func (a *awaited) Await(takes rpc.Taker) ([]byte, error) {
+	msg := a.there
+	a.there, a.takes = nil, takes
+	return msg, nil
+}
+
+func (*awaited) Forget() bool { return true }
+
+// A connection that can be awaited still can when it is counted, and what arrives that
+// way counts, once.
+func TestCountedAwaits(t *testing.T) {
+	below := &awaited{there: []byte("there")}
+	m := NewMetrics("test")
+	a, ok := m.Observer().Connection(below).(rpc.Awaiter)
+	if !ok {
+		t.Fatal("not to be awaited any more")
+	}
+	if msg, err := a.Await(nil); string(msg) != "there" || err != nil {
+		t.Errorf("got %q, %v", msg, err)
+	}
+	var got string
+	if _, err := a.Await(func(msg []byte, _ error, _ func()) bool { got = string(msg); return false }); err != nil {
+		t.Fatal(err)
+	}
+	if below.takes([]byte("later"), nil, nil) || got != "later" || !a.Forget() {
+		t.Errorf("taken: %q", got)
+	}
+	below.takes(nil, io.EOF, nil)
+	if n := testutil.ToFloat64(m.messages.WithLabelValues("in")); n != 2 {
+		t.Errorf("%v messages were counted", n)
+	}
+	if _, ok := m.Observer().Connection(below.Connection).(rpc.Awaiter); ok {
+		t.Error("what cannot be awaited can")
+	}
+}
