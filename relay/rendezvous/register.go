@@ -40,7 +40,7 @@ func (a *asked) register(ctx context.Context, w http.ResponseWriter, body []byte
 		return
 	}
 	if errors.Is(err, errFull) {
-		a.refuse(w, http.StatusTooManyRequests, registry.CodeQuota, "the token has its %d executors", MaxRegistrations)
+		a.refuse(w, http.StatusTooManyRequests, registry.CodeQuota, "all of the token's %d executors are attached: use another token for more", MaxRegistrations)
 		return
 	}
 	var url string

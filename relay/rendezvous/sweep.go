@@ -21,12 +21,8 @@ func (n *Node) sweep(ctx context.Context) error {
 	}
 	n.mu.Unlock()
 	n.brakes.sweep(now)
-	return errors.Join(n.sweepNodes(ctx, now), n.sweepAuthorizations(ctx, now), n.sweepRegistrations(ctx, now))
-}
-
-func (n *Node) sweepNodes(ctx context.Context, now time.Time) error {
 	_, err := n.sweepBucket(ctx, BucketNodes, now)
-	return err
+	return errors.Join(err, n.sweepAuthorizations(ctx, now), n.sweepRegistrations(ctx, now))
 }
 
 func (n *Node) sweepAuthorizations(ctx context.Context, now time.Time) error {
@@ -94,10 +90,8 @@ func (n *Node) absences(ctx context.Context) ([]absence, map[string]int, error) 
 	}
 	alive := map[string]bool{}
 	for _, e := range nodes {
-		var node struct {
-			Expires time.Time `json:"expires"`
-		}
-		alive[e.Key] = json.Unmarshal(e.Value, &node) == nil && time.Now().Before(node.Expires)
+		var node nodeRecord
+		alive[e.Key] = json.Unmarshal(e.Value, &node) == nil && node.alive(time.Now())
 	}
 	var away []absence
 	all := map[string]int{}
