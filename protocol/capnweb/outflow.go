@@ -121,9 +121,12 @@ type turn struct {
 func (t *turn) end() {
 	if t != nil {
 		t.slow.Stop()
-		t.over.Do(func() { <-t.session.turns })
+		t.lose()
 	}
 }
+
+// lose lets another pump have a turn.
+func (t *turn) lose() { t.over.Do(func() { <-t.session.turns }) }
 
 // had says that the chunk is there: from now on the turn lasts until its end.
 func (t *turn) had() {
@@ -132,9 +135,9 @@ func (t *turn) had() {
 	}
 }
 
-// turn waits until the next chunk would find room. A source that has none at once gives
-// the turn up meanwhile. Streams with a fixed window need none: what feeds them is to run
-// ahead by that.
+// turn waits until the next chunk would find room. A source that has none within
+// slowSource loses the turn. Streams with a fixed window need none: what feeds them is to
+// run ahead by that.
 func (o *outflow) turn() (*turn, error) {
 	if o.win.fixed {
 		return nil, nil
@@ -154,7 +157,7 @@ func (o *outflow) turn() (*turn, error) {
 		o.s.unlock()
 		if room {
 			t := &turn{session: o.s}
-			t.slow = time.AfterFunc(slowSource, func() { t.over.Do(func() { <-o.s.turns }) })
+			t.slow = time.AfterFunc(slowSource, t.lose)
 			return t, nil
 		}
 		<-o.s.turns // others were faster
