@@ -164,6 +164,7 @@ func (r *Run) Wait(ctx context.Context, stdout, stderr io.Writer) (int, error) {
 		case e.Ended(): // nothing comes after it
 			return e.ExitCode, nil
 		}
+		room = e.Data
 		w := stdout
 		if e.Stream == protocol.StreamStderr {
 			w = stderr
@@ -174,7 +175,6 @@ func (r *Run) Wait(ctx context.Context, stdout, stderr io.Writer) (int, error) {
 		if _, err := w.Write(e.Data); err != nil {
 			return 0, err
 		}
-		room = e.Data
 	}
 }
 

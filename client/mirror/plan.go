@@ -86,8 +86,8 @@ func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell fun
 		}
 		for i := range d.take {
 			if e := &d.take[i]; e.Kind != tree.KindDelete {
-				for p := above(e.Path); p != "/" && !after.made[p]; p = above(p) {
-					after.made[p] = true
+				for dir := above(e.Path); dir != "/" && !after.made[dir]; dir = above(dir) {
+					after.made[dir] = true
 				}
 			}
 		}
@@ -137,9 +137,9 @@ func (a *decided) next(list *tree.Changes) func(context.Context, int) ([]tree.En
 	return func(ctx context.Context, limit int) ([]tree.Entry, error) {
 		entries, err := list.Next(ctx, limit)
 		if errors.Is(err, io.EOF) && len(a.more) > 0 {
-			entries, err = a.more[:min(limit, len(a.more))], nil
+			entries = a.more[:min(limit, len(a.more))]
 			a.more = a.more[len(entries):]
-			return entries, err
+			return entries, nil
 		}
 		return slices.DeleteFunc(entries, func(e tree.Entry) bool {
 			return a.lost[e.Path] || e.Kind == tree.KindDelete && a.made[e.Path]
