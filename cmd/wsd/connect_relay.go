@@ -145,7 +145,7 @@ func relayHint(err error) string {
 		case status.Code == registry.CodeOffline:
 			return "is 'wsd serve --remote' running there? 'wsd relay status' at the relay lists who is attached"
 		case status.Status == http.StatusTooManyRequests && status.Code != registry.CodeQuota:
-			return "wait a minute; the relay's operator sees in its log what was too much"
+			return "wait some minutes; the relay's audit log says what was too much"
 		case status.Status == http.StatusTooManyRequests:
 			return "close other connections of this token, or have the relay's operator make one with a larger --max-streams"
 		}

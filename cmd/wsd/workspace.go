@@ -94,10 +94,14 @@ func (o *workspaceOptions) check(cmd *cobra.Command, serve *serveOptions) error 
 			return err
 		}
 	}
+	ignore := "--sync-ignore"
+	if !flags.Changed("sync-ignore") {
+		ignore = "$" + envIgnore
+	}
 	for i, name := range o.ignore {
 		name = strings.TrimPrefix(name, "**/")
 		if name == "" || strings.ContainsAny(name, "/*!\x00") {
-			return usagef("give the name of a file or directory, such as node_modules", "invalid value %q for --sync-ignore: it is no name", o.ignore[i])
+			return usagef("give the name of a file or directory, such as node_modules", "invalid value %q for %s: it is no name", o.ignore[i], ignore)
 		}
 		o.ignore[i] = name
 	}
