@@ -53,12 +53,11 @@ func newRelayLab(t *testing.T, secure bool) *relayLab {
 	l := &relayLab{t: t, workspace: tempDir(t), home: tempDir(t), log: &lockedBuffer{}}
 	l.cutter = newCutter(t)
 	state := "sqlite:" + filepath.Join(l.home, "relay.db")
-	var err error
 	place, err := openstate.Parse(state)
-	if err == nil {
-		l.state, err = place.Open(t.Context(), nil)
-	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	if l.state, err = place.Open(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.state.Close() })
