@@ -45,8 +45,9 @@ func written(s *Set, items wire.List) *In {
 	return &In{set: s, queue: []arrival{{items: items}}, over: true}
 }
 
-// Next returns the text of the next item, which is valid until it is called again. It is io.EOF after the last one, and an *Error
-// when the writer says why there are no more, or has broken the rules.
+// Next returns the text of the next item, which is valid until it is called again. The
+// error is io.EOF after the last one, and an *Error when the writer says why there are no
+// more, or has broken the rules.
 func (in *In) Next(ctx context.Context) ([]byte, error) {
 	for {
 		if item, ok := in.elements.Next(); ok && !in.isClosed() {
