@@ -50,11 +50,14 @@ type run struct {
 	dropped chan struct{} // closed by drop: nothing more is wanted
 }
 
+// newRun makes a run with the follower of whoever asks for it.
 func newRun(s *Shell, req *Request) *run {
 	r := &run{shell: s, id: req.ID, about: req.about(), since: time.Now(), wake: make(chan struct{}, 1), keeping: true}
 	for _, ch := range []*chan struct{}{&r.begun, &r.started, &r.kept, &r.dropped} {
 		*ch = make(chan struct{})
 	}
+	r.follower = s.newFollower(req.ID)
+	r.follower.run, r.follower.next = r, 1
 	return r
 }
 

@@ -78,8 +78,7 @@ func (s *Shell) Exec(ctx context.Context, req Request) (string, Events, error) {
 		return "", nil, err
 	}
 	defer s.starts.Done()
-	f := s.newFollower(req.ID)
-	f.run, f.next, r.follower = r, 1, f
+	f := r.follower                                 // nobody else changes it before the run has begun
 	s.children.Go(func() { r.live(&req, timeout) }) // ends with the child; waited for by Close
 	r.child, r.startErr = s.spawn(&req)
 	close(r.started)

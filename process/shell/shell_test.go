@@ -309,6 +309,34 @@ func TestDispose(t *testing.T) {
 	f.run(shell.Request{ID: "live", Command: "echo again"}).want(t, 0, "again\n", "")
 }
 
+// A run can be disposed of in any moment of its beginning.
+func TestDisposeBeginning(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	for range 20 {
+		begun, disposed := make(chan struct{}), make(chan error)
+		go func() { // ends after Exec has returned
+			for {
+				select {
+				case <-begun:
+					disposed <- f.DisposeExec(t.Context(), "x")
+					return
+				default:
+					_ = f.DisposeExec(t.Context(), "x")
+				}
+			}
+		}()
+		_, events, err := f.Exec(t.Context(), shell.Request{ID: "x", Command: "sleep 600"})
+		close(begun)
+		if gone := <-disposed; err != nil || gone != nil {
+			t.Fatal(err, gone)
+		}
+		collect(t, events)
+		_, err = f.GetExec(t.Context(), "x", shell.After{})
+		wantCode(t, err, shell.CodeNotFound)
+	}
+}
+
 // The deadline ends the group: politely, and by force when that does not help.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
