@@ -135,7 +135,7 @@ func (t *Tree) run(ctx context.Context) {
 		}
 		if lost {
 			if t.above != 0 {
-				t.again(ctx)
+				t.findRoot(ctx)
 			}
 			_ = t.rescan(ctx) // what it cannot watch is lost as well
 			t.pending.lose()  // told when all is watched again, so that looking then misses nothing
@@ -148,7 +148,7 @@ func (t *Tree) handle(ctx context.Context, e Event) {
 	switch {
 	case t.above != 0 && e.ID == t.above:
 		if e.Op == Create && e.Name == filepath.Base(t.options.Path) {
-			t.again(ctx)
+			t.findRoot(ctx)
 		}
 		return
 	case !known:
@@ -160,7 +160,7 @@ func (t *Tree) handle(ctx context.Context, e Event) {
 		if e.ID == t.root && t.only == "" {
 			t.pending.add(dir, kindOf(e.Op))
 			if e.Op == Remove {
-				t.lose(ctx)
+				t.loseRoot(ctx)
 			}
 		}
 		return
@@ -191,20 +191,20 @@ func (t *Tree) handle(ctx context.Context, e Event) {
 	}
 }
 
-// lose ends all watches, since the root is at its path no more, and waits for another.
-func (t *Tree) lose(ctx context.Context) {
+// loseRoot ends all watches, since the root is at its path no more, and waits for another.
+func (t *Tree) loseRoot(ctx context.Context) {
 	for id := range t.dirs {
 		t.sub.Remove(id)
 		t.forget(id)
 	}
 	var err error
 	if t.above, err = t.sub.Add(filepath.Dir(t.options.Path), true); err == nil {
-		t.again(ctx) // it may be there already
+		t.findRoot(ctx) // it may be there already
 	}
 }
 
-// again watches what has come to the root's path, if it is a directory.
-func (t *Tree) again(ctx context.Context) {
+// findRoot watches what has come to the root's path, if it is a directory.
+func (t *Tree) findRoot(ctx context.Context) {
 	id, err := t.addDirectory(t.options.Path, true)
 	if err == nil {
 		t.sub.Remove(t.above)
