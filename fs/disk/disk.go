@@ -37,7 +37,7 @@ type Config struct {
 const DefaultMount = "/workspace"
 
 // ErrNoDirectory says that the workspace's directory is not there. The tree stays as it
-// was; when there is a directory again, that is the workspace.
+// was; when there is a directory again that is not empty, that is the workspace.
 var ErrNoDirectory = errors.New("the workspace's directory is gone")
 
 var (
@@ -166,10 +166,29 @@ func (w *Workspace) begin(ctx context.Context) (int, stat, error) {
 		return -1, stat{}, ErrClosed
 	}
 	fd, st, err := w.openRoot()
+	if err == nil {
+		if err = w.refuseEmpty(fd, st); err != nil {
+			closeFD(fd)
+		}
+	}
 	if err != nil {
 		w.release()
 	}
 	return fd, st, err
+}
+
+// refuseEmpty refuses an empty directory that has come to the place of one that was not:
+// that is what a file system leaves which was unmounted, and nobody has deleted what was
+// in it. attach, at the next start, fills it.
+func (w *Workspace) refuseEmpty(fd int, st stat) error {
+	if w.index.count == 0 || w.index.root.stat.sameDir(&st) {
+		return nil
+	}
+	names, err := allNames(fd)
+	if err == nil && len(names) == 0 {
+		err = fmt.Errorf("%w, and an empty one is in its place: bring it back (was it mounted?), or start again to have the new one filled with what the store has", ErrNoDirectory)
+	}
+	return err
 }
 
 func (w *Workspace) release() { <-w.turn }

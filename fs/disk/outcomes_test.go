@@ -412,7 +412,14 @@ func TestDirectoryGone(t *testing.T) {
 			t.Errorf("applied: %v", err)
 		}
 		b.told(rev)
-		b.must(os.Mkdir(b.dir, 0o755))
+		b.must(os.Mkdir(b.dir, 0o755)) // and nothing in it, as where something was mounted
+		if err := b.ws.Settle(t.Context()); !errors.Is(err, disk.ErrNoDirectory) {
+			t.Errorf("settled: %v", err)
+		}
+		if _, err := b.ws.Apply(t.Context(), seq(nil), 0, nil); !errors.Is(err, disk.ErrNoDirectory) {
+			t.Errorf("applied: %v", err)
+		}
+		b.told(rev)
 		b.write("other", "2")
 		b.settle()
 		b.want(map[string]string{"other": "file 0644 2"})
