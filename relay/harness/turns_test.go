@@ -45,8 +45,8 @@ func read(ctx context.Context, t *testing.T, c *conn, want string) {
 	}
 }
 
-// Whoever waits reads the socket, from the second message on at the latest, and keep does
-// when nobody has waited for a while, and where they might stop waiting.
+// Whoever waits reads the socket, from the second message on if keep has had the time to
+// leave, and keep does when nobody has waited for a while, and where they might stop waiting.
 func TestTurns(t *testing.T) {
 	each(t, func(t *testing.T, _ *world, c *conn) {
 		reads := func(ctx context.Context, msg string, want holder) {
@@ -62,6 +62,7 @@ func TestTurns(t *testing.T) {
 			}
 			write(t, c, msg)
 			<-done
+			synctest.Wait() // keep has left, if it was to
 		}
 		for range 3 {
 			reads(context.Background(), "first", keeper)
