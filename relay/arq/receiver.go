@@ -175,6 +175,7 @@ func (r *receiver) assemble(d Data, piece []byte) error {
 func (r *receiver) deliver(m message) {
 	r.whole = append(r.whole, m)
 	r.waiting += m.segments
+	r.stats.Messages++
 }
 
 // take returns the oldest message that waits.

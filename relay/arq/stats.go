@@ -9,6 +9,8 @@ type Stats struct {
 	// because later ones had arrived Fast times, for a new socket.
 	Resent, Timeouts, Fast uint64
 
+	// Messages are those received whole.
+	Messages uint64
 	// Duplicates are segments that had come before, Beyond those ahead of what may be
 	// kept, Unopened the records that failed to open, Malformed the frames that are none.
 	Duplicates, Beyond, Unopened, Malformed uint64

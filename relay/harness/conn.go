@@ -138,16 +138,19 @@ func (c *conn) standIn(s *socket) error {
 		if err != nil {
 			return err
 		}
-		awaited := c.turns.awaited()
+		wait, before := c.turns.awaited(), c.messages()
 		if err := c.take(message); err != nil {
 			return err
 		}
-		if awaited && c.turns.yield(c.stream.Info().Waiting) {
+		if wait != 0 && c.messages() != before && c.turns.yield(wait) {
 			return nil
 		}
 	}
 	return nil
 }
+
+// messages counts those that came.
+func (c *conn) messages() uint64 { return c.stream.Info().Stats.Messages }
 
 // read returns the next frame.
 func (s *socket) read() ([]byte, error) {

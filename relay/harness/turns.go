@@ -28,7 +28,8 @@ type turns struct {
 	mu      sync.Mutex
 	socket  *socket // nil between two
 	holder  holder
-	waiting bool // for a message that keep reads, and would read themselves
+	waiting bool   // for a message that keep reads, and would read themselves
+	waits   uint64 // counts those who waited for one
 
 	timer *time.Timer // runs while look will be called
 	armed bool
@@ -126,6 +127,7 @@ func (t *turns) follow(willing bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting = willing
+	t.waits++
 	if t.holder == nobody && t.socket != nil {
 		t.give()
 	}
@@ -138,18 +140,23 @@ func (t *turns) followed() {
 	t.waiting = false
 }
 
-// awaited says whether somebody waits for what keep has read, and would read on.
-func (t *turns) awaited() bool {
+// awaited says which wait there is for what keep has read, 0 if there is none that ends
+// with the waiting one reading on.
+func (t *turns) awaited() (wait uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.waiting
+	if !t.waiting {
+		return 0
+	}
+	return t.waits
 }
 
-// yield ends keep's turn for whoever was waiting, unless there is nothing for them yet.
-func (t *turns) yield(messages int) bool {
+// yield ends keep's turn for who waited with wait and has got a message, unless somebody
+// waits for the next already.
+func (t *turns) yield(wait uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.waiting && messages == 0 {
+	if t.waiting && t.waits != wait {
 		return false
 	}
 	t.holder = nobody
