@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -70,7 +71,9 @@ func call(t *testing.T, client *rpc.Peer, method string) error {
 	return client.Call(t.Context(), method, nil, nil)
 }
 
-func TestMetrics(t *testing.T) {
+func TestMetrics(t *testing.T) { synctest.Test(t, testMetrics) }
+
+func testMetrics(t *testing.T) {
 	m := NewMetrics("1.2.3")
 	run(t, m.Observer(), func(s *server.Server, client *rpc.Peer) {
 		m.Watch(s.Stats, func() int { return 7 })
@@ -85,6 +88,7 @@ func TestMetrics(t *testing.T) {
 		if err := call(t, client, "no/such/"+strings.Repeat("x", 100)); err == nil {
 			t.Fatal("no error")
 		}
+		synctest.Wait() // a client may have the last answer before that has been counted
 
 		want := `
 # HELP wsd_build_info What is running; always 1.
