@@ -289,6 +289,23 @@ func TestCallBytesLimit(t *testing.T) {
 	}
 }
 
+// The results of what a method calls at its own end are counted until they are decoded.
+func TestCallBytesOfOwnCalls(t *testing.T) {
+	s, conn := raw(t, Config{Main: newService().main})
+	ctx := aMinute(t)
+	for _, msg := range []string{`["push",["pipeline",0,["makeObject"],[]]]`, `["stream",["pipeline",0,["use"],[["pipeline",1]]]]`} {
+		if err := conn.Write(ctx, []byte(msg)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	readUntil(ctx, t, conn, `["resolve",2,1]`)
+	s.lock()
+	defer s.unlock()
+	if s.callBytes != 0 {
+		t.Errorf("%d bytes are counted for ever", s.callBytes)
+	}
+}
+
 // A stream that nobody reads fails by itself; the session and other streams go on.
 func TestStreamBytesLimit(t *testing.T) {
 	small := defaultBounds

@@ -214,6 +214,7 @@ func (s *Session) collect(p *promise, result any) error {
 		}
 	default:
 		err = s.deliver(dependency{p, func(v any) { all.v = v }}, all)
+		s.callBytes -= all.charged
 	}
 	s.unlock()
 	if err != nil {
