@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
@@ -16,7 +17,7 @@ import (
 
 func TestCloseEndsEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		before := runtime.NumGoroutine()
+		before := bubbled()
 		spawner, client := &fakeSpawner{exact: true}, &recorder{}
 		s := NewService(client, Config{Spawner: spawner})
 		var waits []chan error
@@ -73,10 +74,18 @@ func TestCloseEndsEverything(t *testing.T) {
 			t.Error("a process of a closed service can be read")
 		}
 		synctest.Wait()
-		if after := runtime.NumGoroutine(); after > before {
+		if after := bubbled(); after > before {
 			t.Errorf("%d goroutines, %d before", after, before)
 		}
 	})
+}
+
+// bubbled counts the goroutines in the caller's bubble; those of other tests come and go.
+func bubbled() int {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	own, _, _ := bytes.Cut(stacks, []byte("]:\n"))
+	return bytes.Count(stacks, append(own[bytes.LastIndex(own, []byte("synctest bubble ")):], "]:\n"...))
 }
 
 // TestCloseGivesUpOnStuckChild: a child that SIGKILL does not end, because the kernel
