@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,7 @@ type fakeConn struct {
 	queue []string
 	err   error
 	takes Taker
+	fault int // it was closed with
 }
 
 func (s *fakeSocket) open() *fakeConn {
@@ -118,6 +120,11 @@ func (c *fakeConn) Write(_ context.Context, msg []byte) error {
 func (c *fakeConn) Close() error {
 	c.end(ErrClosed)
 	return nil
+}
+
+func (c *fakeConn) CloseFault(code int, _ string) error {
+	c.fault = code
+	return c.Close()
 }
 
 // want waits for messages from the Peer.
@@ -193,6 +200,36 @@ func TestAwaitThatIsSlow(t *testing.T) {
 			t.Errorf("others were held up for %v", took)
 		}
 		a.want(t, `{"id":1,"result":{"name":"a"}}`)
+	})
+}
+
+// A long message is parsed on no goroutine that others are received on.
+func TestAwaitThatIsLong(t *testing.T) {
+	awaited(t, func(s *fakeSocket, a, b *fakeConn) {
+		long := strings.Repeat("a", maxInPlace)
+		a.send(`{"id":1,"method":"quick","params":{"name":"`+long+`"}}`, `{"id":2,"method":"quick","params":{"name":"a"}}`)
+		a.want(t, `{"id":1,"result":{"name":"`+long+`"}}`, `{"id":2,"result":{"name":"a"}}`)
+		synctest.Wait()
+		b.send(`{"id":3,"method":"quick","params":{"name":"b"}}`)
+		b.want(t, `{"id":3,"result":{"name":"b"}}`)
+		if s.hands != 2 {
+			t.Errorf("%d goroutines have handed out, not 2", s.hands)
+		}
+	})
+}
+
+// What is too large ends an Awaiter as it does other connections.
+func TestAwaitTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFakeSocket(t).open()
+		p := NewPeer(c, PeerConfig{})
+		served := make(chan error)
+		go func() { served <- p.Serve(context.Background()) }()
+		synctest.Wait()
+		c.end(ErrTooLarge)
+		if err := <-served; err == nil || c.fault != CloseTooLarge || p.Err() == nil {
+			t.Errorf("Serve: %v, and the connection was closed with %d", err, c.fault)
+		}
 	})
 }
 

@@ -94,6 +94,9 @@ func (p *Peer) Serve(ctx context.Context) error {
 	p.readOn = func() { go p.read(ctx, nil) } // ends with the connection, or with such a handler
 	p.readOn()
 	err := p.wait(ctx)
+	if errors.Is(err, ErrTooLarge) {
+		p.CloseFault(CloseTooLarge, err.Error())
+	}
 	p.calls.end(err)
 	select {
 	case <-p.closed:
@@ -127,7 +130,7 @@ func (p *Peer) wait(ctx context.Context) error {
 // is the Peer's own, and may wait; read returns false when it was called.
 func (p *Peer) read(ctx context.Context, handOff func()) (goOn bool) {
 	for {
-		if handOff != nil && p.window.closed() {
+		if handOff != nil && p.window.isFull() {
 			p.readOn() // and waits
 			return true
 		}
@@ -156,11 +159,7 @@ func (p *Peer) next(ctx context.Context) ([]byte, error) {
 		}
 		return msg, err
 	}
-	msg, err := p.conn.Read(ctx)
-	if errors.Is(err, ErrTooLarge) {
-		p.CloseFault(CloseTooLarge, err.Error())
-	}
-	return msg, err
+	return p.conn.Read(ctx)
 }
 
 // take is the Peer's Taker. It takes what came meanwhile, too.
@@ -175,8 +174,19 @@ func (p *Peer) take(ctx context.Context, msg []byte, err error, handOff func()) 
 // maxLoggedError bounds what is logged of an error that the other end sent.
 const maxLoggedError = 1024
 
+// maxInPlace is how long a message may be to be parsed where others are received, too: to
+// parse and decode one takes about as long as a quick request may.
+const maxInPlace = 1 << 20
+
 // receive handles a message. It returns false when another goroutine reads now.
 func (p *Peer) receive(ctx context.Context, msg []byte, handOff func()) bool {
+	if handOff != nil && len(msg) > maxInPlace {
+		handOff()
+		if p.receive(ctx, msg, nil) {
+			p.read(ctx, nil)
+		}
+		return false
+	}
 	env, err := wire.ParseEnvelope(msg, wire.Limits{Depth: protocol.MaxJSONDepth, Values: p.cfg.MaxValues})
 	if err != nil {
 		p.refuse(err)

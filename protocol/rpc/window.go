@@ -34,12 +34,13 @@ func (w *window) remove(size int) {
 	}
 }
 
+// full is called with the mutex.
 func (w *window) full() bool {
 	return w.count >= protocol.MaxRequestsInFlight || w.bytes >= protocol.MaxRequestBytesInFlight
 }
 
-// closed says that wait would wait.
-func (w *window) closed() bool {
+// isFull says that wait would wait.
+func (w *window) isFull() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.full()
