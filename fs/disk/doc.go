@@ -19,9 +19,10 @@
 // With Watch, Linux tells what happens in each directory, and a settle looks at those names
 // only. It misses nothing that was done before it: the kernel queues an event before the
 // call that causes it returns, and the queue is emptied first (watch.Sub.Sync). All of the
-// directory is looked at, in parallel, without Watch, at the start, when events were lost,
-// after an error, and always where watching is no use: when the limit of watches is
-// reached, on network file systems and FUSE, on other systems than Linux. That is logged.
+// directory is looked at, in parallel, without Watch, at the start, when events were lost or
+// something was unmounted, after an error, and always where watching is no use: when the
+// limit of watches is reached, on network file systems and FUSE, on other systems than
+// Linux. That is logged.
 //
 // What nobody tells of is looked at each time: files that have several names, since an
 // event is of the one name that was used, and what was left over the last time (below).
@@ -53,10 +54,14 @@
 //   - A directory that becomes a link while it is looked at is not followed: everything is
 //     opened from the directory above it, one name at a time and never through a link.
 //   - Without the directory itself Settle and Apply fail with [ErrNoDirectory] and the tree
-//     stays as it is. A directory that appears in its place is the workspace, and what it
-//     does not have is deleted from the tree. Only when Open finds an empty one in the place
-//     of another that was not, or one for a tree that never had a directory, it gets what
-//     the tree has: it is a new disk, not a command's doing.
+//     stays as it is, also with an empty one in the place of another that was not: a file
+//     system that was unmounted leaves that. A directory with files that appears in its place
+//     is the workspace, and what it does not have is deleted from the tree. When Open finds
+//     an empty one in the place of another that was not, or one for a tree that never had a
+//     directory, it gets what the tree has: it is a new disk, not a command's doing.
+//   - What is mounted below the directory hides what the tree has, which is deleted from it.
+//     That shows when all of the directory is looked at, since nobody tells. What is unmounted
+//     is deleted as well, and what it has hidden is new.
 //
 // # Applying
 //

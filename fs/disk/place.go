@@ -65,8 +65,8 @@ func (b *bringer) save(dir int, name, path string) error {
 var errNoExchange = errors.New("the file system cannot exchange names")
 
 // place renames what is whole to where it belongs. was is what was there when overtake
-// looked, nothing where it has not. What is there now comes out under the other name: should it be another version,
-// that is kept as well.
+// looked, nothing where it has not. What is there now comes out under the other name:
+// should it be another version, that is kept as well.
 func (b *bringer) place(dir int, temp, name, path string, was found) error {
 	if err := b.w.fault("place", path); err != nil {
 		return err

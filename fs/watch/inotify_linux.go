@@ -158,13 +158,15 @@ func parse(b []byte) (events []Event, overflow bool) {
 		}
 		name := strings.TrimRight(string(b[unix.SizeofInotifyEvent:end]), "\x00")
 		b = b[end:]
-		if mask&unix.IN_Q_OVERFLOW != 0 {
+		if mask&(unix.IN_Q_OVERFLOW|unix.IN_UNMOUNT) != 0 {
+			// What has come to the place of what was unmounted, or will, nobody tells;
+			// IN_IGNORED follows.
 			overflow = true
 			continue
 		}
 		e := Event{ID: ID(wd), Name: name, IsDir: mask&unix.IN_ISDIR != 0}
 		switch {
-		case mask&(unix.IN_IGNORED|unix.IN_UNMOUNT) != 0:
+		case mask&unix.IN_IGNORED != 0:
 			e.Op = gone
 		case mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF) != 0:
 			e.Op, e.Name = Remove, ""

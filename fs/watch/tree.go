@@ -75,7 +75,8 @@ type Tree struct {
 
 // Watch begins to watch. Everything that changes after it has returned is told. A
 // directory that is removed or moved away is told of as that; one that then comes in its
-// place is watched with all that it has, unless what Path is in has gone as well.
+// place is watched with all that it has, unless what Path is in has gone as well. What is
+// mounted is not told of; what is unmounted is, as lost.
 func (h *Hub) Watch(ctx context.Context, o Options) (*Tree, error) {
 	info, err := os.Stat(o.Path)
 	if err != nil {
@@ -155,6 +156,9 @@ func (t *Tree) handle(ctx context.Context, e Event) {
 		return
 	case e.Op == gone:
 		t.forget(e.ID)
+		if e.ID == t.root && t.only == "" { // unmounted: what was removed has told so before
+			t.loseRoot(ctx)
+		}
 		return
 	case e.Name == "": // the directory itself; of others than the root, their parents tell
 		if e.ID == t.root && t.only == "" {
@@ -200,6 +204,8 @@ func (t *Tree) loseRoot(ctx context.Context) {
 	var err error
 	if t.above, err = t.sub.Add(filepath.Dir(t.options.Path), true); err == nil {
 		t.findRoot(ctx) // it may be there already
+	} else if !vanished(err) {
+		t.pending.lose()
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // backends are those that can run here; all are to tell the same.
@@ -54,6 +56,22 @@ func watchTree(t *testing.T, hub *Hub, o Options) *watcher {
 }
 
 var letters = map[Kind]string{Created: "+", Modified: "~", Removed: "-"}
+
+// untilLost takes changes until some are lost.
+func (w *watcher) untilLost() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		b, err := w.tree.Next(ctx, 10)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if b.Overflow {
+			return
+		}
+	}
+}
 
 // until takes changes until all of want have been told, in any order. What else is
 // told may only be a modification, or one of the paths again.
@@ -243,6 +261,36 @@ func TestTreeLosesItsRoot(t *testing.T) {
 			t.Errorf("a missing root: %v", err)
 		}
 	})
+}
+
+// limited has no room for another watch of a directory.
+type limited struct {
+	backend
+	full string
+}
+
+func (l *limited) add(path string, follow bool) (ID, error) {
+	if path == l.full {
+		return 0, limitError("test", unix.ENOSPC)
+	}
+	return l.backend.add(path, follow)
+}
+
+// Nobody waits in vain for a root to come back that the system has no room to wait for.
+func TestTreeCannotWaitForItsRoot(t *testing.T) {
+	above := t.TempDir()
+	dir := filepath.Join(above, "root")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	w := watchTree(t, newHub(func(told func(backend, []Event, bool)) (_ backend, err error) {
+		l := &limited{full: above}
+		l.backend, err = newSystemBackend(func(_ backend, events []Event, lost bool) { told(l, events, lost) })
+		return l, err
+	}), Options{Path: dir})
+	defer w.tree.Close()
+	w.do(os.Remove(dir))
+	w.untilLost()
 }
 
 // Two trees of the same directory, by different paths, both are told.
