@@ -149,16 +149,14 @@ func TestTwoProcesses(t *testing.T) {
 	path := temporary(t)
 	for _, kill := range []bool{false, true} {
 		cmd, _, in := start(t, "hold", path)
-		began := time.Now()
-		_, err := Open(t.Context(), Config{Path: path})
+		noTime, end := context.WithCancel(t.Context())
+		end()
+		_, err := Open(noTime, Config{Path: path})
 		if e, ok := errors.AsType[*InUseError](err); !ok || e.PID != cmd.Process.Pid || e.Path != path || !errors.Is(err, ErrInUse) {
 			t.Fatal(err)
 		}
 		if want := fmt.Sprintf("in use by pid %d", cmd.Process.Pid); !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "EBUSY") {
 			t.Error(err)
-		}
-		if took := time.Since(began); took > lockGrace {
-			t.Errorf("it took %v", took)
 		}
 		if kill {
 			cmd.Process.Kill()
