@@ -177,27 +177,18 @@ func (s *Session) chunkDone(c *chunk, err error) {
 // next takes the next chunk, which answers its write.
 func (p *pipe) next(ctx context.Context) (any, error) {
 	for {
-		c, closing, err := p.pop()
-		if err != nil {
+		c, err := p.take()
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if c == nil {
+		case c == nil:
 			select {
 			case <-p.wake:
 				continue
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}
-		}
-		s := p.s
-		s.lock()
-		s.chunkDone(c, c.err)
-		if closing != nil {
-			s.resolve(closing, undefinedValue, true)
-			s.drop(closing)
-		}
-		s.unlock()
-		if c.err != nil {
+		case c.err != nil:
 			continue // its value could not be had, which its writer knows now
 		}
 		if list := c.args.v.([]any); len(list) > 0 {
@@ -207,20 +198,36 @@ func (p *pipe) next(ctx context.Context) (any, error) {
 	}
 }
 
-// pop takes the first chunk that is ready, with the close that waited for it, or tells
-// that there is none to come.
+// take takes the first chunk, if it is ready, and answers it and the close that waited for
+// it, before the session knows that the pipe is empty. Its error says that there is none to
+// come.
+func (p *pipe) take() (*chunk, error) {
+	p.mu.Lock()
+	s, ready, err := p.s, p.ready(), p.over()
+	p.mu.Unlock()
+	if !ready {
+		return nil, err
+	}
+	s.lock()
+	defer s.unlock()
+	c, closing, err := p.pop()
+	if c != nil {
+		s.chunkDone(c, c.err)
+	}
+	if closing != nil {
+		s.resolve(closing, undefinedValue, true)
+		s.drop(closing)
+	}
+	return c, err
+}
+
+// pop takes the first chunk that is ready from the queue, with the close that waited for
+// it, or tells that there is none to come.
 func (p *pipe) pop() (c *chunk, closing *promise, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.cancelled:
-		return nil, nil, ErrReleased
-	case p.err != nil:
-		return nil, nil, p.err
-	case len(p.queue) == 0 && p.closed:
-		return nil, nil, io.EOF
-	case len(p.queue) == 0 || !p.queue[0].ready:
-		return nil, nil, nil
+	if !p.ready() {
+		return nil, nil, p.over()
 	}
 	c = p.queue[0]
 	p.queue[0] = nil
@@ -228,10 +235,26 @@ func (p *pipe) pop() (c *chunk, closing *promise, err error) {
 	if len(p.queue) == 0 {
 		p.queue = nil
 		closing, p.closing = p.closing, nil
-	} else if p.queue[0].ready {
+	} else if p.ready() {
 		p.signal()
 	}
 	return c, closing, nil
+}
+
+// ready reports whether there is a chunk to take. p.mu is held.
+func (p *pipe) ready() bool { return p.over() == nil && len(p.queue) > 0 && p.queue[0].ready }
+
+// over says why no chunk is to come, nil while one may. p.mu is held.
+func (p *pipe) over() error {
+	switch {
+	case p.cancelled:
+		return ErrReleased
+	case p.err != nil:
+		return p.err
+	case len(p.queue) == 0 && p.closed:
+		return io.EOF
+	}
+	return nil
 }
 
 // cancel rejects what was written and what will be.
@@ -241,7 +264,7 @@ func (p *pipe) cancel(reason error) {
 	}
 	p.mu.Lock()
 	s := p.s
-	over := p.cancelled || p.err != nil || p.closed && len(p.queue) == 0
+	over := p.over() != nil
 	p.cancelled = true
 	p.mu.Unlock()
 	if over {

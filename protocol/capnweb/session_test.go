@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -462,5 +463,37 @@ func TestInOrder(t *testing.T) {
 	close(second)
 	if err := errors.Join(a.Await(ctx, nil), b.Await(ctx, nil)); err != nil {
 		t.Error(err)
+	}
+}
+
+// A write is answered before the close behind it, which may be read while the chunk is
+// taken.
+func TestStreamAnswersInOrder(t *testing.T) {
+	_, conn := raw(t, Config{Main: newService().main})
+	ctx := aMinute(t)
+	for id := 1; id < 4000; id += 4 {
+		write, end := fmt.Sprintf(`["resolve",%d,["undefined"]]`, id+2), fmt.Sprintf(`["resolve",%d,["undefined"]]`, id+3)
+		for _, msg := range []string{
+			`["pipe"]`,
+			fmt.Sprintf(`["stream",["pipeline",0,["sum"],[{"items":["readable",%d]}]]]`, id),
+			fmt.Sprintf(`["stream",["pipeline",%d,["write"],[4]]]`, id),
+			fmt.Sprintf(`["stream",["pipeline",%d,["close"],[]]]`, id),
+			fmt.Sprintf(`["release",%d,1]`, id),
+		} {
+			if err := conn.Write(ctx, []byte(msg)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var answers []string
+		for range 3 {
+			msg, err := conn.Read(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers = append(answers, string(msg))
+		}
+		if at := slices.Index(answers, write); at < 0 || at > slices.Index(answers, end) {
+			t.Fatalf("answered %s", answers)
+		}
 	}
 }
