@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	roundTrips  = 400
+	roundTrips  = 2000
 	oneShots    = 30
 	stdoutBytes = 128 << 20
 )
