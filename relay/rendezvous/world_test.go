@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -147,6 +148,18 @@ func (w *world) harness(env string, profile frame.Profile) *harness.Harness {
 	return h
 }
 
+// audited waits until an event is in the audit log.
+func (w *world) audited(event string) {
+	w.t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); !strings.Contains(w.audit.String(), `"event":"`+event+`"`); <-tick.C {
+		if time.Since(began) > time.Minute {
+			w.t.Fatalf("no %s in the audit log", event)
+		}
+	}
+}
+
 func TestFramesPass(t *testing.T) {
 	w := newWorld(t, nil)
 	w.echo("lab", identity(t))
@@ -170,9 +183,7 @@ func TestFramesPass(t *testing.T) {
 		}
 	}
 	for _, event := range []string{"register", "attach", "connect", "validate", "enter", "leave"} {
-		if !bytes.Contains([]byte(w.audit.String()), []byte(`"event":"`+event+`"`)) {
-			t.Errorf("no %s in the audit log", event)
-		}
+		w.audited(event)
 	}
 }
 
