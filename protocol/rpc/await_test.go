@@ -61,16 +61,22 @@ func (s *fakeSocket) open() *fakeConn {
 // send has messages arrive.
 func (c *fakeConn) send(msgs ...string) {
 	for _, msg := range msgs {
-		c.socket.arrivals <- func(handOff func()) bool {
-			c.mu.Lock()
-			takes := c.takes
-			if takes == nil {
-				c.queue = append(c.queue, msg)
-			}
-			c.takes = nil
-			c.mu.Unlock()
-			return takes == nil || takes([]byte(msg), nil, handOff)
+		c.sendTogether(msg)
+	}
+}
+
+// sendTogether has the last of a message arrive, behind which others have come already.
+func (c *fakeConn) sendTogether(msgs ...string) {
+	c.socket.arrivals <- func(handOff func()) bool {
+		c.mu.Lock()
+		c.queue = append(c.queue, msgs...)
+		takes := c.takes
+		var msg string
+		if takes != nil {
+			msg, c.queue, c.takes = c.queue[0], c.queue[1:], nil
 		}
+		c.mu.Unlock()
+		return takes == nil || takes([]byte(msg), nil, handOff)
 	}
 }
 
@@ -200,6 +206,26 @@ func TestAwaitThatIsSlow(t *testing.T) {
 			t.Errorf("others were held up for %v", took)
 		}
 		a.want(t, `{"id":1,"result":{"name":"a"}}`)
+	})
+}
+
+// Nor do many that are quick, each by itself, when they are there at once.
+func TestAwaitThatAreMany(t *testing.T) {
+	awaited(t, func(_ *fakeSocket, a, b *fakeConn) {
+		const count = 100
+		var msgs, answers []string
+		for i := range count {
+			msgs = append(msgs, fmt.Sprintf(`{"id":%d,"method":"deaf","params":{"name":"a","ms":1}}`, i))
+			answers = append(answers, fmt.Sprintf(`{"id":%d,"result":{"name":"a"}}`, i))
+		}
+		began := time.Now()
+		a.sendTogether(msgs...)
+		b.send(`{"id":1,"method":"quick","params":{"name":"b"}}`)
+		b.want(t, `{"id":1,"result":{"name":"b"}}`)
+		if took := time.Since(began); took > 2*quickTime {
+			t.Errorf("others were held up for %v", took)
+		}
+		a.want(t, answers...)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/wire"
@@ -127,11 +128,12 @@ func (p *Peer) wait(ctx context.Context) error {
 
 // read reads until the connection ends, a handler of its has handed off, or nothing has
 // arrived on a connection that says when something does. handOff is nil on a goroutine that
-// is the Peer's own, and may wait; read returns false when it was called.
+// is the Peer's own, and may wait, or have much to do; read returns false when it was called.
 func (p *Peer) read(ctx context.Context, handOff func()) (goOn bool) {
+	began := time.Now()
 	for {
-		if handOff != nil && p.window.isFull() {
-			p.readOn() // and waits
+		if handOff != nil && (p.window.isFull() || time.Since(began) >= quickTime) {
+			p.readOn() // on such a goroutine
 			return true
 		}
 		msg, err := p.next(ctx)
