@@ -497,3 +497,42 @@ func TestStreamAnswersInOrder(t *testing.T) {
 		}
 	}
 }
+
+// What of a result at this end cannot be had a second time gives back the rest of it.
+func TestOwnResultTwice(t *testing.T) {
+	main, pair := NewTarget(), NewTarget()
+	disposed := make(chan struct{})
+	pair.Handle("get", Func0(func(context.Context) (any, error) {
+		o := NewTarget()
+		o.OnDispose(func() { close(disposed) })
+		return []any{o, NewStream(func(context.Context) (int, error) { return 0, io.EOF }, nil)}, nil
+	}))
+	main.Handle("pair", Func0(func(context.Context) (*Target, error) { return pair, nil }))
+	main.Handle("twice", Func1(func(ctx context.Context, b *Stub) (bool, error) {
+		p := b.Start(ctx, "get")
+		defer p.Release()
+		var first []any
+		if err := p.Await(ctx, &first); err != nil {
+			return false, err
+		}
+		for _, v := range first {
+			if stub, ok := v.(*Stub); ok {
+				defer stub.Release()
+			}
+		}
+		return errors.Is(p.Await(ctx, nil), ErrReleased), nil
+	}))
+	_, conn := raw(t, Config{Main: main})
+	ctx := aMinute(t)
+	for _, msg := range []string{`["push",["pipeline",0,["pair"],[]]]`, `["stream",["pipeline",0,["twice"],[["pipeline",1]]]]`} {
+		if err := conn.Write(ctx, []byte(msg)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	readUntil(ctx, t, conn, `["resolve",2,true]`)
+	select {
+	case <-disposed:
+	case <-ctx.Done():
+		t.Error("the object is held for ever")
+	}
+}

@@ -213,7 +213,9 @@ func (s *Session) collect(p *promise, result any) error {
 			all.owned, p.owned = p.owned, nil
 		}
 	default:
-		err = s.deliver(dependency{p, func(v any) { all.v = v }}, all)
+		if err = s.deliver(dependency{p, func(v any) { all.v = v }}, all); err != nil {
+			s.releaseAll(all.owned)
+		}
 		s.callBytes -= all.charged
 	}
 	s.unlock()
