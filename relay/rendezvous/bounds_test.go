@@ -2,6 +2,7 @@ package rendezvous
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -162,6 +163,30 @@ func TestUnusedAuthorizationsAreBounded(t *testing.T) {
 			t.Errorf("when they have expired: %d %s", status, code)
 		}
 	})
+}
+
+// fullState takes no authorizations.
+type fullState struct{ State }
+
+func (s fullState) Put(ctx context.Context, bucket Bucket, key string, value []byte, revision uint64) (uint64, error) {
+	if bucket == BucketAuthorizations {
+		return 0, errors.New("the disk is full")
+	}
+	return s.State.Put(ctx, bucket, key, value, revision)
+}
+
+// An authorization that could not be kept is none of those that were not used.
+func TestUnkeptAuthorizationsAreNotCounted(t *testing.T) {
+	d := newDesk(t)
+	d.node.state = fullState{d.node.state}
+	owner, _ := d.token(RoleExecutor)
+	id, token := d.token(RoleHarness)
+	d.put(BucketRegistrations, "lab", registration{ID: "r", Key: d.key, Token: owner, Made: time.Now(), Node: "other"})
+	d.lives()
+	status, code := d.ask(registry.OpConnect, "lab", token, registry.ConnectRequest{HarnessPublicKey: d.key}, nil)
+	if n := d.node.unused.now()[id]; status != http.StatusServiceUnavailable || n != 0 {
+		t.Errorf("answered %d %s, and %d are counted", status, code, n)
+	}
 }
 
 // A token for all environments does not fill the State with registrations: those that

@@ -147,13 +147,15 @@ func (a *asked) connect(ctx context.Context, w http.ResponseWriter, body []byte)
 	_, err = write(ctx, n.state, BucketAuthorizations, digest(text), authorization{
 		Environment: a.env, Registration: r.ID, Key: key, Token: a.token.ID, Expires: time.Now().Add(AuthorizationLife).UTC(),
 	}, 0)
-	var url string
-	if err == nil {
-		url, err = n.harnessURL(ctx, holder, &ticket{
-			env: a.env, role: roleHarness, registration: r.ID, expires: time.Now().Add(HarnessURLLife),
-			subject: a.token.ID + "." + key, node: holder.ID, nonce: random(16),
-		})
+	if err != nil {
+		n.unused.less(a.token.ID)
+		a.unreachable(w, err)
+		return
 	}
+	url, err := n.harnessURL(ctx, holder, &ticket{
+		env: a.env, role: roleHarness, registration: r.ID, expires: time.Now().Add(HarnessURLLife),
+		subject: a.token.ID + "." + key, node: holder.ID, nonce: random(16),
+	})
 	if err != nil {
 		a.unreachable(w, err)
 		return
