@@ -192,6 +192,7 @@ func (w *world) counts() (connects, dials int) {
 // serve is an executor's end of a socket.
 func (w *world) serve(end *simnet.Carrier) {
 	defer func() { _ = end.Close() }()
+	attached := map[*relay.Stream]bool{} // a resume may come more than once
 	for {
 		message, err := end.Read(w.life)
 		if err != nil {
@@ -218,7 +219,10 @@ func (w *world) serve(end *simnet.Carrier) {
 			case s == nil:
 				w.send(end, resetFrame(f.GetStreamId(), frame.ReasonUnknownStream))
 			default:
-				s.Attach(end)
+				if !attached[s] {
+					attached[s] = true
+					s.Attach(end)
+				}
 				s.Handle(f, nil)
 			}
 		default:
