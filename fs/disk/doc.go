@@ -61,7 +61,8 @@
 //     directory, it gets what the tree has: it is a new disk, not a command's doing.
 //   - What is mounted below the directory hides what the tree has, which is deleted from it.
 //     That shows when all of the directory is looked at, since nobody tells. What is unmounted
-//     is deleted as well, and what it has hidden is new.
+//     is deleted as well, and what it has hidden is new: Linux tells once the file system is
+//     mounted nowhere any more, in no other mount namespace either.
 //
 // # Applying
 //
