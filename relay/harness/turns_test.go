@@ -45,24 +45,32 @@ func read(ctx context.Context, t *testing.T, c *conn, want string) {
 	}
 }
 
+// await waits for a message with ctx and has it sent. It returns who read the socket for it
+// when keep has left, if it was to.
+func await(ctx context.Context, t *testing.T, c *conn, msg string) holder {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		read(ctx, t, c, msg)
+	}()
+	synctest.Wait()
+	got := c.turns.now()
+	write(t, c, msg)
+	<-done
+	synctest.Wait()
+	return got
+}
+
 // Whoever waits reads the socket, from the second message on if keep has had the time to
 // leave, and keep does when nobody has waited for a while, and where they might stop waiting.
 func TestTurns(t *testing.T) {
 	each(t, func(t *testing.T, _ *world, c *conn) {
 		reads := func(ctx context.Context, msg string, want holder) {
 			t.Helper()
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				read(ctx, t, c, msg)
-			}()
-			synctest.Wait()
-			if got := c.turns.now(); got != want {
+			if got := await(ctx, t, c, msg); got != want {
 				t.Errorf("%s: %d reads the socket, not %d", msg, got, want)
 			}
-			write(t, c, msg)
-			<-done
-			synctest.Wait() // keep has left, if it was to
 		}
 		for range 3 {
 			reads(context.Background(), "first", keeper)
@@ -131,8 +139,7 @@ func TestTurnsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world, c *conn) {
-				write(t, c, "x")
-				read(context.Background(), t, c, "x")
+				await(context.Background(), t, c, "x")
 				failed := make(chan error)
 				go func() {
 					_, err := c.Read(context.Background())
