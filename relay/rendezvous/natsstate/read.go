@@ -68,8 +68,9 @@ func (s *State) last(ctx context.Context, bucket rendezvous.Bucket, key string) 
 }
 
 // outrun returns what the stream has for a key after the deletion of a revision was
-// refused. Where the nearest server already shows something later, that is proof enough
-// and costs no mark: many may want the one authorization.
+// refused. Where the nearest server already shows something later, that is proof enough of
+// a rendezvous.ErrConflict, though not of what there is by now, and costs no mark: many may
+// want the one authorization.
 func (s *State) outrun(ctx context.Context, bucket rendezvous.Bucket, key string, revision uint64) (message, error) {
 	body, err := json.Marshal(query{Last: []string{s.subject(bucket, key)}})
 	if err != nil {
@@ -79,7 +80,7 @@ func (s *State) outrun(ctx context.Context, bucket rendezvous.Bucket, key string
 	a, err := s.direct(attempt, body)
 	cancel()
 	if err == nil && len(a.messages) == 1 && a.messages[0].sequence > revision {
-		return a.messages[0], nil
+		return message{}, rendezvous.ErrConflict
 	}
 	return s.last(ctx, bucket, key)
 }

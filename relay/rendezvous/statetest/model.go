@@ -38,9 +38,12 @@ func model(t *testing.T, s rendezvous.State) {
 			}
 		case call == 2 && revision != 0:
 			got = s.Delete(t.Context(), bucket, key, revision)
-			if there && fits {
+			switch {
+			case there && fits:
 				delete(has, key)
-			} else {
+			case there:
+				want = []error{rendezvous.ErrConflict}
+			default:
 				want = []error{rendezvous.ErrNotFound, rendezvous.ErrConflict}
 			}
 		case call == 3:
