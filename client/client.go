@@ -197,9 +197,12 @@ func (c *Client) spawnLocked(fn func()) bool {
 	return true
 }
 
-// acquire returns the connection, once there is one.
+// acquire returns the connection, once there is one, unless ctx has ended.
 func (c *Client) acquire(ctx context.Context) (*link, error) {
 	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		c.mu.Lock()
 		if c.err != nil {
 			defer c.mu.Unlock()

@@ -159,6 +159,13 @@ func (r iotest) Read(b []byte) (int, error) {
 
 func TestFileHonoursContext(t *testing.T) {
 	c := dial(t)
+	for i := range 50 { // where an answer could be there as soon as the context has ended
+		testFileHonoursContext(t, c, i%2 == 0)
+	}
+}
+
+func testFileHonoursContext(t *testing.T, c *client.Client, written bool) {
+	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(name, randomBytes(3, 4<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -172,16 +179,26 @@ func TestFileHonoursContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if written {
+		if _, err := w.WriteAt([]byte("new"), 0); err != nil {
+			t.Error(err)
+		}
+	}
 	cancel()
 	if _, err := f.ReadAt(make([]byte, 10), 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("read: %v", err)
 	}
-	_, _ = w.Write([]byte("new"))
+	if !written {
+		_, _ = w.Write([]byte("new"))
+	}
 	if err := w.Close(); !errors.Is(err, context.Canceled) {
 		t.Errorf("close: %v", err)
 	}
 	if data, err := os.ReadFile(name); err != nil || len(data) != 4<<20 {
 		t.Errorf("the file was replaced: %d bytes, %v", len(data), err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(name)); err != nil || len(entries) != 1 {
+		t.Errorf("what was written is left: %v, %v", entries, err)
 	}
 }
 

@@ -145,6 +145,9 @@ func (f *FileWriter) send() error {
 
 // put begins to write a block, once fewer than maxBlocks are under way.
 func (f *FileWriter) put(data []byte, offset int64) error {
+	if f.ctx.Err() != nil {
+		return context.Cause(f.ctx)
+	}
 	select {
 	case f.places <- struct{}{}:
 	case <-f.ctx.Done():
@@ -173,8 +176,9 @@ func (f *FileWriter) fail(err error) {
 	}
 }
 
-// Close puts the new content in place. After a failed write, and when it fails itself,
-// wsd leaves the old file as it was.
+// Close puts the new content in place. After a failed write, after the end of the context,
+// and when it fails itself, wsd leaves the old file as it was. Only if the context ends
+// while it waits for the server may the content be in place all the same.
 func (f *FileWriter) Close() error {
 	if f.closed {
 		return iofs.ErrClosed
@@ -185,10 +189,17 @@ func (f *FileWriter) Close() error {
 		err = f.usable()
 	}
 	f.closed = true
+	if err == nil && f.ctx.Err() != nil {
+		err = pathError("close", f.name, context.Cause(f.ctx))
+	}
 	if err != nil {
 		return errors.Join(err, f.drop())
 	}
-	return pathError("close", f.name, f.close(f.ctx, false))
+	err = f.close(f.ctx, false)
+	if err != nil && f.ctx.Err() != nil {
+		f.client.spawn(f.giveUp) // it may not have been sent
+	}
+	return pathError("close", f.name, err)
 }
 
 // Discard drops what was written. After Close it does nothing. On a server that does

@@ -82,6 +82,9 @@ func (s *Session) full() bool { return s.out.bytes >= s.max.queuedBytes && !s.ou
 // waitRoom waits until there is room in the queue. It returns the cause when ctx ends.
 func (s *Session) waitRoom(ctx context.Context) error {
 	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		s.lock()
 		if !s.full() {
 			s.unlock()

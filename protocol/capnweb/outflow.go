@@ -88,6 +88,8 @@ func (o *outflow) await(ctx context.Context) error {
 			err = o.failed
 		case o.closed:
 			err = ErrReleased
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
 		case !o.win.full() && !o.s.full():
 			return nil
 		}

@@ -280,6 +280,26 @@ func TestCallIsGivenUp(t *testing.T) {
 	v.release <- struct{}{}
 }
 
+// What is given up before it is sent is not done.
+func TestCallIsGivenUpBefore(t *testing.T) {
+	_, c := connected(t)
+	ctx, cancel := context.WithCancelCause(aMinute(t))
+	reason := errors.New("reason")
+	cancel(reason)
+	pushed := func() int64 {
+		c.lock()
+		defer c.unlock()
+		return c.nextImport
+	}
+	before := pushed()
+	if err := c.Main().Call(ctx, nil, "add", 1, 2); err != reason {
+		t.Error(err)
+	}
+	if pushed() != before {
+		t.Error("pushed all the same")
+	}
+}
+
 // The end of a session ends what runs in it, with its reason, at both ends.
 func TestEnd(t *testing.T) {
 	for name, tt := range map[string]struct {

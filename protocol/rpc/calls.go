@@ -45,12 +45,15 @@ type call struct {
 // Call sends a request and decodes its result into result, which may be nil. Its
 // error is a *protocol.Error if the other end answered with one, ErrClosed if the
 // connection ended first, or the context's. A call given up through ctx may have
-// run all the same.
+// run all the same; one whose ctx has ended before is not sent.
 func (p *Peer) Call(ctx context.Context, method string, params, result any) error {
 	return p.calls.call(ctx, method, params, result)
 }
 
 func (c *calls) call(ctx context.Context, method string, params, result any) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	pending := &call{request: takeBuffer(wire.BinarySize(params)), result: result}
 	lib, id, err := c.register(pending)
 	if err != nil {

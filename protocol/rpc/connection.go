@@ -11,8 +11,8 @@ type Connection interface {
 	// returns io.EOF at an orderly end, ErrTooLarge after a message over the limit,
 	// and the context's error when ctx ends. One caller at a time.
 	Read(ctx context.Context) ([]byte, error)
-	// Write sends one message and does not keep it. It is safe for concurrent use
-	// and unblocked by Close.
+	// Write sends one message and does not keep it. When ctx has ended before, nothing is
+	// sent. It is safe for concurrent use and unblocked by Close.
 	Write(ctx context.Context, msg []byte) error
 	// Close unblocks Read and Write and is safe to call again.
 	Close() error

@@ -209,6 +209,29 @@ func TestCallGivenUp(t *testing.T) {
 	})
 }
 
+// What is given up before it is sent has not been asked for, however soon the answer would come.
+func TestCallGivenUpBefore(t *testing.T) {
+	a, b := Pair()
+	client := NewPeer(a, PeerConfig{})
+	defer client.Close()
+	go func() { _ = client.Serve(context.Background()) }()
+	reason := errors.New("reason")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(reason)
+	if err := client.Call(ctx, "m", nil, nil); err != reason {
+		t.Errorf("call: %v", err)
+	}
+	if err := client.Notify(ctx, "n", nil); err != reason {
+		t.Errorf("notify: %v", err)
+	}
+	if err := client.Notify(t.Context(), "in time", nil); err != nil {
+		t.Error(err)
+	}
+	if msg, err := b.Read(t.Context()); err != nil || string(msg) != `{"method":"in time"}` {
+		t.Errorf("%s, %v", msg, err)
+	}
+}
+
 func TestCallsBesideEachOther(t *testing.T) {
 	a, b := Pair()
 	scope := slowTable().NewScope()

@@ -51,6 +51,9 @@ func (p *pairEnd) Read(ctx context.Context) ([]byte, error) {
 }
 
 func (p *pairEnd) Write(ctx context.Context, msg []byte) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	select {
 	case <-p.done:
 		return ErrClosed

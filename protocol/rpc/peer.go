@@ -303,6 +303,9 @@ func (p *Peer) lifetime(ctx context.Context) (context.Context, context.CancelFun
 
 // Notify implements Notifier.
 func (p *Peer) Notify(ctx context.Context, method string, params any) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	msg := takeBuffer(wire.BinarySize(params))
 	var err error
 	if msg.b, err = wire.AppendRequest(msg.b[:0], wire.ID{}, method, params, p.version2.Load()); err != nil {

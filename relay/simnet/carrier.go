@@ -61,6 +61,9 @@ func (c *Carrier) Read(ctx context.Context) ([]byte, error) {
 // Write implements rpc.Connection.
 func (c *Carrier) Write(ctx context.Context, msg []byte) error {
 	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		done, changed, err := c.out.put(msg)
 		if done || err != nil {
 			return err

@@ -142,6 +142,9 @@ func (c *Conn) next(long *[]byte) ([]byte, error) {
 // Write implements rpc.Connection. A message that contains a line end would be read
 // as two; none that this project encodes does.
 func (c *Conn) Write(ctx context.Context, msg []byte) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	select {
 	case c.writing <- struct{}{}:
 	case <-c.closed:

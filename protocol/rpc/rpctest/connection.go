@@ -27,7 +27,7 @@ func TestConnection(t *testing.T, open func(t *testing.T) (a, b rpc.Connection))
 	t.Run("WriteDoesNotKeepTheMessage", func(t *testing.T) { testNoRetention(t, open) })
 	t.Run("CloseEndsThePeersRead", func(t *testing.T) { testEOF(t, open) })
 	t.Run("CloseUnblocksReadAndWrite", func(t *testing.T) { testUnblock(t, open) })
-	t.Run("ContextEndsRead", func(t *testing.T) { testContext(t, open) })
+	t.Run("ContextEnds", func(t *testing.T) { testContext(t, open) })
 	t.Run("CloseTwice", func(t *testing.T) { testCloseTwice(t, open) })
 }
 
@@ -179,12 +179,21 @@ func testUnblock(t *testing.T, open openFunc) {
 }
 
 func testContext(t *testing.T, open openFunc) {
-	a, _ := pair(t, open)
+	a, b := pair(t, open)
 	reason := errors.New("reason")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(reason)
 	if _, err := a.Read(ctx); !errors.Is(err, reason) {
-		t.Errorf("got %v, want the context's cause", err)
+		t.Errorf("read: %v, want the context's cause", err)
+	}
+	for range 20 { // a select takes either
+		if err := a.Write(ctx, []byte("too late")); !errors.Is(err, reason) {
+			t.Fatalf("write: %v, want the context's cause", err)
+		}
+	}
+	send(t, a, []byte("in time"))
+	if got := read(t, b); string(got) != "in time" {
+		t.Errorf("read %q", got)
 	}
 }
 

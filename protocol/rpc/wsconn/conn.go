@@ -221,6 +221,9 @@ func (c *Conn) watch(ctx context.Context) {
 
 // Write implements rpc.Connection.
 func (c *Conn) Write(ctx context.Context, msg []byte) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	select {
 	case c.writing <- struct{}{}:
 	case <-c.closed:
