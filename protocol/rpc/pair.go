@@ -33,20 +33,22 @@ func (p *pairEnd) Read(ctx context.Context) ([]byte, error) {
 		return nil, ErrClosed
 	default:
 	}
+	var err error
 	select {
 	case msg := <-p.in:
 		return msg, nil
 	case <-p.done:
 		return nil, ErrClosed
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		err = context.Cause(ctx)
 	case <-p.peerDone:
-		select { // what the peer wrote before it closed still counts
-		case msg := <-p.in:
-			return msg, nil
-		default:
-			return nil, io.EOF
-		}
+		err = io.EOF
+	}
+	select { // what the peer wrote before still counts
+	case msg := <-p.in:
+		return msg, nil
+	default:
+		return nil, err
 	}
 }
 

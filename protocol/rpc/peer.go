@@ -30,7 +30,8 @@ type Notifier interface {
 	// Notify returns once the notification is queued, in order with those before
 	// it. While the queue is full it waits: that is how a slow reader holds back
 	// whoever produces. It returns an error that is ErrClosed when nobody is there
-	// to be told, and the context's error when ctx ends first.
+	// to be told, and the context's error when ctx ends while it waits: one that has
+	// ended before has it queue the notification or fail, at once.
 	Notify(ctx context.Context, method string, params any) error
 }
 
@@ -303,9 +304,6 @@ func (p *Peer) lifetime(ctx context.Context) (context.Context, context.CancelFun
 
 // Notify implements Notifier.
 func (p *Peer) Notify(ctx context.Context, method string, params any) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	msg := takeBuffer(wire.BinarySize(params))
 	var err error
 	if msg.b, err = wire.AppendRequest(msg.b[:0], wire.ID{}, method, params, p.version2.Load()); err != nil {
