@@ -19,10 +19,10 @@ func (c *connection) probe(session *Session) {
 		return
 	}
 	c.server.background.Go(func() { // ends within ProbeTimeout; Shutdown waits
-		defer c.probing.Store(false)
 		ctx, cancel := context.WithTimeout(context.Background(), protocol.ProbeTimeout)
 		defer cancel()
 		if err := prober.Probe(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			c.probing.Store(false)
 			return // it lives, or has ended, or there is no telling
 		}
 		c.log.Info("connection dropped: no sign of life while another asks for its session", "conn", c.opts.Remote, "session", session.id)

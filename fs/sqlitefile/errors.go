@@ -56,3 +56,8 @@ func Explain(doing, file string, err error) error {
 	}
 	return fmt.Errorf("%s %s: %w", doing, file, err)
 }
+
+func isBusy(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code()&0xff == sqlite3.SQLITE_BUSY
+}

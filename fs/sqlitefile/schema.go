@@ -9,6 +9,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A Format is a kind of file: how it is told from others, and its schema.
@@ -84,12 +85,8 @@ func (f *Format) Migrate(ctx context.Context, db *sql.DB) error {
 	if version > len(list) {
 		return fmt.Errorf("%w: schema %d, this version knows %d", ErrNewer, version, len(list))
 	}
-	var mode string
-	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+	if err := toWAL(ctx, conn); err != nil {
 		return err
-	}
-	if mode != "wal" {
-		return fmt.Errorf("the file system does not allow a write-ahead log (journal mode is %q); use a local disk", mode)
 	}
 	for _, s := range list[version:] {
 		if err := f.take(ctx, conn, s); err != nil {
@@ -97,6 +94,38 @@ func (f *Format) Migrate(ctx context.Context, db *sql.DB) error {
 		}
 	}
 	return nil
+}
+
+// walRetry is how often it is tried to switch to WAL.
+const walRetry = 5 * time.Millisecond
+
+// toWAL switches a file to WAL. The lock that this takes is not one that SQLite waits for
+// (https://sqlite.org/c3ref/busy_handler.html), so it is waited for here, as long as for the
+// others.
+func toWAL(ctx context.Context, conn *sql.Conn) error {
+	var busy int64 // milliseconds
+	if err := conn.QueryRowContext(ctx, "PRAGMA busy_timeout").Scan(&busy); err != nil {
+		return err
+	}
+	patience := time.NewTimer(time.Duration(busy) * time.Millisecond)
+	defer patience.Stop()
+	for {
+		var mode string
+		err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
+		if err == nil && mode != "wal" {
+			return fmt.Errorf("the file system does not allow a write-ahead log (journal mode is %q); use a local disk", mode)
+		}
+		if !isBusy(err) {
+			return err
+		}
+		select {
+		case <-patience.C:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(walRetry):
+		}
+	}
 }
 
 // take takes a step unless somebody else just did.

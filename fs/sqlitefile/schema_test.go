@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 )
 
@@ -91,6 +92,48 @@ func TestMigrate(t *testing.T) {
 	}
 	if narrowed, err := Prepare(path); !narrowed || err != nil {
 		t.Error(narrowed, err)
+	}
+}
+
+// Whoever writes to a file that is not WAL yet is waited for, as long as for any lock.
+func TestMigrateWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		held time.Duration
+		busy bool
+	}{"ended in time": {4 * time.Second, false}, "held": {6 * time.Second, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "x.db")
+				db := [2]*sql.DB{}
+				for i := range db {
+					var err error
+					if db[i], err = sql.Open("sqlite", DSN(path, 5*time.Second, "_txlock=immediate")); err != nil {
+						t.Fatal(err)
+					}
+					defer db[i].Close()
+				}
+				if _, err := db[0].ExecContext(t.Context(), "CREATE TABLE a (x)"); err != nil {
+					t.Fatal(err)
+				}
+				writing, err := db[0].BeginTx(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer writing.Rollback() //nolint:errcheck // After a commit it has nothing to do.
+				result := make(chan error)
+				go func() {
+					conn, err := db[1].Conn(t.Context())
+					if err == nil {
+						err = errors.Join(toWAL(t.Context(), conn), conn.Close())
+					}
+					result <- err
+				}()
+				time.AfterFunc(tt.held, func() { _ = writing.Commit() })
+				if err := <-result; isBusy(err) != tt.busy || err != nil && !tt.busy {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }
 
