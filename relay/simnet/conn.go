@@ -24,14 +24,7 @@ func (c *Conn) Link() *Link { return c.link }
 // Read implements net.Conn.
 func (c *Conn) Read(b []byte) (int, error) {
 	for {
-		expired := c.readDeadline.expired()
-		if closed(expired) {
-			return 0, c.opError("read", os.ErrDeadlineExceeded)
-		}
-		c.link.mu.Lock()
-		n, err := c.in.tryRead(b)
-		changed := c.in.changed
-		c.link.mu.Unlock()
+		expired, changed, n, err := c.try(&c.readDeadline, c.in, c.in.tryRead, b)
 		if err != nil {
 			return 0, c.opError("read", err)
 		}
@@ -48,14 +41,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 // Write implements net.Conn.
 func (c *Conn) Write(b []byte) (int, error) {
 	for written := 0; ; {
-		expired := c.writeDeadline.expired()
-		if closed(expired) {
-			return written, c.opError("write", os.ErrDeadlineExceeded)
-		}
-		c.link.mu.Lock()
-		n, err := c.out.tryWrite(b[written:])
-		changed := c.out.changed
-		c.link.mu.Unlock()
+		expired, changed, n, err := c.try(&c.writeDeadline, c.out, c.out.tryWrite, b[written:])
 		if err != nil {
 			return written, c.opError("write", err)
 		}
@@ -67,6 +53,20 @@ func (c *Conn) Write(b []byte) (int, error) {
 		case <-expired:
 		}
 	}
+}
+
+// try does step unless the deadline is over, and returns the channels to wait for when it
+// did nothing. Both are looked up under the lock: setDeadline closes changed under it, once
+// there is another deadline.
+func (c *Conn) try(limit *deadline, d *direction, step func([]byte) (int, error), b []byte) (expired, changed chan struct{}, n int, err error) {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	expired, changed = limit.expired(), d.changed
+	if closed(expired) {
+		return expired, changed, 0, os.ErrDeadlineExceeded
+	}
+	n, err = step(b)
+	return expired, changed, n, err
 }
 
 // Close implements net.Conn. The other end reads what was written, and then EOF.

@@ -256,6 +256,29 @@ func TestHalfDead(t *testing.T) {
 	})
 }
 
+// A deadline that is set while a Read or a Write begins ends it.
+func TestDeadlineWhileItBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := connect(t)
+		if _, err := a.Write(make([]byte, BufferBytes)); err != nil {
+			t.Fatal(err)
+		}
+		for range 1000 {
+			var both sync.WaitGroup
+			for _, do := range []func([]byte) (int, error){a.Read, a.Write} {
+				both.Go(func() {
+					if _, err := do(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+						t.Error(err)
+					}
+				})
+			}
+			_ = a.SetDeadline(time.Unix(1, 0))
+			both.Wait()
+			_ = a.SetDeadline(time.Time{})
+		}
+	})
+}
+
 func TestCloseWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := connect(t)
