@@ -70,9 +70,11 @@ func (n *Node) reconcile(ctx context.Context) error {
 		e := held[entry.Key]
 		delete(held, entry.Key)
 		if n.seen[entry.Key] != entry.Revision || e != nil {
-			err := n.compare(ctx, entry, e)
+			elsewhere, err := n.compare(ctx, entry, e)
 			if err != nil {
 				errs = append(errs, err)
+			}
+			if err != nil || !elsewhere {
 				continue // the next time again
 			}
 		}
@@ -86,21 +88,24 @@ func (n *Node) reconcile(ctx context.Context) error {
 }
 
 // compare does so for one environment; e is nil if no executor of it was attached here.
-func (n *Node) compare(ctx context.Context, entry Entry, e *executor) error {
+// elsewhere says that there was none, and that the State says the same: that is so until
+// the registration changes.
+func (n *Node) compare(ctx context.Context, entry Entry, e *executor) (elsewhere bool, err error) {
 	var r struct{ ID, Node string }
 	if err := json.Unmarshal(entry.Value, &r); err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case e == nil && r.Node == n.id:
-		return n.disclaim(ctx, entry.Key, r.ID, n.id)
+		return false, n.disclaim(ctx, entry.Key, r.ID, n.id)
 	case e == nil:
+		return true, nil
 	case r.ID != e.registration, r.Node != "" && r.Node != n.id:
 		e.shut(closeGoingAway, "replaced")
 	case r.Node == "": // the State lost that the socket is here; it still is
 		if err := n.claim(ctx, e); err != nil && !errors.Is(err, errReplaced) {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return false, nil
 }
