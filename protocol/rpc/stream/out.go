@@ -104,14 +104,13 @@ func (o *Out) Release() { o.Stop(ErrCancelled) }
 // ctx belongs to, or at once outside of one.
 func (o *Out) Send(ctx context.Context, src Source) {
 	o.mu.Lock()
-	o.src = src
 	closing := o.state != reserved // the connection has ended
 	if !closing {
-		o.state = ready
+		o.src, o.state = src, ready
 	}
 	o.mu.Unlock()
 	if closing {
-		o.close(ErrClosed)
+		src.close(ErrClosed)
 		return
 	}
 	rpc.AfterReply(ctx, func() {
@@ -193,13 +192,13 @@ func (o *Out) finish(err error) {
 	o.mu.Unlock()
 	o.stop(ErrCancelled) // if nobody has
 	o.set.forgetOut(o)
-	o.close(err)
+	o.src.close(err)
 	close(o.done)
 }
 
-func (o *Out) close(err error) {
-	if o.src.Close != nil {
-		o.src.Close(err)
+func (s *Source) close(err error) {
+	if s.Close != nil {
+		s.Close(err)
 	}
 }
 

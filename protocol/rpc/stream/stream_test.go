@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -303,6 +304,31 @@ func TestConnectionEnds(t *testing.T) {
 			t.Errorf("expect: %v", err)
 		}
 	})
+}
+
+// A Source that is given while the connection ends is closed once.
+func TestSendWhileTheConnectionEnds(t *testing.T) {
+	s := New(nil, Config{})
+	o, err := s.Reserve(nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock() // so that Stop waits in its middle
+	go o.Stop(ErrClosed)
+	for !o.Stopped() {
+		runtime.Gosched()
+	}
+	closed := 0
+	o.Send(t.Context(), Source{Close: func(err error) {
+		if closed++; !errors.Is(err, ErrClosed) {
+			t.Errorf("closed with %v", err)
+		}
+	}})
+	s.mu.Unlock()
+	<-o.Done()
+	if closed != 1 {
+		t.Errorf("closed %d times", closed)
+	}
 }
 
 // A reader may stop waiting and come back.
