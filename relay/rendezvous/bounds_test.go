@@ -192,73 +192,75 @@ func TestUnkeptAuthorizationsAreNotCounted(t *testing.T) {
 // A token for all environments does not fill the State with registrations: those that
 // are away for longest make room, those that are attached do not.
 func TestRegistrationsAreBounded(t *testing.T) {
-	d := newDesk(t)
-	id, text := d.token(RoleExecutor)
-	_, other := d.token(RoleExecutor)
-	began := time.Now().Add(-time.Hour)
-	name := func(i int) string { return fmt.Sprintf("e%d", i) }
-	for i := range MaxRegistrations {
-		r := registration{ID: "r", Token: id, Made: began, Left: began.Add(time.Duration(i) * time.Millisecond)}
-		if i == 0 {
-			r.Node, r.Left = "other", time.Time{}
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		id, text := d.token(RoleExecutor)
+		_, other := d.token(RoleExecutor)
+		began := time.Now().Add(-time.Hour)
+		name := func(i int) string { return fmt.Sprintf("e%d", i) }
+		for i := range MaxRegistrations {
+			r := registration{ID: "r", Token: id, Made: began, Left: began.Add(time.Duration(i) * time.Millisecond)}
+			if i == 0 {
+				r.Node, r.Left = "other", time.Time{}
+			}
+			d.put(BucketRegistrations, name(i), r)
 		}
-		d.put(BucketRegistrations, name(i), r)
-	}
-	d.lives()
-	d.sweep()
-	register := func(env, token string) (int, string) {
-		t.Helper()
-		var resp registry.RegisterResponse
-		return d.ask(registry.OpRegister, env, token, registry.RegisterRequest{SecurityProfile: registry.SecurityProfile, ExecutorPublicKey: d.key}, &resp)
-	}
-	there := func(env string) bool {
-		t.Helper()
-		_, err := d.node.registration(t.Context(), env)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			t.Fatal(err)
+		d.lives()
+		d.sweep()
+		register := func(env, token string) (int, string) {
+			t.Helper()
+			var resp registry.RegisterResponse
+			return d.ask(registry.OpRegister, env, token, registry.RegisterRequest{SecurityProfile: registry.SecurityProfile, ExecutorPublicKey: d.key}, &resp)
 		}
-		return err == nil
-	}
-	// One that is there already, and another token's, need no room.
-	for env, token := range map[string]string{name(1): text, "others": other} {
-		if status, code := register(env, token); status != http.StatusOK {
-			t.Errorf("%s: %d %s", env, status, code)
+		there := func(env string) bool {
+			t.Helper()
+			_, err := d.node.registration(t.Context(), env)
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				t.Fatal(err)
+			}
+			return err == nil
 		}
-	}
-	if got := d.count(BucketRegistrations); got != MaxRegistrations+1 {
-		t.Fatalf("%d registrations", got)
-	}
-	if status, code := register("new", text); status != http.StatusOK {
-		t.Errorf("one more: %d %s", status, code)
-	}
-	const part = MaxRegistrations / 100
-	if got, want := d.count(BucketRegistrations), MaxRegistrations-part+2; got != want {
-		t.Errorf("%d registrations, want %d", got, want)
-	}
-	// The first is attached, the second has just registered.
-	for env, want := range map[string]bool{
-		name(0): true, name(1): true, name(2): false, name(part + 1): false, name(part + 2): true, "others": true, "new": true,
-	} {
-		if there(env) != want {
-			t.Errorf("%s is there: %v", env, !want)
+		// One that is there already, and another token's, need no room.
+		for env, token := range map[string]string{name(1): text, "others": other} {
+			if status, code := register(env, token); status != http.StatusOK {
+				t.Errorf("%s: %d %s", env, status, code)
+			}
 		}
-	}
+		if got := d.count(BucketRegistrations); got != MaxRegistrations+1 {
+			t.Fatalf("%d registrations", got)
+		}
+		if status, code := register("new", text); status != http.StatusOK {
+			t.Errorf("one more: %d %s", status, code)
+		}
+		const part = MaxRegistrations / 100
+		if got, want := d.count(BucketRegistrations), MaxRegistrations-part+2; got != want {
+			t.Errorf("%d registrations, want %d", got, want)
+		}
+		// The first is attached, the second has just registered.
+		for env, want := range map[string]bool{
+			name(0): true, name(1): true, name(2): false, name(part + 1): false, name(part + 2): true, "others": true, "new": true,
+		} {
+			if there(env) != want {
+				t.Errorf("%s is there: %v", env, !want)
+			}
+		}
 
-	// If all are attached there is no room.
-	for i := range MaxRegistrations {
-		d.put(BucketRegistrations, name(i), registration{ID: "r", Token: id, Made: began, Node: "other"})
-	}
-	d.lives()
-	d.sweep()
-	if status, code := register("newer", text); status != http.StatusTooManyRequests || code != registry.CodeQuota {
-		t.Errorf("one more than are attached: %d %s", status, code)
-	}
-	if there("newer") {
-		t.Error("it is there")
-	}
-	if status, code := register("others2", other); status != http.StatusOK {
-		t.Errorf("another token: %d %s", status, code)
-	}
+		// If all are attached there is no room.
+		for i := range MaxRegistrations {
+			d.put(BucketRegistrations, name(i), registration{ID: "r", Token: id, Made: began, Node: "other"})
+		}
+		d.lives()
+		d.sweep()
+		if status, code := register("newer", text); status != http.StatusTooManyRequests || code != registry.CodeQuota {
+			t.Errorf("one more than are attached: %d %s", status, code)
+		}
+		if there("newer") {
+			t.Error("it is there")
+		}
+		if status, code := register("others2", other); status != http.StatusOK {
+			t.Errorf("another token: %d %s", status, code)
+		}
+	})
 }
 
 // Executors that do not come back are forgotten, those that are attached are not.
