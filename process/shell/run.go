@@ -91,7 +91,7 @@ func (r *run) number(e Event) {
 func (r *run) wait(much func() bool) bool {
 	for {
 		r.mu.Lock()
-		room := r.unread < windowBytes && r.events < windowEvents
+		room := r.hasRoom()
 		now := r.events == 0 || r.exited
 		r.mu.Unlock()
 		if room && (now || much()) {
@@ -103,7 +103,7 @@ func (r *run) wait(much func() bool) bool {
 			}
 		}
 		r.mu.Lock()
-		if r.events == 0 || r.exited && !now { // meanwhile
+		if r.events == 0 || !room && r.hasRoom() || r.exited && !now { // meanwhile
 			r.mu.Unlock()
 			continue
 		}
@@ -119,6 +119,9 @@ func (r *run) wait(much func() bool) bool {
 		}
 	}
 }
+
+// hasRoom is called with mu held.
+func (r *run) hasRoom() bool { return r.unread < windowBytes && r.events < windowEvents }
 
 // leave notes that the command has ended: what it has printed is read as there is room.
 func (r *run) leave() {
