@@ -62,8 +62,8 @@ type Output interface {
 	Read() ([]byte, error)
 	// SetDeadline sets when Read gives up; the zero time means never.
 	SetDeadline(t time.Time) error
-	// Buffered is how much the child has written that was not read yet, false if that
-	// cannot be told.
+	// Buffered is how much the child has written that was not read yet, false if there may
+	// be more of it.
 	Buffered() (int, bool)
 	Close() error
 }

@@ -155,6 +155,7 @@ type fakeOutput struct {
 	finished bool
 	closed   bool
 	deadline time.Time
+	stops    []time.Duration // how long the machine stops after each of the next deadlines is set
 	changed  chan struct{}
 }
 
@@ -177,7 +178,13 @@ func (o *fakeOutput) finish()        { o.update(func() { o.finished = true }) }
 func (o *fakeOutput) Stream() string { return o.stream }
 func (o *fakeOutput) Close() error   { o.update(func() { o.closed = true }); return nil }
 func (o *fakeOutput) SetDeadline(t time.Time) error {
-	o.update(func() { o.deadline = t })
+	stop := time.Duration(0)
+	o.update(func() {
+		if o.deadline = t; len(o.stops) > 0 {
+			stop, o.stops = o.stops[0], o.stops[1:]
+		}
+	})
+	time.Sleep(stop)
 	return nil
 }
 

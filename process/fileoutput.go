@@ -123,15 +123,12 @@ func (o *fileOutput) SetDeadline(t time.Time) error { return o.from.setDeadline(
 
 // Buffered implements Output.
 func (o *fileOutput) Buffered() (int, bool) {
-	if !o.exact {
-		return 0, false
-	}
 	var n int
 	var err error
 	if ctlErr := o.from.control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), getBuffered) }); ctlErr != nil || err != nil {
 		return 0, false
 	}
-	return n, true
+	return n, o.exact
 }
 
 // Close implements Output.

@@ -76,6 +76,33 @@ func TestFileOutput(t *testing.T) {
 	}
 }
 
+// A terminal tells what can be read, which may be less than what was printed.
+func TestTerminalBuffered(t *testing.T) {
+	master, slave, err := openTerminal(Size{Rows: 24, Cols: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(slave)
+	out, err := newFileOutput(protocol.StreamPTY, master, false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	put(t, slave, "ab")
+	for n := 0; n < 2; {
+		var exact bool
+		if n, exact = out.Buffered(); n > 2 || exact {
+			t.Fatalf("%d bytes are buffered, exact %v", n, exact)
+		}
+	}
+	if data, err := out.Read(); err != nil || string(data) != "ab" {
+		t.Errorf("read %q, %v", data, err)
+	}
+	if n, exact := out.Buffered(); n != 0 || exact {
+		t.Errorf("%d bytes are left, exact %v", n, exact)
+	}
+}
+
 // aside reads while the test goes on, and tells the error.
 func aside(out *fileOutput) <-chan error {
 	read := make(chan error, 1)

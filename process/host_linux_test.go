@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -496,24 +495,4 @@ func openFiles(t testing.TB) int {
 		t.Fatal(err)
 	}
 	return len(entries) - 1 // the directory itself
-}
-
-// TestTextBusy: a program that somebody still holds open for writing is tried again,
-// as one that was just written may be.
-func TestTextBusy(t *testing.T) {
-	t.Parallel()
-	c := connect(t)
-	script := filepath.Join(t.TempDir(), "script")
-	f, err := os.OpenFile(script, os.O_WRONLY|os.O_CREATE, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteString("#!/bin/sh\necho ran\n"); err != nil {
-		t.Fatal(err)
-	}
-	closing := time.AfterFunc(10*time.Millisecond, func() { f.Close() })
-	defer closing.Stop()
-	if r := c.run(c.params("busy", script)); string(r.out) != "ran\n" {
-		t.Errorf("printed %q", r.out)
-	}
 }

@@ -16,6 +16,9 @@ const (
 	drainTime         = 250 * time.Millisecond
 )
 
+// terminalBytes is more than a terminal has on its way.
+const terminalBytes = 64 << 10
+
 // pump moves one stream of a child into its log.
 type pump struct {
 	out  Output
@@ -57,6 +60,11 @@ func (p *pump) step() (int, error) {
 	if !p.room() {
 		return 0, os.ErrClosed
 	}
+	return p.read()
+}
+
+// read is step once there is room.
+func (p *pump) read() (int, error) {
 	data, err := p.out.Read()
 	if len(data) > 0 {
 		if err := p.log(data); err != nil {
@@ -81,7 +89,7 @@ func (p *pump) drain() error {
 	_ = p.out.SetDeadline(time.Time{})
 	left, exact := p.out.Buffered()
 	if !exact {
-		return p.listen(quietTimeTerminal)
+		return p.listen(quietTimeTerminal, terminalBytes)
 	}
 	for left > 0 { // no read of these waits
 		n, err := p.step()
@@ -90,19 +98,31 @@ func (p *pump) drain() error {
 		}
 		left -= n
 	}
-	return p.listen(quietTime)
+	return p.listen(quietTime, 0)
 }
 
-// listen logs until the stream has been quiet for a while.
-func (p *pump) listen(quiet time.Duration) error {
-	end := time.Now().Add(drainTime)
-	for now := time.Now(); now.Before(end); now = time.Now() {
+// listen logs until the stream has been quiet for a while. held is how much of what the
+// process itself printed may be on its way still: no client is too slow to be told of that
+// before the exit, nor a busy machine.
+func (p *pump) listen(quiet time.Duration, held int) error {
+	begin, read := time.Now(), 0
+	for listened := time.Duration(0); listened < drainTime && (read < held || time.Since(begin) < drainTime); {
+		if !p.room() {
+			return os.ErrClosed
+		}
+		now := time.Now()
 		_ = p.out.SetDeadline(now.Add(quiet))
-		if _, err := p.step(); errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil
-		} else if err != nil {
+		n, err := p.read()
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if left, _ := p.out.Buffered(); left == 0 { // else it was over before anybody looked
+				return nil
+			}
+		case err != nil:
 			return err
 		}
+		read += n
+		listened += min(time.Since(now), quiet)
 	}
 	return nil
 }

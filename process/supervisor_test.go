@@ -113,6 +113,39 @@ func TestExitedAfterOwnOutput(t *testing.T) {
 	})
 }
 
+// TestExitedAfterOutputOfTerminal: what a terminal passes on late comes before exited, when
+// the client is slow, and when the machine is.
+func TestExitedAfterOutputOfTerminal(t *testing.T) {
+	tty := func(p *protocol.StartParams) { p.TTY = true }
+	t.Run("client", func(t *testing.T) {
+		play(t, false, tty, func(s *scene) {
+			s.client.stall()
+			s.child.holds = true
+			s.out().stops = []time.Duration{0, 0, 0, 0, 0, 1}
+			s.child.end(WaitStatus{})
+			synctest.Wait()
+			for range 3 {
+				s.out().print(strings.Repeat("x", maxUnpublishedBytes/2))
+			}
+			time.Sleep(time.Hour)
+			s.client.resume()
+			time.Sleep(time.Millisecond + quietTimeTerminal)
+			s.want("1 pty xxxxxxxxxxxxxxxxxxxx", "2 pty xxxxxxxxxxxxxxxxxxxx", "3 pty xxxxxxxxxxxxxxxxxxxx", "4 exited 0")
+		})
+	})
+	t.Run("machine", func(t *testing.T) {
+		play(t, false, tty, func(s *scene) {
+			s.child.holds = true
+			s.out().stops = []time.Duration{0, 0, quietTimeTerminal + 2*time.Millisecond, 1}
+			s.child.end(WaitStatus{})
+			time.Sleep(quietTimeTerminal + time.Millisecond)
+			s.out().print("late")
+			time.Sleep(2*time.Millisecond + quietTimeTerminal)
+			s.want("1 pty late", "2 exited 0")
+		})
+	})
+}
+
 // TestExitedDoesNotWaitForDescendants, quiet or not.
 func TestExitedDoesNotWaitForDescendants(t *testing.T) {
 	for name, exact := range map[string]bool{"pipes": true, "terminal": false} {

@@ -74,7 +74,7 @@ func stalled(t *testing.T, count func() int) int {
 // Who takes nothing stops the command; who goes lets it run; who comes back finds all.
 func TestBackpressure(t *testing.T) {
 	t.Parallel()
-	f := open(t)
+	f := open(t, func(c *shell.Config) { c.MaxLogBytes = 1 << 40 }) // of a run that goes on until somebody is back
 	command, written := filler(f)
 	id, events := f.exec(shell.Request{Command: command})
 	const most = 11 // the window, a read, and a pipe that is busy
