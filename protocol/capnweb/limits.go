@@ -56,6 +56,9 @@ const (
 
 	// FlushTimeout bounds how long a session that ends still writes what is queued.
 	FlushTimeout = 2 * time.Second
+	// lastWordsTime bounds how long the reason of a peer that ends a session is looked for
+	// once nothing can be written to it.
+	lastWordsTime = time.Second
 )
 
 const (

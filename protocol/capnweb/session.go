@@ -84,6 +84,7 @@ type Session struct {
 	answered    chan struct{} // of a batch: closed when it falls to 0
 
 	out      outbox
+	unwrote  error // of the write that failed
 	ended    error // why; nil while it has not
 	done     chan struct{}
 	flush    *time.Timer // since the end: gives up writing
@@ -301,11 +302,32 @@ func (s *Session) read() {
 			s.end(err, err)
 		case errors.Is(err, io.EOF):
 			s.end(fmt.Errorf("%w by the peer", ErrClosed), nil)
+		case s.unwrote != nil: // the cause, and this what came of it
+			s.end(lost(s.unwrote), nil)
 		default:
-			s.end(fmt.Errorf("capnweb: connection lost: %w", err), nil)
+			s.end(lost(err), nil)
 		}
 		s.unlock()
 		return
+	}
+}
+
+func lost(err error) error { return fmt.Errorf("capnweb: connection lost: %w", err) }
+
+// unwritten ends the session after a write that failed. A peer that has ended it may have said
+// why: that is read first.
+func (s *Session) unwritten(err error) {
+	s.lock()
+	s.unwrote = err
+	s.unlock()
+	late := time.NewTimer(lastWordsTime)
+	defer late.Stop()
+	select {
+	case <-s.done:
+	case <-late.C:
+		s.lock()
+		s.end(lost(err), nil)
+		s.unlock()
 	}
 }
 
@@ -326,9 +348,7 @@ func (s *Session) write() {
 			err := s.t.Write(context.Background(), f.text)
 			f.free()
 			if err != nil {
-				s.lock()
-				s.end(fmt.Errorf("capnweb: connection lost: %w", err), nil)
-				s.unlock()
+				s.unwritten(err)
 				break
 			}
 		}

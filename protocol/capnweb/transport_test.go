@@ -20,6 +20,7 @@ type scripted struct {
 	once   sync.Once
 	code   int
 	reason string
+	broken error // of every write
 }
 
 func newScripted(room int) *scripted {
@@ -39,6 +40,9 @@ func (s *scripted) Read(context.Context) ([]byte, error) {
 }
 
 func (s *scripted) Write(_ context.Context, msg []byte) error {
+	if s.broken != nil {
+		return s.broken
+	}
 	select {
 	case s.out <- string(msg):
 		return nil
@@ -85,6 +89,41 @@ func TestConnectionLost(t *testing.T) {
 	}
 	if err := s.Wait(); err == nil || errors.Is(err, ErrClosed) {
 		t.Error(err)
+	}
+}
+
+// What the peer says as it ends a session is heard although a write fails first.
+func TestLastWords(t *testing.T) {
+	broken := errors.New("broken pipe")
+	for name, tt := range map[string]struct {
+		said any
+		want string
+		took time.Duration
+	}{
+		"abort":   {[]byte(`["abort",["error","Error","going down"]]`), "capnweb: aborted by the peer: going down", 0},
+		"end":     {io.EOF, "capnweb: session closed by the peer", 0},
+		"failure": {errors.New("closed"), "capnweb: connection lost: broken pipe", 0},
+		"nothing": {nil, "capnweb: connection lost: broken pipe", lastWordsTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				conn := newScripted(10)
+				conn.broken = broken
+				s := New(conn, Config{})
+				start := time.Now()
+				s.Main().Start(t.Context(), "x")
+				synctest.Wait()
+				if tt.said != nil {
+					conn.in <- tt.said
+				}
+				if err := s.Wait(); err == nil || err.Error() != tt.want {
+					t.Error(err)
+				}
+				if took := time.Since(start); took != tt.took {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
 	}
 }
 
