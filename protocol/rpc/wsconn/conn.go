@@ -27,13 +27,16 @@ import (
 )
 
 const (
-	// closeWait bounds how long Close waits to send its close frame.
+	// closeWait bounds how long Close waits for whoever writes, to send its close frame, and
+	// closeRoom how long for room in the socket, which there is unless the other end has
+	// stopped to read.
 	closeWait = 20 * time.Millisecond
+	closeRoom = time.Second
 	// lingerTime and lingerBytes bound what is still read after a fault, so that the
 	// other end receives the close frame and not a reset.
 	lingerTime  = time.Second
 	lingerBytes = 4 * protocol.MaxMessageBytes
-	// controlWait bounds the write of a ping or pong.
+	// controlWait bounds the write of a ping or pong, and the wait for who writes before.
 	controlWait = 5 * time.Second
 )
 
@@ -294,13 +297,14 @@ func (c *Conn) written() {
 	c.sendPong()
 }
 
-// control sends a control frame within wait. A failure shows at the next write or read.
-func (c *Conn) control(kind int, payload []byte, wait time.Duration) {
-	deadline := time.Now().Add(wait)
+// control sends a control frame. It waits at most turn for whoever writes, and then at most
+// room for room in the socket: a machine that stops for a moment in between does not keep
+// the frame from being sent. A failure shows at the next write or read.
+func (c *Conn) control(kind int, payload []byte, turn, room time.Duration) {
 	select {
 	case c.writing <- struct{}{}:
 	default:
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(turn)
 		defer timer.Stop()
 		select {
 		case c.writing <- struct{}{}:
@@ -308,14 +312,14 @@ func (c *Conn) control(kind int, payload []byte, wait time.Duration) {
 			return
 		}
 	}
-	_ = c.ws.WriteControl(kind, payload, deadline)
+	_ = c.ws.WriteControl(kind, payload, time.Now().Add(room))
 	c.written()
 }
 
 // answerClose answers a close frame with its own code.
 func (c *Conn) answerClose(code int, _ string) error {
 	c.closing.Store(true)
-	c.control(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""), time.Second)
+	c.control(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""), closeRoom, closeRoom)
 	return nil
 }
 
@@ -348,8 +352,8 @@ func (c *Conn) Probe(ctx context.Context) error {
 	c.hearing.Lock()
 	c.listeners = append(c.listeners, sign)
 	c.hearing.Unlock()
-	go func() { // ends within controlWait
-		c.control(websocket.PingMessage, nil, controlWait)
+	go func() { // ends within twice controlWait
+		c.control(websocket.PingMessage, nil, controlWait, controlWait)
 	}()
 	select {
 	case <-sign:
@@ -377,8 +381,8 @@ func (c *Conn) Ping(ctx context.Context) error {
 		delete(c.pongs, payload)
 		c.hearing.Unlock()
 	}()
-	go func() { // ends within controlWait
-		c.control(websocket.PingMessage, []byte(payload), controlWait)
+	go func() { // ends within twice controlWait
+		c.control(websocket.PingMessage, []byte(payload), controlWait, controlWait)
 	}()
 	select {
 	case <-answered:
@@ -430,7 +434,7 @@ func (c *Conn) close(code int, reason string, linger bool) error {
 	if len(reason) > maxReason {
 		reason = reason[:maxReason]
 	}
-	c.control(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), closeWait)
+	c.control(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), closeWait, closeRoom)
 	if linger {
 		go c.linger() // ends after lingerTime
 		return nil

@@ -3,17 +3,20 @@ package wsconn
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gorilla/websocket"
 
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/rpc/rpctest"
+	"github.com/wsd-dev/wsd/relay/simnet"
 )
 
 // dial returns the two ends of a WebSocket over loopback: the server's as a Conn,
@@ -103,6 +106,53 @@ func TestCloseFault(t *testing.T) {
 	if code := closeCode(t, client); code != rpc.ClosePolicyViolation {
 		t.Errorf("close code %d", code)
 	}
+}
+
+// A late conn stops for a moment whenever a deadline is set, as a busy machine may.
+type late struct {
+	net.Conn
+	by time.Duration
+}
+
+func (l *late) SetWriteDeadline(t time.Time) error {
+	time.Sleep(l.by)
+	return l.Conn.SetWriteDeadline(t)
+}
+
+// A close frame is sent although the machine stops for a moment before it is written.
+func TestCloseOnABusyMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := simnet.New(1)
+		l, err := network.Host("server").Listen(80)
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted := make(chan *websocket.Conn, 1)
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ws, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			accepted <- ws
+		})}
+		served := make(chan error, 1)
+		go func() { served <- srv.Serve(l) }()
+		by := &websocket.Dialer{NetDialContext: func(ctx context.Context, way, addr string) (net.Conn, error) {
+			conn, err := network.Host("client").Dial(ctx, way, addr)
+			return &late{conn, closeWait + time.Millisecond}, err
+		}}
+		ws, resp, err := by.Dial("ws://server", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		_ = New(ws, Config{}).Close()
+		if code := closeCode(t, <-accepted); code != websocket.CloseNormalClosure {
+			t.Errorf("close code %d", code)
+		}
+		_ = srv.Close()
+		<-served
+	})
 }
 
 // A Read that waits returns at once, although the other end does not close in turn.

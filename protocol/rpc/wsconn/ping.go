@@ -48,7 +48,7 @@ func (p *pinger) due() {
 		p.timer.Reset(p.c.cfg.PingInterval)
 	}
 	p.mu.Unlock()
-	p.c.control(websocket.PingMessage, nil, controlWait)
+	p.c.control(websocket.PingMessage, nil, controlWait, controlWait)
 }
 
 // pong is called for each pong.
