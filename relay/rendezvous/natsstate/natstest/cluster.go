@@ -22,10 +22,12 @@ const (
 const patience = 30 * time.Second
 
 // A Cluster is a set of servers with JetStream. The servers reach each other through
-// links of ours, one for each ordered pair, which [Cluster.Isolate] cuts.
+// links of ours, one for each ordered pair, which [Cluster.Isolate] cuts. So do clients, for
+// whom a server keeps its address when it is started again: its port may be another's by then.
 type Cluster struct {
 	t       testing.TB
 	links   map[[2]int]*link // from, to
+	fronts  []*link          // for clients
 	options []server.Options
 	servers []*server.Server // nil while stopped
 }
@@ -42,8 +44,10 @@ func StartWith(t testing.TB, n int, change func(*server.Options)) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, links: map[[2]int]*link{}, servers: make([]*server.Server, n)}
 	for i := range n {
+		front := newLink(t)
+		c.fronts = append(c.fronts, front)
 		o := server.Options{
-			ServerName: fmt.Sprintf("s%d", i), Host: "127.0.0.1", Port: -1,
+			ServerName: fmt.Sprintf("s%d", i), Host: "127.0.0.1", Port: -1, ClientAdvertise: front.address(),
 			Username: User, Password: Password,
 			NoLog: true, NoSigs: true,
 			JetStream: true, StoreDir: filepath.Join(t.TempDir(), "jetstream"),
@@ -92,10 +96,7 @@ func (c *Cluster) start(i int) {
 	if !s.ReadyForConnections(patience) {
 		c.t.Fatalf("server %d does not take connections", i)
 	}
-	_, port, _ := strings.Cut(s.ClientURL(), "127.0.0.1:")
-	if _, err := fmt.Sscan(port, &c.options[i].Port); err != nil { // it keeps its port
-		c.t.Fatal(err)
-	}
+	c.fronts[i].setTarget(s.Addr().String())
 	for j := range c.servers {
 		if l := c.links[[2]int{j, i}]; l != nil {
 			l.setTarget(s.ClusterAddr().String())
@@ -131,8 +132,8 @@ func (c *Cluster) wait(what string, done func() bool) {
 // Addresses are HOST:PORT of the servers, also of those that are stopped.
 func (c *Cluster) Addresses() []string {
 	var list []string
-	for i := range c.options {
-		list = append(list, fmt.Sprintf("127.0.0.1:%d", c.options[i].Port))
+	for _, front := range c.fronts {
+		list = append(list, front.address())
 	}
 	return list
 }
@@ -146,6 +147,12 @@ func (c *Cluster) URL() string {
 func (c *Cluster) Stop(i int) {
 	if s := c.servers[i]; s != nil {
 		c.servers[i] = nil
+		c.fronts[i].setTarget("")
+		for j := range c.servers {
+			if l := c.links[[2]int{j, i}]; l != nil {
+				l.setTarget("")
+			}
+		}
 		s.Shutdown()
 		s.WaitForShutdown()
 	}
