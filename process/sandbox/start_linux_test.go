@@ -174,12 +174,22 @@ func TestTerminal(t *testing.T) {
 		if err := confined.Started(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := terminal.Write([]byte("typed\n\x04")); err != nil {
-			t.Fatal(err)
+		var out []byte
+		for typed, buf := false, make([]byte, 4096); ; {
+			n, err := terminal.Read(buf)
+			if out = append(out, buf[:n]...); err != nil { // EIO at the end
+				break
+			}
+			// What is typed while a line is printed may show in the middle of it.
+			if !typed && bytes.Contains(out, []byte("status ")) && bytes.HasSuffix(out, []byte("\r\n")) {
+				if _, err := terminal.Write([]byte("typed\n\x04")); err != nil {
+					t.Fatal(err)
+				}
+				typed = true
+			}
 		}
-		out, _ := io.ReadAll(terminal) // EIO at the end
 		_ = cmd.Wait()
-		for _, want := range []string{"terminal\r\n", "hi\r\n", "31 77\r\n", "status 143\r\n", "status 143\r\ntyped\r\n"} {
+		for _, want := range []string{"terminal\r\n", "hi\r\n", "31 77\r\n", "status 143\r\ntyped\r\ntyped\r\n"} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("no %q in %q", want, out)
 			}
