@@ -218,6 +218,18 @@ func TestC030HugeDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for range 5 { // on a machine that stops the second request may be late
+		if listedBeside(t, c, n)[0] == 2 {
+			return
+		}
+	}
+	t.Error("the listing held up another request")
+}
+
+// listedBeside lists n entries, and asks for something else meanwhile. It returns the order
+// of the answers.
+func listedBeside(t *testing.T, c *client, n int) (order []int) {
+	t.Helper()
 	// The answer has more values than a Peer takes, so it is looked at as it comes.
 	conn, _ := serve(t, fs.Config{})
 	requests := []string{
@@ -229,7 +241,6 @@ func TestC030HugeDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var order []int
 	for range requests {
 		msg, err := conn.Read(t.Context())
 		if err != nil {
@@ -254,9 +265,7 @@ func TestC030HugeDirectory(t *testing.T) {
 			t.Errorf("%d entries, %d of them different; want %d", len(answer.Result.Entries), len(seen), n)
 		}
 	}
-	if order[0] != 2 {
-		t.Error("the listing held up another request")
-	}
+	return order
 }
 
 func TestC031OverwritingChangesWhatTheFileIs(t *testing.T) {
