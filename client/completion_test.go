@@ -211,8 +211,8 @@ func TestResume(t *testing.T) {
 		other, otherProc := start(t, s, c)
 		send(proc.print("stdout", "1"), otherProc.print("stdout", "x"))
 		synctest.Wait()
+		_ = proc.print("stdout", "2") // not sent any more
 		s.cut()
-		_ = proc.print("stdout", "2")
 		s.await(t, protocol.MethodProcessRead, 2)
 		synctest.Wait()
 		init := decode[protocol.InitializeParams](s.await(t, protocol.MethodInitialize, 2).params)
@@ -242,9 +242,10 @@ func TestEndedWhileAway(t *testing.T) {
 		proc.denied = true
 		send(proc.print("stdout", "1"))
 		synctest.Wait()
-		s.cut()
-		// The exit sits before the last output, where it leaves a hole among the chunks.
+		// Not sent any more. The exit sits before the last output, where it leaves a hole
+		// among the chunks.
 		_, _, _, _ = proc.print("stdout", "2"), proc.exit(4), proc.print("stdout", "3"), proc.end()
+		s.cut()
 		wantExit(t, p, ExitStatus{Code: 4, SandboxDenied: true})
 		wantOutput(t, p, "123", "")
 		time.Sleep(time.Hour)
@@ -262,10 +263,10 @@ func TestWindowExceededWhileAway(t *testing.T) {
 		p, proc := start(t, s, c)
 		send(proc.print("stdout", "1"))
 		synctest.Wait()
-		s.cut()
 		for _, text := range []string{"2", "3", "4"} {
-			proc.print("stdout", text)
+			proc.print("stdout", text) // not sent any more
 		}
+		s.cut()
 		got, err := io.ReadAll(p.Stdout)
 		if string(got) != "1" || !errors.Is(err, ErrOutputLost) {
 			t.Errorf("got %q, %v", got, err)

@@ -63,28 +63,20 @@ func (c *cutter) forward(from net.Conn) {
 	}
 	defer to.Close()
 	c.mu.Lock()
-	budget := c.rand.IntN(c.most)
+	budget := int64(c.rand.IntN(c.most))
 	c.mu.Unlock()
-	if c.left.Load() <= 0 {
-		budget = -1
-	}
 	var total atomic.Int64
-	var once sync.Once
+	cuts := sync.OnceValue(func() bool { return c.left.Add(-1) >= 0 })
 	var wg sync.WaitGroup
 	pipe := func(dst, src net.Conn) {
 		buf := make([]byte, 4096)
 		for {
 			n, err := src.Read(buf)
 			over := false
-			if budget >= 0 {
-				if room := int64(budget) - (total.Add(int64(n)) - int64(n)); room < int64(n) {
-					n, over = int(max(room, 0)), true
-				}
+			if room := budget - (total.Add(int64(n)) - int64(n)); room < int64(n) && cuts() {
+				n, over = int(max(room, 0)), true
 			}
 			if _, writeErr := dst.Write(buf[:n]); writeErr != nil || err != nil || over {
-				if over {
-					once.Do(func() { c.left.Add(-1) })
-				}
 				_ = src.Close()
 				_ = dst.Close()
 				return

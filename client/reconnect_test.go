@@ -84,6 +84,7 @@ func TestReconnectBacksOffAndReports(t *testing.T) {
 		}
 		send(proc.exit(0), proc.end())
 		wantExit(t, p, ExitStatus{})
+		synctest.Wait() // calls go through before it is told
 		mu.Lock()
 		defer mu.Unlock()
 		if len(states) != 10 || states[1].State != StateConnected || states[1].Resumed ||
