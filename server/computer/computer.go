@@ -34,9 +34,9 @@ type Computer struct {
 
 	mu        sync.Mutex
 	sessions  map[*session]struct{}
-	followers map[string]*session // by the run that it follows
-	connect   *attempt            // the latest /connect
-	upstream  *session            // with the host that was dialled last
+	followers map[string]*follower // by the run that is followed
+	connect   *attempt             // the latest /connect
+	upstream  *session             // with the host that was dialled last
 }
 
 // New makes a Computer. Its Routes make it reachable.
@@ -52,7 +52,7 @@ func New(cfg Config) *Computer {
 	}
 	return &Computer{
 		cfg: cfg, log: cfg.Logger, batches: make(chan struct{}, MaxBatches),
-		sessions: map[*session]struct{}{}, followers: map[string]*session{},
+		sessions: map[*session]struct{}{}, followers: map[string]*follower{},
 	}
 }
 

@@ -77,10 +77,34 @@ func isPath(p *string) bool {
 	return err == nil && u.Scheme == "" && u.Host == "" && u.RawQuery == "" && u.Fragment == "" && !strings.ContainsAny(*p, "?#")
 }
 
-// An attempt is a /connect that waits for its host. The next one ends it.
+// An attempt is a /connect that has not replaced the host of before yet. The next one ends
+// it.
 type attempt struct{ cancel context.CancelCauseFunc }
 
 var errReplaced = errors.New("replaced by new /connect")
+
+// begin makes the latest attempt, and ends the one that there is.
+func (c *Computer) begin(ctx context.Context) (context.Context, *attempt) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	mine := &attempt{cancel}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.connect != nil {
+		c.connect.cancel(errReplaced)
+	}
+	c.connect = mine
+	return ctx, mine
+}
+
+// finish ends an attempt.
+func (c *Computer) finish(mine *attempt) {
+	mine.cancel(nil)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.connect == mine {
+		c.connect = nil
+	}
+}
 
 // connect has the server dial a host and serve it, in the place of the host that it has
 // dialled before. It answers as soon as the host's health does.
@@ -99,15 +123,20 @@ func (r *routes) connect(w http.ResponseWriter, req *http.Request) {
 		busy(w, err.Error())
 		return
 	}
-	err = r.awaitHealth(ctx, to)
+	ctx, mine := r.begin(ctx)
+	defer r.finish(mine)
+	err = awaitHealth(ctx, to)
 	leave()
-	if err != nil {
-		text(w, http.StatusBadGateway, "readiness probe unreachable: "+err.Error())
+	var s, previous *session
+	if err == nil {
+		s, previous, err = r.replaceUpstream(mine, to.ws)
+	}
+	if errors.Is(err, errFull) {
+		busy(w, err.Error())
 		return
 	}
-	s, previous, err := r.replaceUpstream(to.ws)
 	if err != nil {
-		busy(w, err.Error())
+		text(w, http.StatusBadGateway, "readiness probe unreachable: "+err.Error())
 		return
 	}
 	ctx, leave, err = r.server.Join(context.WithoutCancel(req.Context()))
@@ -159,24 +188,8 @@ var outside = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// awaitHealth asks a host's health until it is well. An attempt that still waits is ended.
-func (c *Computer) awaitHealth(ctx context.Context, to destination) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	mine := &attempt{cancel}
-	c.mu.Lock()
-	if c.connect != nil {
-		c.connect.cancel(errReplaced)
-	}
-	c.connect = mine
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.connect == mine {
-			c.connect = nil
-		}
-	}()
+// awaitHealth asks a host's health until it is well.
+func awaitHealth(ctx context.Context, to destination) error {
 	limit, stop := context.WithTimeoutCause(ctx, to.timeout, fmt.Errorf("%s not healthy within %s", to.health, to.timeout))
 	defer stop()
 	tick := time.NewTicker(HealthInterval)
@@ -221,15 +234,22 @@ func healthy(ctx context.Context, url string) error {
 	return nil
 }
 
-// replaceUpstream makes a session for a host in the place of the one that there is, which
-// it returns to be closed.
-func (c *Computer) replaceUpstream(remote string) (s, previous *session, err error) {
+// replaceUpstream makes a session for the host of an attempt in the place of the one that
+// there is, which it returns to be closed, unless there is a later attempt.
+func (c *Computer) replaceUpstream(mine *attempt, remote string) (s, previous *session, err error) {
 	if s, err = c.admit(remote); err != nil {
 		return nil, nil, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	previous, c.upstream = c.upstream, s
+	latest := c.connect == mine
+	if latest {
+		previous, c.upstream = c.upstream, s
+	}
+	c.mu.Unlock()
+	if !latest {
+		s.drop()
+		return nil, nil, errReplaced
+	}
 	return s, previous, nil
 }
 

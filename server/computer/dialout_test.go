@@ -2,6 +2,7 @@ package computer
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -208,6 +209,24 @@ func TestConnectReplaces(t *testing.T) {
 	}
 	serves(t, <-third.sockets)
 	eventually(t, "one session is left", func() bool { return w.computer.Sessions() == 1 })
+}
+
+// A /connect whose host was well, and that comes to replace the one before only now, leaves
+// alone what a later one has made.
+func TestConnectComesTooLate(t *testing.T) {
+	c := newWorld(t).computer
+	_, early := c.begin(t.Context())
+	defer c.finish(early)
+	_, late := c.begin(t.Context())
+	s, previous, err := c.replaceUpstream(late, "late")
+	if err != nil || previous != nil {
+		t.Fatalf("%v, %v", previous, err)
+	}
+	defer s.drop()
+	c.finish(late)
+	if _, previous, err := c.replaceUpstream(early, "early"); !errors.Is(err, errReplaced) || previous != nil || c.Sessions() != 1 {
+		t.Errorf("%v, %v, %d sessions", previous, err, c.Sessions())
+	}
 }
 
 // A host that does not let the computer in leaves nothing behind, and one that goes away

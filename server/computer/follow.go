@@ -7,6 +7,9 @@ import (
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
+// A follower is a session that follows a run. One that follows it again is another.
+type follower struct{ session *session }
+
 // follows notes that the session follows a run, until the function it returns is called.
 func (s *session) follows(id string) (unfollow func()) {
 	if s == nil {
@@ -15,11 +18,12 @@ func (s *session) follows(id string) (unfollow func()) {
 	c := s.computer
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.followers[id] = s
+	mine := &follower{s}
+	c.followers[id] = mine
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.followers[id] == s {
+		if c.followers[id] == mine {
 			delete(c.followers, id)
 		}
 	}
@@ -34,10 +38,14 @@ func (s *session) freeFollower(ctx context.Context, id string) bool {
 	}
 	c := s.computer
 	c.mu.Lock()
-	other := c.followers[id]
+	holder := c.followers[id]
 	c.mu.Unlock()
-	if other == s || other == nil {
-		return other == nil
+	if holder == nil {
+		return true
+	}
+	other := holder.session
+	if other == s {
+		return false
 	}
 	probing, cancel := context.WithTimeout(ctx, protocol.ProbeTimeout)
 	defer cancel()

@@ -192,6 +192,22 @@ func TestOneFollower(t *testing.T) {
 	}
 }
 
+// A session that follows a run again is known to do so when the server is done with the
+// first time.
+func TestFollowsAgain(t *testing.T) {
+	c := newWorld(t).computer
+	s := &session{computer: c}
+	first, second := s.follows("x"), s.follows("x")
+	first()
+	if c.followers["x"] == nil {
+		t.Error("the run has no follower")
+	}
+	second()
+	if c.followers["x"] != nil {
+		t.Error("the run still has a follower")
+	}
+}
+
 // A client whose socket was cut follows its run again at once, without an error, from
 // where it was; the run has gone on.
 func TestFollowAfterACut(t *testing.T) {
