@@ -77,9 +77,21 @@ func TestLiveWebSocketKeepsItsSession(t *testing.T) {
 		} else {
 			f.write(frame(bitFin|opPong, payload))
 		}
-		// Once this is answered the pong has been read, since messages keep their order.
 		request, answer := metadata(1, "p")
 		f.write(frame(bitFin|opText, request))
 		f.want(answer)
+		eventually(t, "the probe has ended", func() bool { return !w.probes() }) // or the next would be none
 	}
+}
+
+// probes reports whether a connection is being probed.
+func (w *world) probes() bool {
+	w.Server.mu.Lock()
+	defer w.Server.mu.Unlock()
+	for c := range w.conns {
+		if c.probing.Load() {
+			return true
+		}
+	}
+	return false
 }

@@ -12,8 +12,13 @@ func TestC001(t *testing.T) {
 	t.Parallel()
 	c := dial(t, serve(t))
 	for _, tty := range []bool{false, true} {
-		id := fmt.Sprintf("p-%v", tty)
-		h := c.run(id, privateDir(t), sh(`printf '\342'; sleep 0.2; printf '\202'; sleep 0.2; printf '\254\000\377'`), object{"tty": tty})
+		id, dir := fmt.Sprintf("p-%v", tty), privateDir(t)
+		c.start(id, dir, sh(`printf '\342'; until [ -e 1 ]; do sleep 0.01; done; printf '\202'; until [ -e 2 ]; do sleep 0.01; done; printf '\254\000\377'`), object{"tty": tty})
+		for n := range 2 { // each byte is read before the next is printed
+			c.process(fmt.Sprintf("byte %d of %s", n+1, id), id, func(h *heard) bool { return h.bytes == n+1 })
+			mustFile(t, dir, fmt.Sprintf("write %d x", n+1))
+		}
+		h := c.closed(id)
 		if want := []byte("\xe2\x82\xac\x00\xff"); !bytes.Equal(h.output(""), want) {
 			t.Errorf("tty=%v: output % x, want % x", tty, h.output(""), want)
 		}
