@@ -27,7 +27,7 @@ type relaySite struct {
 func newRelaySite(t *testing.T) *relaySite {
 	t.Helper()
 	s := &relaySite{t: t, home: t.TempDir()}
-	s.startRelay("http://127.0.0.1:0")
+	s.startRelay("http://127.0.0.2:0") // where nobody else takes the port while it is away
 	s.executor = startReal(t, s.command("serve", "--remote", s.relay.url, "--environment-id", "lab", "--token-file", s.token("executor")))
 	return s
 }

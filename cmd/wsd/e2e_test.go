@@ -186,8 +186,8 @@ func gone(pid int) bool {
 		return true
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false // no such file system, or gone by the next look
+	if err != nil { // no such file system, or gone by now
+		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 	}
 	_, after, _ := strings.Cut(string(stat), ") ")
 	return strings.HasPrefix(after, "Z")

@@ -43,8 +43,12 @@ func TestTuneGC(t *testing.T) {
 func TestTuneGCLeavesGOGC(t *testing.T) {
 	before := debug.SetGCPercent(77)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
-	tuneGC(func(string) string { return "77" })
-	if got := debug.SetGCPercent(77); got != 77 {
-		t.Errorf("GOGC was overridden with %d", got)
+	for range 100 { // what the test above has begun may set it at any time, too
+		debug.SetGCPercent(77)
+		tuneGC(func(string) string { return "77" })
+		if debug.SetGCPercent(77) == 77 {
+			return
+		}
 	}
+	t.Error("GOGC is overridden")
 }
