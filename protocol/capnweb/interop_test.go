@@ -395,15 +395,17 @@ func backPressure(ctx context.Context, t *testing.T, url string) {
 	stuck := main.Start(ctx, "never", endless)
 	defer stuck.Release()
 	last := 0
-	for waiting := true; waiting; {
+	for last < 3 {
 		select {
 		case last = <-sent:
-		case <-time.After(300 * time.Millisecond):
-			waiting = false
+		case <-ctx.Done():
+			t.Fatal(fmt.Sprint(last, " chunks were taken"))
 		}
 	}
 	// Three chunks fill the window; no other is taken before there is room.
-	if last != 3 {
-		t.Error(fmt.Sprint(last, " chunks were taken"))
+	select {
+	case <-sent:
+		t.Error("a fourth chunk was taken")
+	case <-time.After(300 * time.Millisecond):
 	}
 }
