@@ -184,7 +184,9 @@ func (o *fakeOutput) SetDeadline(t time.Time) error {
 			stop, o.stops = o.stops[0], o.stops[1:]
 		}
 	})
-	time.Sleep(stop)
+	if stop > 0 {
+		<-time.After(stop)
+	}
 	return nil
 }
 

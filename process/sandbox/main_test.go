@@ -47,7 +47,7 @@ func serveLines() error {
 // hang is a role that does not notice the end of its input.
 func hang() error {
 	fmt.Println(os.Getpid())
-	select {}
+	return forever()
 }
 
 // quickExit keeps a binary that looks for races from sleeping as it ends.

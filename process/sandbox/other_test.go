@@ -15,6 +15,8 @@ func runTool([]string, io.Writer) int { return 1 }
 
 func tool(string, []string) error { return errors.ErrUnsupported }
 
+func forever() error { return errors.ErrUnsupported }
+
 func describe(err error) string { return err.Error() }
 
 // Without a sandbox whatever restricts anything is refused, and the rest is served.

@@ -55,7 +55,16 @@ func serveHang(out io.Writer) int {
 		return 1
 	}
 	fmt.Fprintln(out, string(pid))
-	select {}
+	_ = forever()
+	return 0
+}
+
+// forever does not return. An empty select is a deadlock to a program without cgo, and ends
+// it.
+func forever() error {
+	for {
+		_ = unix.Pause()
+	}
 }
 
 // describe names an errno, such as EROFS.
