@@ -122,6 +122,41 @@ func TestArchivedRetention(t *testing.T) {
 	}
 }
 
+// Close writes what came before it, whatever comes while it waits for a slow store.
+func TestArchiveCloses(t *testing.T) {
+	hold, held := make(chan struct{}), make(chan struct{}, 100)
+	store := &logtest.Archive{Before: func() error {
+		held <- struct{}{}
+		<-hold
+		return nil
+	}}
+	a := openArchive(t, store)
+	process.OpenArchivedAs(a, process.Retention{}, "first")
+	<-held // the store is busy
+	log := process.OpenArchivedAs(a, process.Retention{}, "p")
+	add(t, log, printed("before"))
+	closed := make(chan error)
+	go func() { closed <- a.Close() }()
+	for !process.Closing(a) {
+	}
+	add(t, log, printed("after"), process.Event{Kind: process.KindExited, Exit: &process.Exit{}})
+	close(hold)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if _, err := store.Recover(t.Context(), time.Now()); err != nil { // as the next server does
+		t.Fatal(err)
+	}
+	l, err := store.Find(t.Context(), "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := store.Read(t.Context(), l.Log, 0, -1)
+	if err != nil || len(events) == 0 || string(events[0].Data) != "before" {
+		t.Errorf("%+v, %v", events, err)
+	}
+}
+
 // A store that cannot be written costs the archive, not the process.
 func TestArchiveFailure(t *testing.T) {
 	store := &logtest.Archive{Before: func() error { return errors.New("the disk is full") }}

@@ -90,7 +90,9 @@ func (l *archivedLog) add(e Event, done chan struct{}) bool {
 	}
 	l.mu.Unlock()
 	if !l.archive.mark(l, done != nil) {
-		l.giveUp()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.given = true // what came before may be about to be written
 		return false
 	}
 	return true
@@ -105,7 +107,7 @@ func (l *archivedLog) take() (c LogChange, waits []chan struct{}, ok bool) {
 	if oldest > 0 { // else nothing was printed yet, or the log in memory is closed
 		l.kept = kept
 	}
-	if l.given || l.info == nil && len(l.output.list()) == 0 && len(l.ends) == 0 {
+	if l.info == nil && len(l.output.list()) == 0 && len(l.ends) == 0 {
 		return LogChange{}, waits, false
 	}
 	c = LogChange{
@@ -116,11 +118,11 @@ func (l *archivedLog) take() (c LogChange, waits []chan struct{}, ok bool) {
 	return c, waits, true
 }
 
-// giveUp ends the writing.
+// giveUp ends the writing, also of what is to be written.
 func (l *archivedLog) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.given = true
 	l.output.drop()
-	l.ends = nil
+	l.info, l.ends = nil, nil
 }

@@ -54,3 +54,10 @@ func PendingBytes(l LogStore) int {
 	defer a.mu.Unlock()
 	return a.output.bytes
 }
+
+// Closing reports whether Close of an Archive has begun.
+func Closing(a *Archive) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
+}
