@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -269,11 +270,17 @@ func TestGzip(t *testing.T) {
 
 // A bomb is not unpacked.
 func TestGzipBomb(t *testing.T) {
+	var bomb bytes.Buffer // made before anybody waits for it
+	z := gzip.NewWriter(&bomb)
+	if _, err := z.Write(bytes.Repeat([]byte(" "), 64<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
-		z := gzip.NewWriter(w)
-		_, _ = z.Write([]byte(strings.Repeat(" ", 64<<20)))
-		_ = z.Close()
+		_, _ = w.Write(bomb.Bytes())
 	})
 	_, err := client(t, f.URL).Register(t.Context(), "lab", newKey(t))
 	if _, ok := errors.AsType[*registry.ResponseError](err); !ok {
