@@ -62,6 +62,8 @@ type Node struct {
 	total     counters
 	queued    atomic.Int64 // bytes that wait for harnesses
 
+	beating chan struct{} // holds a token while beat writes
+
 	seen map[string]uint64 // revisions that reconcile has looked at; Run's
 }
 
@@ -79,6 +81,7 @@ func New(cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, id: cfg.NodeID, state: cfg.State, log: cfg.Logger, tokens: Tokens{cfg.State}, begun: time.Now(),
 		executors: map[string]*executor{}, sockets: map[closer]struct{}{}, used: map[string]time.Time{},
+		beating: make(chan struct{}, 1),
 	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
@@ -134,6 +137,8 @@ func (n *Node) Run(ctx context.Context) error {
 
 // beat says that the node lives, as long as it does.
 func (n *Node) beat(ctx context.Context) error {
+	n.beating <- struct{}{}
+	defer func() { <-n.beating }()
 	n.mu.Lock()
 	drained := n.drained
 	n.mu.Unlock()
@@ -212,9 +217,11 @@ func (n *Node) Drain(ctx context.Context) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
+	n.beating <- struct{}{} // a beat under way would have the others believe in the node again
 	n.mu.Lock()
 	n.drained = true
 	n.mu.Unlock()
+	<-n.beating
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StateTimeout)
 	defer cancel()
 	if gone := n.state.Delete(ctx, BucketNodes, n.id, AnyRevision); gone != nil && !errors.Is(gone, ErrNotFound) {
