@@ -193,6 +193,34 @@ func testListWhileWriting(t *testing.T, c *natstest.Cluster) {
 	all.Wait()
 }
 
+// A write that is repeated because its answer was lost is done once, and is no conflict.
+func TestRepeatedWrite(t *testing.T) {
+	t.Parallel()
+	s := open(t, natstest.Start(t, 1))
+	subject := s.subject(rendezvous.BucketTokens, "k")
+	first := write{subject: subject, value: []byte("v"), expects: true, id: "one"}
+	rev, err := s.commit(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.again = true
+	if got, err := s.commit(t.Context(), first); got != rev || err != nil {
+		t.Errorf("written at %d, again at %d, %v", rev, got, err)
+	}
+	other := write{subject: subject, expects: true, id: "two", again: true}
+	if got, err := s.commit(t.Context(), other); !errors.Is(err, errOutrun) {
+		t.Errorf("another's write was taken for it: %d, %v", got, err)
+	}
+	gone := write{subject: subject, expects: true, expect: rev, id: "three", remove: s.cfg.markerLife}
+	if rev, err = s.commit(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	gone.again = true
+	if got, err := s.commit(t.Context(), gone); got != rev || err != nil {
+		t.Errorf("deleted at %d, again at %d, %v", rev, got, err)
+	}
+}
+
 func TestLargeValues(t *testing.T) {
 	t.Parallel()
 	s := open(t, natstest.Start(t, 1))

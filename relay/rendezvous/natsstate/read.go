@@ -21,6 +21,7 @@ type message struct {
 	subject  string
 	sequence uint64 // 0 when there is nothing
 	value    []byte
+	id       string // of the write
 	deleted  bool
 }
 
@@ -203,6 +204,7 @@ func parseMessage(msg *nats.Msg) (message, error) {
 		subject:  msg.Header.Get(jetstream.SubjectHeader),
 		sequence: sequence,
 		value:    msg.Data,
+		id:       msg.Header.Get(jetstream.MsgIDHeader),
 		deleted:  msg.Header.Get(headerOperation) != "" || msg.Header.Get(headerReason) != "",
 	}, nil
 }

@@ -2,6 +2,7 @@ package natsstate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
@@ -25,6 +26,7 @@ type write struct {
 	expects bool          // the subject's last sequence must be expect, 0 for none
 	expect  uint64        // likewise
 	id      string        // by which the servers know it when it is sent twice; "" for none
+	again   bool          // it was sent before, and had no answer
 }
 
 func (w *write) message() *nats.Msg {
@@ -57,14 +59,36 @@ func (s *State) commit(ctx context.Context, w write) (uint64, error) {
 		case err == nil:
 			return ack.Sequence, nil
 		case isOutrun(err):
+			if w.again {
+				if sequence := s.own(ctx, w); sequence != 0 {
+					return sequence, nil
+				}
+			}
 			return 0, errOutrun
 		case !passing(err):
 			return 0, err
 		case time.Since(began) >= attemptTimeout:
 			s.move()
 		}
+		w.again = true
 		if waitErr := p.wait(ctx); waitErr != nil {
 			return 0, errors.Join(waitErr, err)
 		}
 	}
+}
+
+// own returns the sequence of w where it is what its subject has, else 0. A server that has
+// the only replica compares expect before it looks at id, and so refuses what it has stored.
+func (s *State) own(ctx context.Context, w write) uint64 {
+	body, err := json.Marshal(query{Last: []string{w.subject}})
+	if err != nil {
+		return 0
+	}
+	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	a, err := s.direct(attempt, body)
+	if err != nil || len(a.messages) != 1 || a.messages[0].id != w.id {
+		return 0
+	}
+	return a.messages[0].sequence
 }
