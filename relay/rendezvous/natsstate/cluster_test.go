@@ -77,8 +77,8 @@ func TestServerStops(t *testing.T) {
 	t.Parallel()
 	c := natstest.Start(t, 3)
 	var states []*State
-	for range 3 {
-		states = append(states, open(t, c))
+	for range 3 { // an election may take longer than a call is given otherwise
+		states = append(states, open(t, c, func(cfg *Config) { cfg.Timeout = patience / 2 }))
 	}
 	var written atomic.Int64
 	stop := make(chan struct{})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -209,12 +210,14 @@ func (c *Cluster) cut(i int, cut bool) {
 	}
 }
 
-// Leader is the number of the server that leads the stream, or -1.
-func (c *Cluster) Leader(stream string) int {
-	for i, s := range c.servers {
-		if s != nil && s.GlobalAccount() != nil && s.JetStreamIsStreamLeader(server.DEFAULT_GLOBAL_ACCOUNT, stream) {
-			return i
-		}
-	}
-	return -1
+// Leader is the number of the server that leads the stream, once there is one.
+func (c *Cluster) Leader(stream string) (leader int) {
+	c.t.Helper()
+	c.wait("a leader of "+stream, func() bool {
+		leader = slices.IndexFunc(c.servers, func(s *server.Server) bool {
+			return s != nil && s.GlobalAccount() != nil && s.JetStreamIsStreamLeader(server.DEFAULT_GLOBAL_ACCOUNT, stream)
+		})
+		return leader >= 0
+	})
+	return leader
 }
