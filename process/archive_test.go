@@ -78,15 +78,20 @@ func TestArchivedExit(t *testing.T) {
 	}
 }
 
+// heldStore says when it is to write, and does not before it is let go.
+func heldStore() (store *logtest.Archive, held, letGo chan struct{}) {
+	held, letGo = make(chan struct{}, 100), make(chan struct{})
+	return &logtest.Archive{Before: func() error {
+		held <- struct{}{}
+		<-letGo
+		return nil
+	}}, held, letGo
+}
+
 // The store keeps the newest output, as the log does; a slow store holds nobody up and
 // costs no more memory than what is kept.
 func TestArchivedRetention(t *testing.T) {
-	hold, held := make(chan struct{}), make(chan struct{}, 100)
-	store := &logtest.Archive{Before: func() error {
-		held <- struct{}{}
-		<-hold
-		return nil
-	}}
+	store, held, hold := heldStore()
 	a := openArchive(t, store)
 	log := process.OpenArchivedAs(a, process.Retention{Bytes: 1000, Chunks: 1000}, "p")
 	add(t, log, printed("first"))
@@ -124,12 +129,7 @@ func TestArchivedRetention(t *testing.T) {
 
 // Close writes what came before it, whatever comes while it waits for a slow store.
 func TestArchiveCloses(t *testing.T) {
-	hold, held := make(chan struct{}), make(chan struct{}, 100)
-	store := &logtest.Archive{Before: func() error {
-		held <- struct{}{}
-		<-hold
-		return nil
-	}}
+	store, held, hold := heldStore()
 	a := openArchive(t, store)
 	process.OpenArchivedAs(a, process.Retention{}, "first")
 	<-held // the store is busy
