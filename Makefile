@@ -26,7 +26,7 @@ NODE_BIN       := $(CACHE)/npm/node-$(NODE)/node_modules/node/bin/node
 MINIFLARE      := miniflare@4.20260730.0 esbuild@0.28.2
 MINIFLARE_DIR  := $(CACHE)/npm/miniflare
 MINIFLARE_READY := $(MINIFLARE_DIR)/node_modules/miniflare/package.json
-TAGS           := e2e,interop
+TAGS           := e2e,interop,attack
 
 # What `wsd version` prints. Without a tag or without git the program says so itself.
 VERSION        ?= $(shell git describe --tags --match 'v*' 2>/dev/null | sed 's/^v//')
@@ -42,7 +42,7 @@ export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help go serve build test race fuzz e2e interop lint fmt cover bench bench-peer bench-relay bench-sync proto \
+.PHONY: help go serve build test race fuzz e2e attack interop lint fmt cover bench bench-peer bench-relay bench-sync proto \
 	docs cross release ci clean distclean
 
 help: ## print the targets
@@ -92,6 +92,10 @@ fuzz: go ## run every fuzz target for FUZZTIME (60s)
 e2e: build ## run bin/wsd long and hard, from outside
 	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./bench/peer/
 	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 2 -timeout 20m ./cmd/wsd/netem/ ./cmd/wsd/crash/
+
+ATTACK_FLAGS ?=
+attack: build ## do to bin/wsd what an attacker would (ATTACK_FLAGS=-short: three minutes)
+	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags attack -count=1 -timeout 60m $(ATTACK_FLAGS) ./cmd/wsd/attack/
 
 INTEROP := WSD_BIN=$(CURDIR)/bin/wsd CODEX_BIN=$(CODEX_BIN) NODE_BIN=$(NODE_BIN) COMPUTER_DIR=$(COMPUTER_DIR) CAPNWEB_DIR=$(CAPNWEB_DIR) \
 	MINIFLARE_DIR=$(MINIFLARE_DIR) $(GO) test -tags interop -count=1 -timeout 20m
@@ -166,11 +170,11 @@ release: cross docs ## pack dist/ for a release
 	sha256sum *.tar.gz > SHA256SUMS; cat SHA256SUMS
 
 # The clients come over the network meanwhile.
-ci: go ## what a change must pass: lint, race, fuzz, endurance, interop, cross builds
+ci: go ## what a change must pass: lint, race, fuzz, endurance, attacks, interop, cross builds
 	@mkdir -p $(CACHE)
 	@set -e; $(MAKE) --no-print-directory clients >$(CACHE)/clients.log 2>&1 & clients=$$!; \
 	trap 'kill $$clients 2>/dev/null || :' EXIT; \
-	for step in lint race 'fuzz FUZZTIME=5s' e2e interop cross; do \
+	for step in lint race 'fuzz FUZZTIME=5s' e2e 'attack ATTACK_FLAGS=-short' interop cross; do \
 		if [ "$$step" = e2e ]; then wait $$clients || { cat $(CACHE)/clients.log >&2; exit 1; }; fi; \
 		printf '\n== make %s\n' "$$step"; start=$$(date +%s); \
 		$(MAKE) --no-print-directory $$step; \

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -45,6 +46,9 @@ type Config struct {
 	Stdin string
 	// Log takes what it prints to stderr. nil discards.
 	Log io.Writer
+	// Attributes are those of its process, such as the user that it runs as, who then
+	// owns Home. nil changes nothing.
+	Attributes *syscall.SysProcAttr
 }
 
 // A Server is a running server.
@@ -158,6 +162,7 @@ func spawn(ctx context.Context, cfg Config, argv []string) (*Server, io.Reader, 
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stderr = cfg.Dir, cfg.Environ(), cfg.Log
+	cmd.SysProcAttr = cfg.Attributes
 	cmd.WaitDelay = time.Second
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
