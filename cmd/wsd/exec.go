@@ -206,7 +206,7 @@ wsd does not understand. With --detach 0 once the command is started.`,
 
 // run connects and runs the command that argv gives.
 func (f *runFlags) run(ctx context.Context, r *remoteRun, argv func(protocol.EnvironmentInfo) []string) error {
-	ignoreBrokenPipes()
+	catchBrokenPipes()
 	c, err := f.connect.dial(ctx, r.app, patient(r.app))
 	if err != nil {
 		return transportError(err)

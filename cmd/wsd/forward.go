@@ -45,6 +45,7 @@ Exit status: as 'wsd serve'.`,
 			if err := remote.learn(a); err != nil {
 				return err
 			}
+			a.outliveReaders()
 			return a.forward(cmd.Context(), &remote, target, log.logger(a.stderr))
 		},
 	}

@@ -166,6 +166,7 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 		return err
 	}
 	tuneGC(os.Getenv)
+	a.outliveReaders()
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends wsd the hard way

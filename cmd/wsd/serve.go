@@ -178,6 +178,8 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	if err := o.remote.learn(a); err != nil {
 		return err
 	}
+	wire := a.stdout // with stdio
+	a.outliveReaders()
 	if o.forward != "" {
 		return a.forward(cmd.Context(), &o.remote, o.forward, o.log.logger(a.stderr))
 	}
@@ -228,7 +230,7 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 			return runBoth(ctx, srv, far)
 		}
 	}
-	endpoint, err := srv.Listen(o.endpoint(a, policy, server.HTTPConfig{
+	endpoint, err := srv.Listen(o.endpoint(a, wire, policy, server.HTTPConfig{
 		Version: version, Processes: directory.Running, Metrics: watching.page(srv, directory.Running), Routes: execserver.Routes(srv, cfg),
 	}))
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -290,8 +292,8 @@ func (o *serveOptions) sessionGrace() time.Duration {
 	return o.grace
 }
 
-func (o *serveOptions) endpoint(a *app, policy *auth.Policy, http server.HTTPConfig) server.EndpointConfig {
-	cfg := server.EndpointConfig{URL: o.listen, TLS: o.tls, Stdout: a.stdout, HTTP: http}
+func (o *serveOptions) endpoint(a *app, wire io.Writer, policy *auth.Policy, http server.HTTPConfig) server.EndpointConfig {
+	cfg := server.EndpointConfig{URL: o.listen, TLS: o.tls, Stdout: wire, HTTP: http}
 	if policy != nil {
 		cfg.HTTP.Authorize = policy.Authorize
 	}

@@ -117,6 +117,7 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	if j.watch {
+		j.app.outliveReaders()
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
