@@ -32,8 +32,13 @@ func TestWorld(t *testing.T) {
 		if got, err := readFile(rc, filepath.Join(w.dir, "open"), box); err != nil || got != open {
 			w.Errorf("fs/readFile of open: %q, %v", got, err)
 		}
-		if got, err := readFile(rc, filepath.Join(w.dir, "kept"), box); err == nil {
-			w.Errorf("fs/readFile of kept: %q", got)
+		for _, box := range []*protocol.Sandbox{box, w.policy(root(protocol.AccessRead), glob("**/kept"))} {
+			if got, err := readFile(rc, filepath.Join(w.dir, "kept"), box); err == nil {
+				w.Errorf("fs/readFile of kept: %q", got)
+			}
+		}
+		if r := s.sh(c, w.ro(), "cat open; : >written"); r.code == 0 || !strings.Contains(r.stdout, open) {
+			w.Errorf("with a policy that allows to read: %+v", r)
 		}
 	})
 }

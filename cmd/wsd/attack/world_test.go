@@ -107,7 +107,7 @@ func newWorld(t *testing.T, uid int) *world {
 // is not below /tmp, which some policies make writable.
 func scratch(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "wsd-attack-")
+	dir, err := os.MkdirTemp("/var/tmp", "wsd-attack-") //nolint:usetesting // t.TempDir is closed to other users
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
 	}
