@@ -5,6 +5,7 @@
 GO             ?= go
 GO_WANT        := 1.26
 GOLANGCI       := v2.15.0
+GOVULNCHECK    := v1.9.0
 CODEX          := 0.171.0
 LISTEN         ?= ws://127.0.0.1:45678
 FUZZTIME       ?= 60s
@@ -14,6 +15,7 @@ PLATFORMS      ?= linux/amd64 linux/arm64 darwin/arm64
 
 CACHE          := $(CURDIR)/.cache
 LINTER         := $(CACHE)/bin/golangci-lint-$(GOLANGCI)
+VULNCHECK      := $(CACHE)/bin/govulncheck-$(GOVULNCHECK)
 CODEX_BIN      := $(CACHE)/npm/codex-$(CODEX)/node_modules/.bin/codex
 CAPNWEB        := 0.8.0 0.10.0 0.12.0
 CAPNWEB_DIR    := $(CACHE)/npm/capnweb
@@ -42,7 +44,7 @@ export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help go serve build test race fuzz e2e attack interop lint fmt cover bench bench-peer bench-relay bench-sync proto \
+.PHONY: help go serve build test race fuzz e2e attack interop lint vuln fmt cover bench bench-peer bench-relay bench-sync proto \
 	docs cross release ci clean distclean
 
 help: ## print the targets
@@ -113,6 +115,9 @@ interop-computer: build clients
 lint: go $(LINTER) ## lint (builds the linter once, some minutes)
 	$(LINTER) run --allow-serial-runners --build-tags $(TAGS) ./...
 	$(LINTER) fmt --diff
+
+vuln: go $(VULNCHECK) ## look for known vulnerabilities (fetches Go's vulnerability database)
+	$(VULNCHECK) -tags $(TAGS) ./...
 
 fmt: go $(LINTER) ## format the code
 	$(LINTER) fmt
@@ -192,6 +197,11 @@ $(LINTER): | go
 	@echo "building golangci-lint $(GOLANGCI), once"
 	GOBIN=$(CACHE)/bin/new CGO_ENABLED=0 $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
 	@mv $(CACHE)/bin/new/golangci-lint $@ && rmdir $(CACHE)/bin/new
+
+$(VULNCHECK): | go
+	@mkdir -p $(CACHE)/bin
+	GOBIN=$(CACHE)/bin/new CGO_ENABLED=0 $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
+	@mv $(CACHE)/bin/new/govulncheck $@ && rmdir $(CACHE)/bin/new
 
 .PHONY: npm
 npm:
