@@ -27,7 +27,8 @@ path that begins with a colon is written ./:name.
 
 As with cp, a DEST that is a directory gets the sources into it, and several
 sources need one. Permissions and links are kept; links are copied, not
-followed, unless named as a source. Each file is put in place whole, when it has
+followed, unless named as a source or, here, as DEST; a link below a DEST here is
+replaced by what the server has under its name. Each file is put in place whole, when it has
 arrived. On a terminal the progress is shown.
 
 ` + connectHelp + `
@@ -112,15 +113,18 @@ func (j *copyJob) run(ctx context.Context, a *app, c *client.Client, progress bo
 		return err
 	}
 	for _, source := range j.sources {
-		dest := j.dest
+		dest, base := j.dest, ""
 		if into {
-			dest = j.join(dest, baseOf(source))
+			base = baseOf(source)
+			if j.destRemote {
+				dest = path.Join(dest, base)
+			}
 		}
 		switch {
 		case j.sourceRemote && j.destRemote:
 			t.failed(source, c.Copy(ctx, source, dest))
 		case j.sourceRemote:
-			t.planDownload(ctx, source, dest)
+			t.planDownload(ctx, source, dest, base)
 		default:
 			t.planUpload(source, dest)
 		}
@@ -140,13 +144,6 @@ func baseOf(source string) string {
 		return "."
 	}
 	return base
-}
-
-func (j *copyJob) join(dir, name string) string {
-	if j.destRemote {
-		return path.Join(dir, name)
-	}
-	return filepath.Join(dir, name)
 }
 
 // intoDirectory reports whether the sources go into the destination.

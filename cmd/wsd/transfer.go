@@ -37,12 +37,14 @@ type transfer struct {
 
 	dirs  []copyItem
 	files []copyItem
+	land  *landing // of downloads
 
 	mu       sync.Mutex
 	failures int
 }
 
-// copyItem is one thing to copy. from and to are on different sides.
+// copyItem is one thing to copy. from and to are on different sides; to is relative to the
+// landing in a download.
 type copyItem struct {
 	from, to string
 	mode     iofs.FileMode // 0 when the server does not tell
@@ -62,6 +64,9 @@ func newTransfer(a *app, c *client.Client, show bool) *transfer {
 func (t *transfer) close() {
 	if t.progress != nil {
 		t.progress.close()
+	}
+	if t.land != nil {
+		t.land.close()
 	}
 }
 
@@ -135,13 +140,19 @@ func (t *transfer) planFile(from, to string, mode iofs.FileMode, size int64, upl
 	t.files = append(t.files, copyItem{from: from, to: to, mode: mode, size: size, upload: upload})
 }
 
-// planDownload finds what is below a path of the server.
-func (t *transfer) planDownload(ctx context.Context, source, dest string) {
+// planDownload finds what is below a path of the server. base is the source's name in the
+// destination if that is a directory, else "".
+func (t *transfer) planDownload(ctx context.Context, source, dest, base string) {
 	info, err := t.client.Stat(ctx, source)
 	if t.failed(source, err) {
 		return
 	}
-	t.planRemote(ctx, info, source, dest)
+	if t.land == nil {
+		if t.land, err = openLanding(dest, base != "", info.IsDir()); t.failed(dest, err) {
+			return
+		}
+	}
+	t.planRemote(ctx, info, source, path.Join(t.land.base, base))
 }
 
 func (t *transfer) planRemote(ctx context.Context, info *client.FileInfo, source, dest string) {
@@ -160,7 +171,7 @@ func (t *transfer) planRemote(ctx context.Context, info *client.FileInfo, source
 			if t.failed(path.Join(source, entry.Name()), err) {
 				continue
 			}
-			t.planRemote(ctx, entry, path.Join(source, entry.Name()), filepath.Join(dest, entry.Name()))
+			t.planRemote(ctx, entry, path.Join(source, entry.Name()), path.Join(dest, entry.Name()))
 		}
 	case mode&iofs.ModeSymlink != 0:
 		target, err := t.client.ReadLink(ctx, source)
@@ -216,20 +227,26 @@ func (t *transfer) run(ctx context.Context) {
 
 // makeDirs makes the directories, writable for us until all is in them.
 func (t *transfer) makeDirs(ctx context.Context) {
-	for _, dir := range t.dirs {
+	for i := range t.dirs {
+		dir := &t.dirs[i]
 		var err error
 		if dir.upload {
 			if err = t.client.MkdirAll(ctx, dir.to); err == nil && dir.mode.Perm()&0o200 == 0 {
 				err = t.chmodRemote(ctx, dir.to, dir.mode|0o700)
 			}
-		} else if err = os.MkdirAll(dir.to, 0o777); err == nil {
-			var info os.FileInfo
-			if info, err = os.Stat(dir.to); err == nil && info.Mode().Perm()&0o300 != 0o300 {
-				err = os.Chmod(dir.to, info.Mode().Perm()|0o700)
-			}
+		} else {
+			err = t.land.mkdir(dir.to)
 		}
-		t.failed(dir.to, err)
+		t.failed(t.named(dir), err)
 	}
+}
+
+// named is where an item is copied to, as the user knows it.
+func (t *transfer) named(item *copyItem) string {
+	if item.upload {
+		return item.to
+	}
+	return t.land.name(item.to)
 }
 
 // finishDirs sets the permissions of the directories, the innermost first.
@@ -241,7 +258,7 @@ func (t *transfer) finishDirs(ctx context.Context) {
 		case dir.upload:
 			t.failed(dir.to, t.chmodRemote(ctx, dir.to, dir.mode))
 		default:
-			t.failed(dir.to, os.Chmod(dir.to, permissions(dir.mode)))
+			t.failed(t.named(dir), t.land.chmod(dir.to, permissions(dir.mode)))
 		}
 	}
 }
@@ -283,7 +300,7 @@ func (t *transfer) copyOnce(ctx context.Context, item *copyItem) error {
 	case item.upload:
 		return t.upload(ctx, item)
 	case item.target != "":
-		return downloadLink(item)
+		return t.land.symlink(item.target, item.to)
 	}
 	return t.download(ctx, item)
 }
@@ -343,63 +360,5 @@ func (t *transfer) download(ctx context.Context, item *copyItem) error {
 		return err
 	}
 	defer in.Close()
-	if info, err := os.Stat(item.to); err == nil && !info.Mode().IsRegular() {
-		return writeThrough(t.counted(in), item.to) // a device, or a directory, which fails
-	}
-	to := item.to
-	if resolved, err := filepath.EvalSymlinks(to); err == nil {
-		to = resolved // the link stays, as with cp
-	}
-	out, err := os.CreateTemp(filepath.Dir(to), ".wsd-cp-*")
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, struct{ io.Reader }{t.counted(in)})
-	if err == nil {
-		err = out.Chmod(t.localMode(item, to))
-	}
-	err = errors.Join(err, out.Close())
-	if err == nil {
-		err = os.Rename(out.Name(), to)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(out.Name()))
-	}
-	return nil
-}
-
-// localMode is the server's, or that of the file that is replaced when the server does
-// not tell.
-func (t *transfer) localMode(item *copyItem, to string) iofs.FileMode {
-	if item.mode.Perm() != 0 {
-		return permissions(item.mode)
-	}
-	if info, err := os.Stat(to); err == nil {
-		return info.Mode().Perm()
-	}
-	return 0o644
-}
-
-func writeThrough(r io.Reader, name string) error {
-	out, err := os.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, r)
-	return errors.Join(err, out.Close())
-}
-
-func downloadLink(item *copyItem) error {
-	err := os.Symlink(item.target, item.to)
-	if !errors.Is(err, iofs.ErrExist) {
-		return err
-	}
-	temporary := filepath.Join(filepath.Dir(item.to), temporaryName())
-	if err := os.Symlink(item.target, temporary); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, item.to); err != nil {
-		return errors.Join(err, os.Remove(temporary))
-	}
-	return nil
+	return t.land.write(item.to, t.counted(in), permissions(item.mode))
 }
