@@ -89,5 +89,8 @@ func (a *app) forward(ctx context.Context, o *remoteOptions, target string, log 
 	if err != nil {
 		return err
 	}
+	files := newPrivatePaths()
+	files.add(r.files...)
+	defer files.register(log)()
 	return r.run(ctx)
 }

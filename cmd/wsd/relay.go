@@ -186,6 +186,13 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 		return err
 	}
 	defer state.Close()
+	files := newPrivatePaths()
+	files.addStore(place.File)
+	files.add(o.tls.Key)
+	if o.auditLog != "-" {
+		files.add(o.auditLog)
+	}
+	defer files.register(log)()
 
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", u.Host)
 	if errors.Is(err, syscall.EADDRINUSE) {

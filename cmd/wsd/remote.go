@@ -46,7 +46,8 @@ type remoteOptions struct {
 	chatGPTStdin   bool
 	chatGPTAccount string
 
-	cred registry.Credential // once it is known
+	cred  registry.Credential // once it is known
+	login string              // the file that it is from, of codex
 }
 
 const remoteHelp = `
@@ -180,6 +181,7 @@ func (o *remoteOptions) credential(a *app) (registry.Credential, error) {
 		return cred, nil
 	}
 	if _, dir := firstEnv(envHomes); dir != "" {
+		o.login = registry.CodexLoginFile(dir)
 		return registry.CodexLogin(dir)
 	}
 	// A login in ~/.codex is not taken unasked: a relay's operator would have the account.
@@ -201,7 +203,8 @@ func identityPath(environment string) (string, error) {
 type remote struct {
 	cfg    executor.Config
 	client *registry.Client
-	target string // for people and clients
+	target string   // for people and clients
+	files  []string // with secrets, or with whom it lets in
 }
 
 // open makes the executor that serves streams with serve.
@@ -225,6 +228,7 @@ func (o *remoteOptions) open(a *app, log *slog.Logger, serve func(context.Contex
 		return nil, err
 	}
 	r := &remote{client: client, target: relayTarget(o.urls[0], o.environment, identity.Public())}
+	r.files = []string{path, o.authorized, o.tokenFile, os.Getenv(envTokenFile), o.login}
 	r.cfg = executor.Config{
 		Registry: client, EnvironmentID: o.environment, Identity: identity, Serve: serve, StreamLife: o.life, Logger: log,
 		Dial: relay.NewDialer(relay.DialConfig{TLS: secure, RequestID: true, Logger: log}),

@@ -19,7 +19,7 @@ import (
 // runningServer is what a server tells this user's client commands about itself, in
 // a file of its own.
 type runningServer struct {
-	URL       string    `json:"url"` // as a client dials it
+	URL       string    `json:"url,omitempty"` // as a client dials it
 	PID       int       `json:"pid"`
 	StartedAt time.Time `json:"startedAt"`
 	Version   string    `json:"version"`
@@ -32,6 +32,10 @@ type runningServer struct {
 	TokenFile string `json:"tokenFile,omitempty"`
 	// CertFile is the server's TLS certificate; empty without TLS.
 	CertFile string `json:"certFile,omitempty"`
+	// Private are the files and sockets that the sandboxes of the user's other servers
+	// must not give access to either. A file with nothing else is of a program that no
+	// client is to find.
+	Private []string `json:"private,omitempty"`
 }
 
 // runtimeDir is the directory of the files that tell of running servers. Each is

@@ -200,7 +200,8 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 		return err
 	}
 	defer watching.close(log)
-	box := sandbox.New(sandbox.Config{Logger: log})
+	private := o.private()
+	box := sandbox.New(sandbox.Config{Logger: log, Private: private.list})
 	defer box.Close()
 	defer reapOrphans(ctx, stop, log)()
 
@@ -209,6 +210,9 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, ws.Close()) }() // when nobody uses it any more
+	if ws != nil {
+		private.addStore(ws.Store)
+	}
 	directory := process.NewDirectory()
 	cfg := execserver.Config{
 		Version: version, SessionGrace: o.sessionGrace(), Concurrency: o.concurrency, Directory: directory, Logger: log,
@@ -226,7 +230,9 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 		if err != nil {
 			return errors.Join(err, srv.Close())
 		}
+		private.add(far.files...)
 		if !cmd.Flags().Changed("listen") {
+			defer private.register(log)()
 			return runBoth(ctx, srv, far)
 		}
 	}
@@ -240,12 +246,22 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 		return errors.Join(err, srv.Close())
 	}
 	if endpoint.URL() != stdioURL {
-		defer o.announce(endpoint.URL(), version, ws, log)()
+		defer o.announce(endpoint.URL(), version, ws, private, log)()
 		if _, err := fmt.Fprintln(a.stdout, endpoint.URL()); err != nil {
 			return errors.Join(fmt.Errorf("print the URL: %w", err), endpoint.Close(), srv.Close())
 		}
 	}
+	if endpoint.URL() == stdioURL && ws != nil {
+		defer private.register(log)()
+	}
 	return runBoth(ctx, srv, far, endpoint)
+}
+
+// private returns what no sandbox of this server gives access to.
+func (o *serveOptions) private() *privatePaths {
+	p := newPrivatePaths()
+	p.add(o.auth.TokenFile, o.auth.SharedSecretFile, o.tls.Key, socketPath(o.listen))
+	return p
 }
 
 // runBoth serves endpoints and, if there is one, the relay's streams, until ctx ends or
@@ -307,7 +323,7 @@ func (o *serveOptions) endpoint(a *app, wire io.Writer, policy *auth.Policy, htt
 
 // announce tells this user's client commands of the server; what it returns takes
 // that back. A server that cannot be found still serves.
-func (o *serveOptions) announce(url, version string, ws *workspace.Workspace, log *slog.Logger) (withdraw func()) {
+func (o *serveOptions) announce(url, version string, ws *workspace.Workspace, private *privatePaths, log *slog.Logger) (withdraw func()) {
 	cwd, err := os.Getwd()
 	if err != nil {
 		log.Warn("working directory is not known", "err", err)
@@ -317,7 +333,7 @@ func (o *serveOptions) announce(url, version string, ws *workspace.Workspace, lo
 	if err == nil {
 		s := runningServer{
 			URL: dialable(url), PID: os.Getpid(), StartedAt: time.Now(), Version: version, Cwd: cwd,
-			TokenFile: absolute(o.auth.TokenFile), CertFile: absolute(o.tls.Cert),
+			TokenFile: absolute(o.auth.TokenFile), CertFile: absolute(o.tls.Cert), Private: private.own,
 		}
 		if ws != nil {
 			s.Workspace, s.Store = ws.Dir, ws.Store

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"os"
-	"slices"
 	"syscall"
 	"time"
 
@@ -131,7 +130,7 @@ func (e *Enforcer) landlockPlan(ctx context.Context, p *Policy) (*plan, error) {
 	if l.Base == Write {
 		return nil, unavailablef("protecting parts of a writable disk takes a mount namespace: %s", lack)
 	}
-	l.Places = slices.DeleteFunc(l.Places, func(at place) bool { return at.Own })
+	except := l.takeOwn()
 	for _, at := range l.Places {
 		switch {
 		case at.Access == Deny:
@@ -145,6 +144,12 @@ func (e *Enforcer) landlockPlan(ctx context.Context, p *Policy) (*plan, error) {
 	}
 	pl := newPlan(l)
 	pl.Mechanism, pl.Network = mechanismLandlock, p.Network
+	for _, at := range except {
+		if isSocket(at) && p.Network {
+			return nil, unavailablef("keeping the network away from the socket %s takes a mount namespace: %s", at, lack)
+		}
+		pl.Except = append(pl.Except, []byte(at))
+	}
 	return pl, nil
 }
 

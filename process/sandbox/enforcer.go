@@ -16,6 +16,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Role is the role of Main that serves fs/*; empty means "fs".
 	Role string
+	// Private returns what no sandbox gives access to. It is asked whenever one is made.
+	// nil is nothing.
+	Private func() []PrivatePath
 
 	// force, for tests, allows one way of confining only: "user", "root", "landlock"
 	// or "none".
@@ -54,9 +57,10 @@ func (e *Enforcer) Close() error {
 	return nil
 }
 
-// Direct reports whether fs/* may be served by this process: s restricts nothing, or
-// nothing is written and the whole disk can be read.
-func (e *Enforcer) Direct(s *protocol.Sandbox, write bool) (bool, error) {
+// Direct reports whether fs/* may be served by this process: s does not restrict the
+// file system. Under any other policy a read would be of this process's /proc/self, and
+// with its capabilities.
+func (e *Enforcer) Direct(s *protocol.Sandbox, _ bool) (bool, error) {
 	if s == nil {
 		return true, nil
 	}
@@ -64,7 +68,7 @@ func (e *Enforcer) Direct(s *protocol.Sandbox, write bool) (bool, error) {
 	if err != nil {
 		return false, fileError(err)
 	}
-	return p.FullWrite() || !write && p.FullRead(), nil
+	return p.Unconfined, nil
 }
 
 // fileContext is that of fs/*: the server's own environment, and no directory.

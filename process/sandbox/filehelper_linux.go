@@ -23,7 +23,7 @@ const helperGrace = time.Second
 // stdout, and returns the connection to it. Closing that ends the helper, as does the
 // end of this process.
 func (e *Enforcer) Start(ctx context.Context, s *protocol.Sandbox) (rpc.Connection, error) {
-	p, err := Resolve(s, fileContext())
+	p, err := e.resolve(s, fileContext())
 	if err != nil {
 		return nil, fileError(err)
 	}

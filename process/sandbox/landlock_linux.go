@@ -121,8 +121,13 @@ func landlockRead(p *plan, self int) error {
 	for _, at := range p.Places {
 		paths = append(paths, string(at.Path))
 	}
+	except := make([]string, len(p.Except))
+	for i, at := range p.Except {
+		except[i] = string(at)
+	}
+	left := maxAroundRules
 	for _, at := range paths {
-		if err := l.allowPath(at, landRead); err != nil {
+		if err := l.allowAround(at, except, landRead, &left); err != nil {
 			return step(err, "allow reading %s", at)
 		}
 	}

@@ -11,7 +11,7 @@ var _ process.Launcher = (*Enforcer)(nil)
 
 // Confine implements process.Launcher. The error is a *protocol.Error.
 func (e *Enforcer) Confine(ctx context.Context, s *protocol.Sandbox, managed *protocol.ManagedNetwork, enforceManaged bool, cmd process.Launch) (process.Confined, error) {
-	p, err := Resolve(s, Context{Cwd: cmd.Dir, TempDir: lookup(cmd.Env, "TMPDIR")})
+	p, err := e.resolve(s, Context{Cwd: cmd.Dir, TempDir: lookup(cmd.Env, "TMPDIR")})
 	if err == nil && enforceManaged {
 		err = manage(p, managed)
 	}

@@ -46,6 +46,9 @@ func layOut(p *Policy) (*layout, error) {
 	if err := b.resolveRules(); err != nil {
 		return nil, err
 	}
+	if err := b.hidePrivate(); err != nil {
+		return nil, err
+	}
 	if err := b.hideSecrets(); err != nil {
 		return nil, err
 	}
@@ -229,7 +232,7 @@ func (b *builder) hideSecrets() error {
 
 // protect adds the rules for protected names in writable directories.
 func (b *builder) protect() error {
-	if b.policy.FullWrite() {
+	if b.policy.asksFullWrite() {
 		return nil
 	}
 	for _, r := range append([]Rule(nil), b.rules...) {

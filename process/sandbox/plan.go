@@ -25,6 +25,8 @@ type plan struct {
 	Base    Access
 	Places  []planPlace
 	Links   []planLink
+	// Except is what Landlock does not let be read of what is above it.
+	Except [][]byte `json:",omitempty"`
 	// Network: sockets are allowed, and the network is the host's.
 	Network bool
 	// Watch: the helper sends a descriptor that tells when the last process of the

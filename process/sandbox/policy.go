@@ -34,6 +34,8 @@ type Policy struct {
 	Rules []Rule
 	// Globs are absolute patterns of what is denied where it exists.
 	Globs []string
+	// Private is denied as well, and no rule opens it again.
+	Private []PrivatePath
 	// GlobDepth is how many levels below a pattern's fixed part are searched; 0 means
 	// no limit but MaxGlobDepth.
 	GlobDepth int
@@ -56,13 +58,13 @@ func (p *Policy) Access(path string) Access {
 
 // FullRead reports whether the whole disk can be read.
 func (p *Policy) FullRead() bool {
-	return p.Unconfined || p.Access("/") != Hidden && len(p.Globs) == 0 &&
+	return p.Unconfined || p.Access("/") != Hidden && len(p.Globs) == 0 && len(p.Private) == 0 &&
 		!slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Access == Deny })
 }
 
 // FullWrite reports whether the whole disk can be written.
 func (p *Policy) FullWrite() bool {
-	return p.Unconfined || p.Access("/") == Write && len(p.Globs) == 0 &&
+	return p.Unconfined || p.Access("/") == Write && len(p.Globs) == 0 && len(p.Private) == 0 &&
 		!slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Access != Write })
 }
 

@@ -24,11 +24,14 @@ type codexLogin struct {
 	cred Credential
 }
 
+// CodexLoginFile is where `codex login` keeps the credential of dir.
+func CodexLoginFile(dir string) string { return filepath.Join(dir, "auth.json") }
+
 // CodexLogin returns the credential in dir/auth.json, where `codex login` keeps it.
 // dir is usually $CODEX_HOME, or ~/.codex. A ChatGPT login goes over https, and over
 // http to this machine; an API key where APIKey says.
 func CodexLogin(dir string) (Credential, error) {
-	l := &codexLogin{path: filepath.Join(dir, "auth.json")}
+	l := &codexLogin{path: CodexLoginFile(dir)}
 	if _, err := l.current(); err != nil {
 		return nil, err
 	}

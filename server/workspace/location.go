@@ -25,12 +25,21 @@ func DefaultStore(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	state, err := stateHome()
+	state, err := StateDir()
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256([]byte(dir))
-	return filepath.Join(state, "wsd", "workspaces", keyName(dir)+"-"+hex.EncodeToString(sum[:8])+".db"), nil
+	return filepath.Join(state, "workspaces", keyName(dir)+"-"+hex.EncodeToString(sum[:8])+".db"), nil
+}
+
+// StateDir is the directory below which wsd keeps the stores that nobody puts elsewhere.
+func StateDir() (string, error) {
+	state, err := stateHome()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(state, "wsd"), nil
 }
 
 func stateHome() (string, error) {

@@ -1,0 +1,77 @@
+package sandbox
+
+import (
+	"errors"
+	iofs "io/fs"
+	"os"
+	"slices"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// A PrivatePath is a file or directory that no sandbox gives access to, whatever the
+// policy says: the server keeps its tokens, keys, sockets or stores there.
+type PrivatePath struct {
+	Path string // absolute
+	// Dir: Path is a directory. While it is missing, a policy that makes the place
+	// writable cannot have it made. A file that is missing has nothing to hide.
+	Dir bool
+}
+
+// resolve is Resolve, with the private paths of the server added. A policy that does
+// not restrict the file system has none: it may write what the server's user runs, so
+// that covering anything would keep nothing from it.
+func (e *Enforcer) resolve(s *protocol.Sandbox, in Context) (*Policy, error) {
+	p, err := Resolve(s, in)
+	if err != nil || p.Unconfined || e.cfg.Private == nil {
+		return p, err
+	}
+	p.Private = e.cfg.Private()
+	return p, nil
+}
+
+// asksFullWrite is FullWrite for the policy as the client sent it.
+func (p *Policy) asksFullWrite() bool {
+	asked := *p
+	asked.Private = nil
+	return asked.FullWrite()
+}
+
+// hidePrivate denies the private paths. The policy's rules for what is below them go.
+func (b *builder) hidePrivate() error {
+	for _, own := range b.policy.Private {
+		// The links are not the policy's: they are not made in a root of its own.
+		f, err := follow(own.Path, map[string]string{})
+		switch {
+		case err != nil && outOfReach(own.Path) && accessIn(b.rules, f.real) != Write:
+			continue // the confined program cannot get there either, nor change that
+		case err != nil:
+			return err
+		case f.exists && f.real != "/":
+			b.rules = slices.DeleteFunc(b.rules, func(r Rule) bool { return within(r.Path, f.real) })
+			b.put(f, Deny)
+			b.own[f.real] = true
+		case !f.exists && own.Dir:
+			b.absent = append(b.absent, absentRule{Rule{f.real, Deny}, f.missing})
+		}
+	}
+	return nil
+}
+
+// outOfReach reports whether this process has no right to enter a directory above at.
+func outOfReach(at string) bool {
+	_, err := os.Lstat(at)
+	return errors.Is(err, iofs.ErrPermission)
+}
+
+// takeOwn removes the places from l that the policy does not ask for, and returns the
+// paths of those that must not be read.
+func (l *layout) takeOwn() (denied []string) {
+	l.Places = slices.DeleteFunc(l.Places, func(at place) bool {
+		if at.Own && at.Access == Deny {
+			denied = append(denied, at.Path)
+		}
+		return at.Own
+	})
+	return denied
+}

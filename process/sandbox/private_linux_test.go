@@ -1,0 +1,94 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// privateIn has a file, a directory and a missing directory in dir that are private.
+func privateIn(dir string) func() []PrivatePath {
+	return func() []PrivatePath {
+		return []PrivatePath{
+			{Path: dir + "/T"}, {Path: dir + "/via/keys", Dir: true}, {Path: dir + "/state", Dir: true}, {Path: dir + "/gone/T"},
+		}
+	}
+}
+
+// What is private is denied whatever the policy says.
+func TestSH5PrivatePaths(t *testing.T) {
+	for _, w := range []string{"user", "root"} {
+		if w == "root" && os.Geteuid() != 0 {
+			continue
+		}
+		t.Run(w, func(t *testing.T) {
+			dir := workspace(t)
+			fill(t, dir, "T", "real/keys/id", "via -> real", "f")
+			e := enforcer(t, Config{force: w, Private: privateIn(dir)})
+			needNamespaces(t, e, w)
+			for name, s := range map[string]*protocol.Sandbox{
+				"read": policy(at("root", "read")), "root write": policy(at("root", "write")), "writable": policy(at("root", "read"), entry(dir, "write")),
+				"named":           policy(at("root", "read"), entry(dir+"/T", "read"), entry(dir+"/real/keys", "write"), entry(dir+"/real/keys/id", "write")),
+				"named by a link": policy(at("root", "read"), entry(dir+"/via/keys/id", "write")),
+				"list":            policy(entry(dir, "read"), entry("/usr", "read"), entry("/lib", "read"), entry("/lib64", "read"), entry("/bin", "read"), entry(filepath.Dir(os.Args[0]), "read")),
+			} {
+				t.Run(name, func(t *testing.T) {
+					b := &box{t: t, e: e, dir: dir, sandbox: withNetwork(s)}
+					b.want(
+						ok("read f"), fails("read T", "EACCES"), fails("list real/keys", "EACCES"), fails("read real/keys/id", "EACCES"),
+						fails("read via/keys/id", "EACCES"), fails("write T", "EACCES|EROFS"), fails("rm T", "EBUSY|EROFS"), fails("mv real/keys k", "EBUSY|EROFS"),
+						fails("write real/keys/new", "EACCES|EROFS"), fails("mkdir state", "EEXIST|EROFS"), fails("link T l", "EXDEV|EROFS|EACCES"),
+					)
+				})
+			}
+		})
+	}
+}
+
+// A policy that lets all be written makes no name impossible to make in the root
+// directory for the sake of what is private.
+func TestPrivatePathsBringNoMasks(t *testing.T) {
+	dir := workspace(t)
+	fill(t, dir, "T")
+	p, err := Resolve(policy(at("root", "write")), Context{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Private = []PrivatePath{{Path: dir + "/T"}}
+	l, err := layOut(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range l.Places {
+		if at.Mask {
+			t.Errorf("%+v", at)
+		}
+	}
+	if p.FullRead() || p.FullWrite() || !p.asksFullWrite() {
+		t.Errorf("%+v", p)
+	}
+}
+
+// Landlock alone hides what is private from a policy that reads everything, and refuses
+// what it cannot.
+func TestSH5PrivatePathsWithLandlockAlone(t *testing.T) {
+	landlockOnly(t) // or there is nothing to test
+	dir := workspace(t)
+	fill(t, dir, "T", "real/keys/id", "real/other", "via -> real", "f", "sub/g")
+	e := enforcer(t, Config{force: "landlock", Private: privateIn(dir)})
+	for name, s := range map[string]*protocol.Sandbox{"all": policy(at("root", "read")), "legacy": policy(at("root", "read"))} {
+		s.UseLegacyLandlock = name == "legacy"
+		b := &box{t: t, e: e, dir: dir, sandbox: withNetwork(s)}
+		b.want(
+			ok("read f"), ok("read sub/g"), ok("read real/other"), ok("read via/other"), ok("read /etc/passwd"), ok("list ."),
+			fails("read T", "EACCES"), fails("read real/keys/id", "EACCES"), fails("read via/keys/id", "EACCES"), fails("write f", "EACCES"),
+		)
+	}
+	_ = listenUnix(t, dir+"/s")
+	socket := enforcer(t, Config{force: "landlock", Private: func() []PrivatePath { return []PrivatePath{{Path: dir + "/s"}} }})
+	b := &box{t: t, e: socket, dir: dir, sandbox: withNetwork(policy(at("root", "read")))}
+	wantUnavailable(t, b.refused("/bin/true"), dir+"/s")
+	wantUnavailable(t, (&box{t: t, e: e, dir: dir, sandbox: policy(at("root", "write"))}).refused("/bin/true"), "mount namespace")
+}
