@@ -14,6 +14,7 @@ import (
 
 	"github.com/wsd-dev/wsd/bench/raw"
 	"github.com/wsd-dev/wsd/bench/target"
+	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -117,7 +118,8 @@ func TestSH5TokenIsOutOfReach(t *testing.T) {
 		file := filepath.Join(w.home, "elsewhere", "T")
 		w.write(file, token, 0o600)
 		guarded := w.serve(nil, "--ws-auth", "capability-token", "--ws-token-file", file)
-		open := w.serve(nil) // whose sandboxes must know the other's files
+		guarded.dial(&client.Options{BearerToken: token}) // the token is the right one
+		open := w.serve(nil)                              // whose sandboxes must know the other's files
 		c, rc := open.dial(nil), open.raw()
 		outside := filepath.Join(w.home, "outside")
 		for name, box := range w.policies() {
