@@ -18,6 +18,8 @@ import (
 var (
 	errAuthorization = errors.New("the authorization is too long or not UTF-8")
 	errInvalid       = errors.New("the registry does not know the harness's authorization")
+	errGuarded       = errors.New("too many handshakes have failed lately, and the key is not known")
+	errUnanswered    = errors.New("the registry does not answer")
 )
 
 // reasonEvicted is for a stream that made room for another.
@@ -31,7 +33,7 @@ func (s *socket) handshake(ctx context.Context, f *relayv1.RelayMessageFrame, me
 	if e == nil {
 		cancel(nil)
 		s.log.Debug("handshake refused: too many, or too many failed", "stream", f.GetStreamId())
-		s.reset(f.GetStreamId(), frame.ReasonProtocolError)
+		s.reset(f.GetStreamId(), frame.ReasonUnavailable)
 		return
 	}
 	s.handshakes.Go(func() {
@@ -84,12 +86,20 @@ func (s *socket) examine(ctx context.Context, e *entry, r *seal.Responder, messa
 		if err := s.x.cfg.Authorize(peer); err != nil {
 			return peer, fmt.Errorf("not authorized here: %w", err)
 		}
+	} else if e.guarded && !s.x.table.knows(peer.Fingerprint()) {
+		return peer, errGuarded
 	}
 	valid, err := s.x.cfg.Registry.Validate(ctx, s.x.cfg.EnvironmentID, e.id, registry.ValidateRequest{
 		ExecutorRegistrationID: s.registration, HarnessPublicKey: peer, HarnessKeyAuthorization: string(payload),
 	})
-	if err == nil && !valid {
+	switch {
+	case err != nil && !declined(err):
+		err = fmt.Errorf("%w: %w", errUnanswered, err)
+	case err != nil:
+	case !valid:
 		err = errInvalid
+	default:
+		s.x.table.know(peer.Fingerprint())
 	}
 	return peer, err
 }
@@ -101,11 +111,22 @@ func rejected(err error) bool {
 	return ok && e.Status == http.StatusUnauthorized
 }
 
-// refuse resets a handshake that failed.
+// declined reports whether the registry has answered, and does not take the question.
+func declined(err error) bool {
+	e, ok := errors.AsType[*registry.StatusError](err)
+	return ok && e.Status < http.StatusInternalServerError && e.Status != http.StatusRequestTimeout && e.Status != http.StatusTooManyRequests
+}
+
+// refuse resets a handshake that failed. The relay charges the harness for it, unless
+// the reason says that it is not at fault.
 func (s *socket) refuse(e *entry, peer *seal.PublicKey, why error) bool {
-	if s.x.table.drop(s, e, why, true) {
+	reason := frame.ReasonProtocolError
+	if errors.Is(why, errGuarded) || errors.Is(why, errUnanswered) {
+		reason = frame.ReasonUnavailable
+	}
+	if s.x.table.drop(s, e, why, !errors.Is(why, errGuarded)) {
 		s.log.Warn("handshake failed", "stream", e.id, "peer", fingerprint(peer), "err", why)
-		s.reset(e.id, frame.ReasonProtocolError)
+		s.reset(e.id, reason)
 	}
 	return false
 }

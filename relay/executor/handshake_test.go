@@ -82,20 +82,20 @@ func TestValidation(t *testing.T) {
 		{"valid", 200, yes, "accepted"},
 		{"valid, 201", 201, yes, "accepted"},
 		{"not valid", 200, no, "reset"},
-		{"no member", 200, "{}", "reset"},
-		{"no JSON", 200, "<html>", "reset"},
+		{"no member", 200, "{}", "unanswered"},
+		{"no JSON", 200, "<html>", "unanswered"},
 		{"401", 401, "", "refused"},
 		{"400", 400, "", "reset"},
 		{"403", 403, "", "reset"},
 		{"404", 404, "", "reset"},
-		{"408", 408, "", "reset"},
+		{"408", 408, "", "unanswered"},
 		{"409", 409, "", "reset"},
 		{"410", 410, "", "reset"},
 		{"422", 422, "", "reset"},
-		{"429", 429, "", "reset"},
-		{"500", 500, "", "reset"},
-		{"502", 502, "", "reset"},
-		{"503", 503, "", "reset"},
+		{"429", 429, "", "unanswered"},
+		{"500", 500, "", "unanswered"},
+		{"502", 502, "", "unanswered"},
+		{"503", 503, "", "unanswered"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(w *world, p *peer) {
@@ -110,6 +110,8 @@ func TestValidation(t *testing.T) {
 					p.wantReset("s", frame.ReasonProtocolError)
 					p.send(dataFrame("s", 0, []byte("x")))
 					p.wantReset("s", frame.ReasonProtocolError) // there is no such stream
+				case "unanswered":
+					p.wantReset("s", frame.ReasonUnavailable)
 				case "refused":
 					f := p.frame("s")
 					if _, err := h.initiator.ReadMessage2(f.GetHandshake().GetPayload()); !errors.Is(err, seal.ErrRefused) {
@@ -141,7 +143,7 @@ func TestValidationTakesTooLong(t *testing.T) {
 		pass(9 * time.Second)
 		p.wantQuiet("s")
 		p.roundTrip(s, "hello")
-		p.wantReset("s", frame.ReasonProtocolError)
+		p.wantReset("s", frame.ReasonUnavailable)
 		if took := time.Since(begun); took < 10*time.Second || took > 10*time.Second+50*time.Millisecond {
 			t.Errorf("reset after %v", took)
 		}

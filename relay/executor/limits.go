@@ -15,10 +15,16 @@ const (
 	MaxStreams = 128
 	// MaxPending bounds the handshakes under way. One more is reset.
 	MaxPending = 32
-	// MaxFailures is how many handshakes of one connection may fail before Cooldown,
-	// in which every handshake is reset. Then the count begins anew.
-	MaxFailures = 8
-	Cooldown    = 10 * time.Second
+	// MaxFailures is how many handshakes of one connection may fail before only known keys
+	// are let in: those that were before, and those that are authorized here by name. One
+	// failure is forgiven each ForgiveTime. A relay of ours lets a token fail three times in
+	// ten seconds.
+	MaxFailures = 64
+	ForgiveTime = 125 * time.Millisecond
+	// MaxLooks is how many handshakes a second are looked at meanwhile. One more is reset.
+	MaxLooks = 64
+	// MaxKnown bounds the keys that are remembered because they were let in.
+	MaxKnown = 4096
 	// MaxAuthorization bounds the payload of message 1, in bytes. A longer one is reset.
 	MaxAuthorization = registry.MaxAuthorization
 	// MaxControl bounds the resets and handshakes that wait to be written. What a

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/wsd-dev/wsd/relay"
 	"github.com/wsd-dev/wsd/relay/frame"
+	"github.com/wsd-dev/wsd/relay/registry"
+	"github.com/wsd-dev/wsd/relay/seal"
 )
 
 // 128 streams; one more is reset and hurts nobody; when one has gone there is room.
@@ -23,7 +26,7 @@ func TestMaxStreams(t *testing.T) {
 		}
 		for range 3 {
 			p.harness("more", frame.Codex, "a").ask()
-			p.wantReset("more", frame.ReasonProtocolError)
+			p.wantReset("more", frame.ReasonUnavailable)
 		}
 		for _, s := range streams {
 			p.roundTrip(s, "hello")
@@ -50,7 +53,7 @@ func TestSilentStreamsMakeRoom(t *testing.T) {
 			}
 		}
 		p.harness("early", frame.Codex, "a").ask()
-		p.wantReset("early", frame.ReasonProtocolError)
+		p.wantReset("early", frame.ReasonUnavailable)
 		pass(time.Minute)
 		for i := range dead {
 			s := p.open(fmt.Sprint("new-", i), frame.Codex)
@@ -58,7 +61,7 @@ func TestSilentStreamsMakeRoom(t *testing.T) {
 			streams = append(streams, s)
 		}
 		p.harness("late", frame.Codex, "a").ask()
-		p.wantReset("late", frame.ReasonProtocolError)
+		p.wantReset("late", frame.ReasonUnavailable)
 		for _, s := range streams[dead:] {
 			p.roundTrip(s, "hello")
 		}
@@ -84,7 +87,7 @@ func TestMaxPending(t *testing.T) {
 		for i := range 2 * MaxFailures {
 			id := fmt.Sprintf("more-%d", i)
 			p.harness(id, frame.Codex, "a").ask()
-			p.wantReset(id, frame.ReasonProtocolError)
+			p.wantReset(id, frame.ReasonUnavailable)
 		}
 		for i, h := range waiting {
 			answers[i]()
@@ -103,7 +106,7 @@ func TestResetsDoNotMakeRoom(t *testing.T) {
 			p.send(resetFrame(fmt.Sprint(i)))
 		}
 		p.harness("more", frame.Codex, "a").ask()
-		p.wantReset("more", frame.ReasonProtocolError)
+		p.wantReset("more", frame.ReasonUnavailable)
 		if n := len(w.validated()); n != MaxPending {
 			t.Errorf("the registry was asked %d times", n)
 		}
@@ -125,40 +128,84 @@ func fail(p *peer, id string) {
 	p.wantReset(id, frame.ReasonProtocolError)
 }
 
-// 8 failures close the door for 10 s. The connection stays, and its streams do. Then
-// the count begins anew. What succeeds does not clear it.
-func TestCooldown(t *testing.T) {
+// manyFailures close the gate, though some are forgiven while they are made.
+const manyFailures = MaxFailures + MaxFailures/4
+
+// stranger makes a handshake with a key that the executor has not met.
+func stranger(p *peer, id string) *harness {
+	p.w.t.Helper()
+	identity, err := seal.NewIdentity()
+	if err != nil {
+		p.w.t.Fatal(err)
+	}
+	before := p.w.harness
+	p.w.harness = identity
+	defer func() { p.w.harness = before }()
+	return p.harness(id, frame.Codex, "a")
+}
+
+// Handshakes that fail now and then, as those of a harness that the relay never pauses,
+// shut nobody out, however long they go on.
+func TestSR2FailuresAreForgiven(t *testing.T) {
+	bubble(t, func(_ *world, p *peer) {
+		for i := range 40 {
+			fail(p, fmt.Sprint("bad-", i))
+			p.roundTrip(stranger(p, fmt.Sprint("good-", i)).ask().accepted(), "hello")
+			pass(3400 * time.Millisecond)
+		}
+	})
+}
+
+// While too many handshakes have failed, known keys come in, streams go on, and others are
+// refused with a reason that the relay does not charge them for, until enough is forgiven.
+func TestSR2GateKnowsKeys(t *testing.T) {
 	bubble(t, func(w *world, p *peer) {
 		s := p.open("s", frame.Codex)
-		for round := range 2 {
-			for i := range MaxFailures {
-				if i == MaxFailures-1 {
-					p.roundTrip(p.open(fmt.Sprintf("between-%d", round), frame.Codex), "hello")
-				}
-				fail(p, fmt.Sprintf("bad-%d-%d", round, i))
-			}
-			asked := len(w.validated())
-			begun := time.Now()
-			for time.Since(begun) < Cooldown-200*time.Millisecond {
-				id := fmt.Sprintf("closed-%d-%d", round, time.Since(begun))
-				p.harness(id, frame.Codex, "a").ask()
-				p.wantReset(id, frame.ReasonProtocolError)
-				pass(150 * time.Millisecond)
-			}
-			if len(w.validated()) != asked {
-				t.Error("the registry was asked")
-			}
-			p.roundTrip(s, "hello")
-			pass(300 * time.Millisecond)
+		for i := range manyFailures {
+			fail(p, fmt.Sprint("bad-", i))
 		}
-		p.roundTrip(p.open("after", frame.Codex), "hello")
+		asked := len(w.validated())
+		stranger(p, "unknown").ask()
+		p.wantReset("unknown", frame.ReasonUnavailable)
+		if len(w.validated()) != asked {
+			t.Error("the registry was asked")
+		}
+		p.roundTrip(p.open("known", frame.Codex), "hello")
+		p.roundTrip(s, "hello")
+		pass(time.Second)
+		p.roundTrip(stranger(p, "after").ask().accepted(), "hello")
 		if n := len(w.dialled()); n != 1 {
 			t.Errorf("%d connections", n)
 		}
 	})
 }
 
-// Which events are failures: seven of each kind and one bad handshake close the door.
+// Keys that are authorized by name need not have been there before.
+func TestSR2GateKnowsAuthorizedKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		cfg := w.config()
+		cfg.Authorize = func(*seal.PublicKey) error { return nil }
+		stop := w.run(cfg)
+		p := w.peer()
+		for i := range manyFailures {
+			fail(p, fmt.Sprint("bad-", i))
+		}
+		p.roundTrip(p.open("s", frame.Codex), "hello")
+		_ = stop()
+	})
+}
+
+// A harness is not at fault when the registry does not answer.
+func TestSR2RegistryAway(t *testing.T) {
+	bubble(t, func(w *world, p *peer) {
+		w.set(func() { w.validate = answering(503, ``) })
+		p.harness("s", frame.Codex, "a").ask()
+		p.wantReset("s", frame.ReasonUnavailable)
+	})
+}
+
+// Which events are failures: as many as may be of each kind close the door.
 func TestWhatIsCharged(t *testing.T) {
 	for name, test := range map[string]struct {
 		provoke func(w *world, p *peer, id string)
@@ -179,10 +226,12 @@ func TestWhatIsCharged(t *testing.T) {
 			p.wantReset(id, frame.ReasonProtocolError)
 		}, true},
 		"data before its turn": {func(w *world, p *peer, id string) {
-			_, answer := pending(w, p, id)
+			w.set(func() {
+				w.validate = func(ctx context.Context, _ registry.ValidateRequest) (int, any) { <-ctx.Done(); return 503, "" }
+			})
+			p.harness(id, frame.Codex, "a").ask()
 			p.send(dataFrame(id, 0, []byte("x")))
 			p.wantReset(id, frame.ReasonProtocolError)
-			answer()
 		}, true},
 		"reset before its turn": {func(w *world, p *peer, id string) {
 			_, answer := pending(w, p, id)
@@ -204,14 +253,19 @@ func TestWhatIsCharged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world, p *peer) {
-				for i := range MaxFailures {
+				n := manyFailures
+				if test.charged {
+					p.open("first", frame.Codex) // its key is known: the gate lets the last ones in
+					n = 2 * MaxFailures
+				}
+				for i := range n {
 					test.provoke(w, p, fmt.Sprint(i))
 				}
-				pass(time.Second)
+				pass(ForgiveTime / 2)
 				w.set(func() { w.validate = answering(200, `{"valid":true}`) })
-				h := p.harness("good", frame.Codex, "a").ask()
+				h := stranger(p, "good").ask()
 				if test.charged {
-					p.wantReset("good", frame.ReasonProtocolError)
+					p.wantReset("good", frame.ReasonUnavailable)
 				} else {
 					p.roundTrip(h.accepted(), "hello")
 				}
@@ -223,7 +277,7 @@ func TestWhatIsCharged(t *testing.T) {
 // The count is that of one connection.
 func TestNextConnectionCountsAnew(t *testing.T) {
 	bubble(t, func(w *world, p *peer) {
-		for i := range MaxFailures {
+		for i := range manyFailures {
 			fail(p, fmt.Sprint(i))
 		}
 		p.carrier.Cut()
@@ -264,17 +318,36 @@ func TestControlIsBounded(t *testing.T) {
 
 func TestGate(t *testing.T) {
 	now := time.Now()
-	var g gate
-	for i := range 3 * MaxFailures {
+	g := newGate()
+	for i := range MaxFailures {
 		if g.closed(now) {
 			t.Fatalf("closed after %d", i)
 		}
 		g.charge(now)
-		if (i+1)%MaxFailures == 0 {
-			if !g.closed(now) || !g.closed(now.Add(Cooldown-1)) || g.closed(now.Add(Cooldown)) {
-				t.Fatalf("after %d: wrong times", i+1)
-			}
-			now = now.Add(Cooldown)
+	}
+	for range 10 { // more do not keep it closed for longer
+		g.charge(now)
+	}
+	if !g.closed(now) || !g.closed(now.Add(ForgiveTime-time.Millisecond)) || g.closed(now.Add(ForgiveTime)) {
+		t.Error("wrong times")
+	}
+	for i := range MaxLooks + 1 {
+		if g.look(now) != (i < MaxLooks) {
+			t.Errorf("look %d", i+1)
 		}
+	}
+}
+
+func TestKnownKeysAreBounded(t *testing.T) {
+	var x table
+	key := func(i int) seal.Fingerprint { return seal.Fingerprint{byte(i), byte(i >> 8)} }
+	for i := range MaxKnown + 10 {
+		x.know(key(i))
+		if !x.knows(key(i)) {
+			t.Fatal("not known")
+		}
+	}
+	if len(x.known) != MaxKnown {
+		t.Errorf("%d are known", len(x.known))
 	}
 }

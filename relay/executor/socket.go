@@ -45,7 +45,7 @@ type control struct {
 func (x *executor) newSocket(carrier relay.Carrier, registration string) *socket {
 	return &socket{
 		x: x, carrier: carrier, registration: registration, log: x.log,
-		control: make(chan control, MaxControl),
+		control: make(chan control, MaxControl), gate: newGate(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsd-dev/wsd/relay"
 	"github.com/wsd-dev/wsd/relay/frame"
+	"github.com/wsd-dev/wsd/relay/seal"
 )
 
 // An entry is one instance of a stream, from its handshake on. An id may be used again
@@ -25,6 +26,8 @@ type entry struct {
 	silent time.Time
 	// evicted: its slot is another's.
 	evicted bool
+	// guarded: only a known key may come in.
+	guarded bool
 }
 
 // Why a pending handshake is given up.
@@ -47,6 +50,8 @@ type table struct {
 	socket *socket
 	// idle is made when nobody comes in any more, and closed when all slots are free.
 	idle chan struct{}
+	// known are keys that were let in.
+	known map[seal.Fingerprint]struct{}
 }
 
 // get returns what has this id, for which a frame came, and its stream: nil and nil for
@@ -68,7 +73,9 @@ func (t *table) get(id string) (e *entry, stream *relay.Stream) {
 func (t *table) begin(s *socket, id string, profile frame.Profile, cancel context.CancelCauseFunc) (e *entry, evicted *relay.Stream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.idle != nil || t.handshakes >= MaxPending || s.gate.closed(time.Now()) {
+	now := time.Now()
+	guarded := s.gate.closed(now)
+	if t.idle != nil || t.handshakes >= MaxPending || guarded && !s.gate.look(now) {
 		return nil, nil
 	}
 	if t.slots >= MaxStreams {
@@ -79,7 +86,7 @@ func (t *table) begin(s *socket, id string, profile frame.Profile, cancel contex
 	t.slots++
 	t.handshakes++
 	t.instances++
-	e = &entry{id: id, instance: t.instances, profile: profile, cancel: cancel}
+	e = &entry{id: id, instance: t.instances, profile: profile, cancel: cancel, guarded: guarded}
 	t.entries[id] = e
 	return e, evicted
 }

@@ -28,6 +28,9 @@ const (
 	ReasonProtocolError = "noise_relay_protocol_error"
 	// ReasonUnknownStream answers a resume of a stream that is not known, or no more.
 	ReasonUnknownStream = "unknown_stream"
+	// ReasonUnavailable says that the executor lets nobody in that it does not know, for
+	// reasons of its own: the harness is not at fault. A relay does not charge it.
+	ReasonUnavailable = "executor_unavailable"
 )
 
 // ErrInvalid is what every error of this package is.

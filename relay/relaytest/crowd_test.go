@@ -299,7 +299,7 @@ func TestFloodOverTheRelay(t *testing.T) {
 				t.Errorf("%d goroutines more than at half time", n)
 			}
 		}
-		time.Sleep(executor.Cooldown)
+		time.Sleep(executor.MaxFailures * executor.ForgiveTime)
 		if err := w.connect(w.harness("late", frame.Reliable)).exchange(t.Context(), 5); err != nil {
 			t.Errorf("a harness that comes after it: %v", err)
 		}

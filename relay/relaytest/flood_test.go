@@ -117,7 +117,7 @@ func testFlood(t *testing.T, flood func(id string, i int, r *rand.Rand) []byte) 
 	if grown := runtime.NumGoroutine() - goroutines; grown > 2 {
 		t.Errorf("%d goroutines more than at half time", grown)
 	}
-	time.Sleep(executor.Cooldown)
+	time.Sleep(executor.MaxFailures * executor.ForgiveTime)
 	late := m.connect(m.harness("late", frame.Reliable, nil, nil))
 	defer late.conn.Close()
 	if err := late.exchange(t.Context(), 5); err != nil {

@@ -184,7 +184,7 @@ func TestUnkeptAuthorizationsAreNotCounted(t *testing.T) {
 	d.put(BucketRegistrations, "lab", registration{ID: "r", Key: d.key, Token: owner, Made: time.Now(), Node: "other"})
 	d.lives()
 	status, code := d.ask(registry.OpConnect, "lab", token, registry.ConnectRequest{HarnessPublicKey: d.key}, nil)
-	if n := d.node.unused.now()[id]; status != http.StatusServiceUnavailable || n != 0 {
+	if n := d.node.unused.now()[id] + d.node.unused.now()[tenancy{id, "lab"}.String()]; status != http.StatusServiceUnavailable || n != 0 {
 		t.Errorf("answered %d %s, and %d are counted", status, code, n)
 	}
 }

@@ -5,14 +5,21 @@ import (
 	"time"
 )
 
-// An executor pauses all handshakes after some that have failed (noise-relay.md, section
-// 6), so whoever sends it bad ones shuts out everybody else. The relay does not let one
-// token do that: few of its handshakes may be under way at an executor at once, the
-// others wait; and when several have failed, the token has to pause, not the executor.
+// An executor pauses handshakes after some that have failed (noise-relay.md, section
+// 6), so whoever sends it bad ones shuts out others. The relay does not let one token do
+// that: few of its handshakes may be under way at an executor at once, the others wait;
+// and when several have failed, the token has to pause, not the executor. Both hold for
+// one environment: what its executor does to a token costs the token nothing elsewhere.
 type brakes struct {
 	mu  sync.Mutex
-	all map[string]*brake // by token id; those that have failed lately or wait
+	all map[tenancy]*brake // those that have failed lately or wait
 }
+
+// A tenancy is a token in one environment.
+type tenancy struct{ token, env string }
+
+// String is no token's id.
+func (t tenancy) String() string { return t.token + "/" + t.env }
 
 type brake struct {
 	slots  chan struct{} // one for each handshake under way
@@ -22,25 +29,25 @@ type brake struct {
 	pause  time.Duration
 }
 
-func (b *brakes) of(token string) *brake {
+func (b *brakes) of(who tenancy) *brake {
 	if b.all == nil {
-		b.all = map[string]*brake{}
+		b.all = map[tenancy]*brake{}
 	}
-	k := b.all[token]
+	k := b.all[who]
 	if k == nil {
 		k = &brake{slots: make(chan struct{}, MaxHandshakes)}
-		b.all[token] = k
+		b.all[who] = k
 	}
 	return k
 }
 
-// enter waits, HandshakeWait at most, until a handshake of the token may begin; false if
-// it may not.
-func (b *brakes) enter(token string) bool {
+// enter waits, HandshakeWait at most, until a handshake of who may begin; false if it may
+// not.
+func (b *brakes) enter(who tenancy) bool {
 	timer := time.NewTimer(HandshakeWait)
 	defer timer.Stop()
 	b.mu.Lock()
-	k := b.of(token)
+	k := b.of(who)
 	if time.Now().Before(k.until) {
 		b.mu.Unlock()
 		return false
@@ -64,13 +71,13 @@ func (b *brakes) enter(token string) bool {
 	return false
 }
 
-// leave ends a handshake that enter has let begin; paused says that the token has to
-// pause from now on.
-func (b *brakes) leave(token string, failed bool) (paused bool) {
+// leave ends a handshake that enter has let begin; paused says that who has to pause from
+// now on.
+func (b *brakes) leave(who tenancy, failed bool) (paused bool) {
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := b.of(token)
+	k := b.of(who)
 	k.users--
 	<-k.slots
 	if !failed {
@@ -86,21 +93,21 @@ func (b *brakes) leave(token string, failed bool) (paused bool) {
 	return true
 }
 
-// paused says that the token has to.
-func (b *brakes) paused(token string) bool {
+// paused says that who has to.
+func (b *brakes) paused(who tenancy) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := b.all[token]
+	k := b.all[who]
 	return k != nil && time.Now().Before(k.until)
 }
 
-// sweep forgets tokens that have behaved for long enough.
+// sweep forgets those that have behaved for long enough.
 func (b *brakes) sweep(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for token, k := range b.all {
+	for who, k := range b.all {
 		if k.users == 0 && len(recent(k.failed, now)) == 0 && now.After(k.until.Add(LongestPause)) {
-			delete(b.all, token)
+			delete(b.all, who)
 		}
 	}
 }

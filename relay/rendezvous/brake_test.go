@@ -10,40 +10,40 @@ func TestBrakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b brakes
 		for range MaxHandshakes {
-			if !b.enter("a") {
+			if !b.enter(tenancy{"a", "lab"}) {
 				t.Fatal("not let in")
 			}
 		}
 		// One more waits, another token does not.
 		entered := make(chan bool)
-		go func() { entered <- b.enter("a") }()
+		go func() { entered <- b.enter(tenancy{"a", "lab"}) }()
 		synctest.Wait()
 		select {
 		case <-entered:
 			t.Fatal("too many are under way")
 		default:
 		}
-		if !b.enter("b") {
+		if !b.enter(tenancy{"b", "lab"}) {
 			t.Error("another token has to wait")
 		}
-		if b.leave("b", false) || b.leave("a", false) {
+		if b.leave(tenancy{"b", "lab"}, false) || b.leave(tenancy{"a", "lab"}, false) {
 			t.Error("a success makes a token pause")
 		}
 		if !<-entered {
 			t.Error("the one that waited is not let in")
 		}
 		for range MaxHandshakes {
-			b.leave("a", false)
+			b.leave(tenancy{"a", "lab"}, false)
 		}
 		// What waits for too long is not let in.
 		for range MaxHandshakes {
-			b.enter("a")
+			b.enter(tenancy{"a", "lab"})
 		}
-		if b.enter("a") {
+		if b.enter(tenancy{"a", "lab"}) {
 			t.Error("let in, and nobody left")
 		}
 		for range MaxHandshakes {
-			b.leave("a", false)
+			b.leave(tenancy{"a", "lab"}, false)
 		}
 	})
 }
@@ -53,10 +53,10 @@ func TestBrakesPause(t *testing.T) {
 		var b brakes
 		fail := func() (paused bool) {
 			t.Helper()
-			if !b.enter("a") {
+			if !b.enter(tenancy{"a", "lab"}) {
 				t.Fatal("not let in")
 			}
-			return b.leave("a", true)
+			return b.leave(tenancy{"a", "lab"}, true)
 		}
 		for pause := FirstPause; pause <= LongestPause; pause *= 2 {
 			for i := range MaxFailedHandshakes {
@@ -65,11 +65,11 @@ func TestBrakesPause(t *testing.T) {
 				}
 			}
 			time.Sleep(pause - time.Millisecond)
-			if !b.paused("a") || b.enter("a") {
+			if !b.paused(tenancy{"a", "lab"}) || b.enter(tenancy{"a", "lab"}) {
 				t.Errorf("the pause is shorter than %v", pause)
 			}
 			time.Sleep(2 * time.Millisecond)
-			if b.paused("a") {
+			if b.paused(tenancy{"a", "lab"}) {
 				t.Errorf("the pause is longer than %v", pause)
 			}
 		}

@@ -24,13 +24,21 @@ type executor struct {
 	began             time.Time
 	count             counters
 	claimed           atomic.Bool // the State says that it is here
+	codex             bool        // it announces no profile of ours
+
+	patience map[string]*patience // by the tokens of its harnesses; of the reader
 
 	routing   sync.Mutex
 	routes    map[string]*route // by stream id
+	abandoned map[string]*route // those that are no routes any more while their handshakes are under way
 	harnesses map[*harness]struct{}
-	parted    []*route // those without a socket, the one that parted first at first
+	places    shares       // of harnesses
+	crowd     atomic.Int64 // how many harnesses there are
+	parted    []*route     // those without a socket, the one that parted first at first
 	gone      bool
-	ending    int // of aside
+	ending    int       // of aside
+	failures  int       // of handshakes, since codex's executor has paused
+	pause     time.Time // codex's executor pauses until then
 
 	aside sync.WaitGroup // those that tell the executor of an end
 }
@@ -44,8 +52,9 @@ type route struct {
 	// it knows the stream.
 	profile                   frame.Profile
 	shaken, granted, answered bool
-	// pending says that a handshake is under way, which brakes count.
-	pending bool
+	// pending says that a handshake is under way, which brakes count. open says that one
+	// has succeeded.
+	pending, open bool
 	// socket is nil for a reliable stream that has lost its own, and may come back.
 	socket *harness
 	parted time.Time
@@ -64,7 +73,7 @@ func (e *executor) token() string { return e.tokenID }
 func (e *executor) serve() {
 	n := e.node
 	defer n.release(e)
-	defer n.meters.leave(e.tokenID, false)
+	defer e.meter.leave(false)
 	n.mu.Lock()
 	before := n.executors[e.env]
 	n.executors[e.env] = e
@@ -127,18 +136,20 @@ func (e *executor) pass(message []byte) error {
 	e.routing.Lock()
 	r := e.routes[string(g.stream)]
 	var h *harness
-	failed := false
-	if r != nil {
+	if r == nil {
+		e.late(g)
+	} else {
 		h = r.socket
 		switch g.kind {
 		case kindResume, kindHandshake:
 			r.answered = true
 			r.granted = r.granted || g.profile == frame.Reliable
+			r.open = true
 			if g.kind == kindHandshake {
 				e.settle(r, false)
 			}
 		case kindReset:
-			failed = e.settle(r, true)
+			e.settle(r, e.blames(g))
 			e.unbind(r)
 			if r.answered && e.ending < MaxHarnesses {
 				e.ending++
@@ -146,7 +157,6 @@ func (e *executor) pass(message []byte) error {
 			}
 		}
 	}
-	shared := len(e.harnesses) > 1
 	e.routing.Unlock()
 	if h == nil {
 		return nil
@@ -156,11 +166,35 @@ func (e *executor) pass(message []byte) error {
 	e.node.total.add(&e.node.total.out, size)
 	h.count.add(&h.count.in, size)
 	h.meter.charge(len(message))
-	h.send(message, shared)
-	if failed {
-		e.node.pause(h)
-	}
+	h.send(message)
 	return nil
+}
+
+// blames says whether a reset is a harness's fault, if it answers a handshake. Called with
+// routing.
+func (e *executor) blames(g glance) bool {
+	now := time.Now()
+	if g.blameless || now.Before(e.pause) {
+		return false
+	}
+	if e.codex {
+		if e.failures++; e.failures >= codexFailures {
+			e.failures, e.pause = 0, now.Add(codexPause)
+		}
+	}
+	return true
+}
+
+// late settles a handshake that its harness has given up before the answer came. Called
+// with routing.
+func (e *executor) late(g glance) {
+	r := e.abandoned[string(g.stream)]
+	if r == nil {
+		return
+	}
+	if g.kind == kindHandshake || g.kind == kindReset {
+		e.settle(r, g.kind == kindReset && e.blames(g))
+	}
 }
 
 // confirm tells the executor that a stream is over that it has reset itself: one that
@@ -193,7 +227,7 @@ func (e *executor) take(h *harness, message []byte) error {
 		return nil
 	}
 	shakes := g.kind == kindHandshake
-	if shakes && !e.node.brakes.enter(h.token()) {
+	if shakes && !e.node.brakes.enter(tenancy{h.token(), e.env}) {
 		return nil
 	}
 	routed := e.route(h, g)
@@ -227,6 +261,8 @@ func (e *executor) route(h *harness, g glance) bool {
 	r := e.routes[string(g.stream)]
 	opens := g.kind == kindResume || g.kind == kindHandshake
 	switch {
+	case e.abandoned[string(g.stream)] != nil:
+		return false // what the executor says next would be taken for an answer to this
 	case r == nil:
 		r = &route{stream: string(g.stream), subject: h.subject}
 		if !opens || !h.hold(r) {
@@ -267,43 +303,64 @@ func (e *executor) begin(h *harness, g glance, routed bool) {
 		e.routing.Unlock()
 		return
 	}
-	e.routing.Unlock()
-	if e.node.brakes.leave(h.token(), again) {
-		e.node.pause(h)
-	}
+	defer e.routing.Unlock()
+	e.account(h.token(), again)
 }
 
-// settle ends the handshake of r, if one is under way; true if the token has to pause.
-// Called with routing.
-func (e *executor) settle(r *route, failed bool) bool {
+// settle ends the handshake of r, if one is under way. Called with routing.
+func (e *executor) settle(r *route, failed bool) {
 	if !r.pending {
-		return false
+		return
 	}
 	r.pending = false
+	if e.abandoned[r.stream] == r {
+		delete(e.abandoned, r.stream)
+	}
 	token, _, _ := strings.Cut(r.subject, ".")
-	return e.node.brakes.leave(token, failed)
+	e.account(token, failed)
 }
 
-// pause closes the sockets of a token whose handshakes have failed too often.
-func (n *Node) pause(h *harness) {
-	n.log.Warn("too many handshakes of a token have failed", "token", h.token(), "env", h.executor.env)
-	n.audit.write("paused", slog.String("env", h.executor.env), slog.String("token", h.token()), slog.String("remote", h.remote))
-	var drop []closer
-	n.mu.Lock()
-	for s := range n.sockets {
-		if _, is := s.(*harness); is && s.token() == h.token() {
-			drop = append(drop, s)
-		}
+// abandon leaves the handshake of r, if one is under way, to the executor, which may have
+// yet to say that it has failed. Called with routing.
+func (e *executor) abandon(r *route) {
+	if !r.pending || e.abandoned[r.stream] == r {
+		return
 	}
-	n.mu.Unlock()
-	for _, s := range drop {
-		s.shut(closePolicy, "too many handshakes have failed")
+	if e.abandoned == nil {
+		e.abandoned = map[string]*route{}
+	}
+	e.abandoned[r.stream] = r
+	time.AfterFunc(AbandonedWait, func() {
+		e.routing.Lock()
+		defer e.routing.Unlock()
+		e.settle(r, false)
+	})
+}
+
+// account ends a handshake of a token. When too many have failed, the sockets of the token
+// go that have opened no stream. Called with routing.
+func (e *executor) account(token string, failed bool) {
+	if !e.node.brakes.leave(tenancy{token, e.env}, failed) {
+		return
+	}
+	e.node.log.Warn("too many handshakes of a token have failed", "token", token, "env", e.env)
+	e.node.audit.write("paused", slog.String("env", e.env), slog.String("token", token))
+	for h := range e.harnesses {
+		if h.token() == token && !h.open() && !e.gone && e.ending < MaxHarnesses {
+			e.ending++
+			e.aside.Go(func() {
+				h.shut(closePolicy, "too many handshakes have failed")
+				e.routing.Lock()
+				e.ending--
+				e.routing.Unlock()
+			})
+		}
 	}
 }
 
 // unbind ends a stream. Called with routing.
 func (e *executor) unbind(r *route) {
-	e.settle(r, false)
+	e.abandon(r)
 	delete(e.routes, r.stream)
 	if r.socket != nil {
 		r.socket.drop(r)
@@ -326,10 +383,16 @@ func (e *executor) forget(r *route) {
 func (e *executor) add(h *harness) bool {
 	e.routing.Lock()
 	defer e.routing.Unlock()
-	if e.gone || len(e.harnesses) >= MaxHarnesses {
+	if e.gone || !e.places.take(h.token(), MaxHarnesses) {
 		return false
 	}
 	e.harnesses[h] = struct{}{}
+	e.crowd.Store(int64(len(e.harnesses)))
+	if len(e.harnesses) == 2 { // what is waited for is one of several from now on
+		for other := range e.harnesses {
+			other.nudge()
+		}
+	}
 	return true
 }
 
@@ -339,7 +402,11 @@ func (e *executor) add(h *harness) bool {
 func (e *executor) remove(h *harness) {
 	now := time.Now()
 	e.routing.Lock()
-	delete(e.harnesses, h)
+	if _, there := e.harnesses[h]; there {
+		delete(e.harnesses, h)
+		e.places.give(h.token())
+		e.crowd.Store(int64(len(e.harnesses)))
+	}
 	var lost []string
 	for id, r := range h.streams {
 		if !r.reliable() {
@@ -347,6 +414,7 @@ func (e *executor) remove(h *harness) {
 			e.unbind(r)
 			continue
 		}
+		e.abandon(r)
 		h.drop(r)
 		r.socket, r.parted = nil, now
 		e.parted = append(e.parted, r)
@@ -369,8 +437,10 @@ func (e *executor) remove(h *harness) {
 func (e *executor) end() {
 	e.routing.Lock()
 	e.gone = true
-	for _, r := range e.routes {
-		e.settle(r, false)
+	for _, all := range []map[string]*route{e.routes, e.abandoned} {
+		for _, r := range all {
+			e.settle(r, false)
+		}
 	}
 	left := make([]*harness, 0, len(e.harnesses))
 	for h := range e.harnesses {

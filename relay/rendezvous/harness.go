@@ -23,8 +23,7 @@ type harness struct {
 
 	streams map[string]*route // of executor.routing
 
-	patience patience      // of the executor's goroutine
-	room     chan struct{} // wakes it when the queue is shorter
+	room chan struct{} // wakes the executor's reader when the queue is shorter, or its patience
 
 	queueing sync.Mutex
 	queue    [][]byte
@@ -66,7 +65,7 @@ func (h *harness) drop(r *route) {
 func (h *harness) serve() {
 	n, e := h.node, h.executor
 	defer n.release(h)
-	defer n.meters.leave(h.token(), true)
+	defer h.meter.leave(true)
 	who := []slog.Attr{
 		slog.String("env", e.env), slog.String("token", h.token()), slog.String("key", h.key()), slog.String("remote", h.remote),
 	}
@@ -85,36 +84,47 @@ func (h *harness) serve() {
 		slog.Int64("bytesFromHarness", h.count.out.Load()), slog.Int64("bytesToHarness", h.count.in.Load()))...)
 }
 
+// open says that a stream of h was opened. Called with executor.routing.
+func (h *harness) open() bool {
+	for _, r := range h.streams {
+		if r.open {
+			return true
+		}
+	}
+	return false
+}
+
 // send queues a frame. When too much waits already it waits for room: codex has no other
 // means against a peer that is faster than it is, and its harness would lose its
 // connection in the middle of a long output. Reliable streams have a window and never
 // come here. The executor's socket is not read meanwhile, so a harness that shares its
-// executor with others has little time for that, and one that takes nothing at all not
-// much more; then it loses its connection.
-func (h *harness) send(message []byte, shared bool) {
-	patience := StallTime
-	if shared {
-		patience = h.patience.left(time.Now())
-	}
-	var timer *time.Timer
+// executor with others has little time for that, all harnesses of its token together, and
+// one that takes nothing at all not much more; then it loses its connection.
+func (h *harness) send(message []byte) {
+	var began time.Time
 	for {
 		h.queueing.Lock()
 		if h.over {
 			h.queueing.Unlock()
 			return
 		}
-		if !h.full(len(message)) {
+		if !h.full(cap(message)) {
 			break
 		}
 		h.queueing.Unlock()
-		if timer == nil {
-			timer = time.NewTimer(patience)
-			defer timer.Stop()
-			began := time.Now()
-			defer func() { h.patience.spend(began, time.Now()) }()
+		now := time.Now()
+		if began.IsZero() {
+			began = now
+			defer func() { h.executor.patient(h.token()).spend(began, time.Now()) }()
 		}
+		patience := StallTime
+		if h.executor.crowd.Load() > 1 {
+			patience = h.executor.patient(h.token()).left(began)
+		}
+		timer := time.NewTimer(began.Add(patience).Sub(now))
 		select {
 		case <-h.room:
+			timer.Stop()
 		case <-timer.C:
 			h.node.log.Warn("a harness reads too slowly", "env", h.executor.env, "conn", h.remote)
 			h.stop()
@@ -124,7 +134,7 @@ func (h *harness) send(message []byte, shared bool) {
 	}
 	if h.writing {
 		h.queue = append(h.queue, message)
-		h.weigh(len(message))
+		h.weigh(cap(message))
 		h.queueing.Unlock()
 		return
 	}
@@ -141,7 +151,12 @@ func (h *harness) send(message []byte, shared bool) {
 	h.queueing.Lock()
 	over := h.over
 	if !over {
-		h.writer.Go(func() { h.write(finish) })
+		size := 0
+		if finish != nil {
+			size = cap(message)
+		}
+		h.weigh(size)
+		h.writer.Go(func() { h.write(finish, size) })
 	}
 	h.queueing.Unlock()
 	if over && finish != nil {
@@ -151,14 +166,19 @@ func (h *harness) send(message []byte, shared bool) {
 
 // full says that n more bytes must wait. Called with queueing.
 func (h *harness) full(n int) bool {
-	return len(h.queue) >= MaxQueuedFrames || h.bytes+n > MaxQueuedBytes ||
-		h.bytes > fairShare && h.node.queued.Load() > MaxQueued
+	if len(h.queue) >= MaxQueuedFrames || h.bytes+n > MaxQueuedBytes {
+		return true
+	}
+	// A token may have as much as is left, as with shares.
+	return h.bytes > minQueue && h.meter.queued.Load() > MaxQueued-h.node.queued.Load()
 }
 
-// weigh adds n bytes to what is queued. Called with queueing.
+// weigh adds n bytes to what is queued: of memory that is held, not of messages. Called
+// with queueing.
 func (h *harness) weigh(n int) {
 	h.bytes += n
 	h.node.queued.Add(int64(n))
+	h.meter.queued.Add(int64(n))
 }
 
 // rest ends the writing if nothing is queued.
@@ -178,13 +198,18 @@ func (h *harness) stop() {
 	h.over, h.queue = true, nil
 	h.weigh(-h.bytes)
 	h.queueing.Unlock()
+	h.nudge()
+}
+
+// nudge has whoever waits for room look again.
+func (h *harness) nudge() {
 	select {
-	case h.room <- struct{}{}: // whoever waits for it looks again
+	case h.room <- struct{}{}:
 	default:
 	}
 }
 
-// patience is how long a harness may still keep others waiting.
+// patience is how long the harnesses of a token may still keep others waiting.
 type patience struct {
 	spent time.Duration
 	at    time.Time
@@ -202,11 +227,35 @@ func (p *patience) left(now time.Time) time.Duration {
 
 func (p *patience) spend(from, to time.Time) { p.spent, p.at = p.spent+to.Sub(from), to }
 
+// maxPatience bounds the tokens whose patience an executor's socket remembers.
+const maxPatience = 1024
+
+// patient returns the patience of a token. Called by the executor's reader alone.
+func (e *executor) patient(token string) *patience {
+	p := e.patience[token]
+	if p != nil {
+		return p
+	}
+	if e.patience == nil {
+		e.patience = map[string]*patience{}
+	}
+	for other, p := range e.patience { // those that are as new are not remembered
+		if len(e.patience) >= maxPatience || p.left(time.Now()) == SharedStallTime {
+			delete(e.patience, other)
+		}
+	}
+	p = &patience{}
+	e.patience[token] = p
+	return p
+}
+
 // write finishes a message, if there is one to finish, writes what is queued, and ends
-// with the queue.
-func (h *harness) write(finish func() error) {
+// with the queue. What is being written is weighed until it is.
+func (h *harness) write(finish func() error, size int) {
 	if finish != nil {
-		if err := finish(); err != nil {
+		err := finish()
+		h.wrote(size)
+		if err != nil {
 			h.shut(closeGoingAway, "nothing can be written")
 		}
 	}
@@ -219,15 +268,22 @@ func (h *harness) write(finish func() error) {
 		message := h.queue[0]
 		h.queue[0] = nil
 		h.queue = h.queue[1:]
-		h.weigh(-len(message))
 		h.queueing.Unlock()
-		select {
-		case h.room <- struct{}{}:
-		default:
-		}
-		if err := h.conn.Write(context.Background(), message); err != nil { // bounded by WriteTimeout
+		err := h.conn.Write(context.Background(), message) // bounded by WriteTimeout
+		h.wrote(cap(message))
+		if err != nil {
 			h.shut(closeGoingAway, "nothing can be written")
 			return
 		}
 	}
+}
+
+// wrote makes room of n bytes.
+func (h *harness) wrote(n int) {
+	h.queueing.Lock()
+	if !h.over {
+		h.weigh(-n)
+	}
+	h.queueing.Unlock()
+	h.nudge()
 }

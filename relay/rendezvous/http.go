@@ -162,14 +162,18 @@ func (a *asked) audit(attrs ...slog.Attr) {
 
 // refuse answers that it must not be.
 func (a *asked) refuse(w http.ResponseWriter, status int, code, format string, args ...any) {
-	a.audit(slog.Int("status", status), slog.String("code", code))
+	if a.token.ID != "" {
+		a.audit(slog.Int("status", status), slog.String("code", code))
+	} else {
+		a.node.audit.refused(status, code)
+	}
 	fail(w, status, code, format, args...)
 }
 
 // unreachable answers that nothing can be said. To an executor that is a conflict: it
 // asks again then, and ends after anything else (registry.md, section 3).
 func (a *asked) unreachable(w http.ResponseWriter, err error) {
-	a.node.log.Warn("the state of the relay is not reached", "env", a.env, "op", a.op, "err", err)
+	a.node.unreached("env", a.env, "op", a.op, "err", err)
 	code := codeUnavailable
 	if a.op == registry.OpRegister {
 		code = registry.CodeRegistrationConflict

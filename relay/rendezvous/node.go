@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/wsd-dev/wsd/relay/registry"
 )
 
@@ -28,6 +30,8 @@ type Config struct {
 	// TrustProxy takes the remote address from the last X-Forwarded-For: there is a
 	// proxy in front, and no other way in.
 	TrustProxy bool
+	// MaxSockets bounds the sockets; default MaxSockets, which is the most, too.
+	MaxSockets int
 	// Audit gets a line of JSON for each that comes and goes. nil discards.
 	Audit io.Writer
 	// Logger may be nil.
@@ -46,7 +50,9 @@ type Node struct {
 	tokens Tokens
 	meters meters
 	brakes brakes
+	used   usedURLs
 	begun  time.Time
+	warn   rate.Sometimes
 
 	unused     tally // authorizations
 	registered tally
@@ -55,7 +61,7 @@ type Node struct {
 	known     []secret
 	executors map[string]*executor // by environment, those whose sockets are here
 	sockets   map[closer]struct{}  // all there are
-	used      map[string]time.Time // nonces of URLs that were used, until they expire
+	seats     shares               // of sockets
 	draining  bool
 	drained   bool
 	wait      sync.WaitGroup // sockets
@@ -80,11 +86,14 @@ func New(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, id: cfg.NodeID, state: cfg.State, log: cfg.Logger, tokens: Tokens{cfg.State}, begun: time.Now(),
-		executors: map[string]*executor{}, sockets: map[closer]struct{}{}, used: map[string]time.Time{},
-		beating: make(chan struct{}, 1),
+		executors: map[string]*executor{}, sockets: map[closer]struct{}{},
+		beating: make(chan struct{}, 1), warn: rate.Sometimes{Interval: Heartbeat},
 	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
+	}
+	if n.cfg.MaxSockets <= 0 || n.cfg.MaxSockets > MaxSockets {
+		n.cfg.MaxSockets = MaxSockets
 	}
 	n.audit = newAuditor(cfg.Audit)
 	if n.id == "" {
@@ -116,9 +125,11 @@ func (n *Node) Run(ctx context.Context) error {
 	if err := n.beat(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("rendezvous: %w", err)
 	}
-	beat, sweep := time.NewTicker(Heartbeat), time.NewTicker(Sweep)
+	beat, sweep, sum := time.NewTicker(Heartbeat), time.NewTicker(Sweep), time.NewTicker(AuditInterval)
 	defer beat.Stop()
 	defer sweep.Stop()
+	defer sum.Stop()
+	defer n.sumUp()
 	for {
 		var err error
 		select {
@@ -128,11 +139,25 @@ func (n *Node) Run(ctx context.Context) error {
 			err = errors.Join(n.beat(ctx), n.dropRevoked(ctx), n.reconcile(ctx))
 		case <-sweep.C:
 			err = n.sweep(ctx)
+		case <-sum.C:
+			n.sumUp()
 		}
 		if err != nil && ctx.Err() == nil {
 			n.log.Warn("the state of the relay is not reached", "err", err)
 		}
 	}
+}
+
+// sumUp writes what was refused that had no credential.
+func (n *Node) sumUp() {
+	if sum := n.audit.sum(); sum != nil {
+		n.audit.write("refusals", sum...)
+	}
+}
+
+// unreached logs that a request could not be answered, but not for each of a flood.
+func (n *Node) unreached(attrs ...any) {
+	n.warn.Do(func() { n.log.Warn("the state of the relay is not reached", attrs...) })
 }
 
 // beat says that the node lives, as long as it does.

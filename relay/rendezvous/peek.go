@@ -23,6 +23,8 @@ type glance struct {
 	stream  []byte // lies in the message
 	kind    kind
 	profile frame.Profile
+	// blameless is a reset that says that the harness is not at fault.
+	blameless bool
 }
 
 // Field numbers of RelayMessageFrame.
@@ -30,7 +32,11 @@ const (
 	fieldStreamID = 2
 	fieldBodies   = 5 // to 10
 	fieldProfile  = 20 + 1
+	fieldReason   = 1 // of RelayReset
 )
+
+// blameless is the body of a reset whose reason is frame.ReasonUnavailable.
+var blameless = protowire.AppendString(protowire.AppendTag(nil, fieldReason, protowire.BytesType), frame.ReasonUnavailable)
 
 // peek looks at a frame. It goes over the fields and copies nothing; whether the rest is
 // valid is for the ends to say. false: no frame, or of no stream that there can be.
@@ -59,6 +65,7 @@ func peek(message []byte) (glance, bool) {
 			g.stream = value
 		case number >= fieldBodies && number <= protowire.Number(kindHandshake):
 			g.kind = kind(number) // of several the last counts, as everywhere
+			g.blameless = g.kind == kindReset && bytes.Equal(value, blameless)
 		case number == fieldProfile:
 			g.profile = frame.Codex
 			if string(value) == string(frame.Reliable) {

@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -11,39 +12,57 @@ import (
 // meters hold what the tokens with sockets may still do.
 type meters struct {
 	mu  sync.Mutex
-	all map[string]*meter
+	all map[string]*account // by token id
 }
 
-// A meter is that of one token. A harness without one, in tests, has no bounds.
-type meter struct {
+// An account is that of one token.
+type account struct {
 	owner *meters
-	rate  *rate.Limiter
+	id    string
 
 	// Of meters.mu. harnesses counts their sockets, and each stream of a socket but the first.
 	sockets, harnesses, max int
+	envs                    map[string]*meter
+
+	queued atomic.Int64 // bytes that wait for its harnesses
+}
+
+// A meter is that of a token in one environment: what an executor sends to a token does
+// not hold it up elsewhere. A harness without one, in tests, has no bounds.
+type meter struct {
+	*account
+	env   string
+	users int // of meters.mu
+	rate  *rate.Limiter
 }
 
 // enter counts a socket, a harness's with its stream, unless the token has as many as
 // it may.
-func (m *meters) enter(t *Token, harness bool) (*meter, bool) {
+func (m *meters) enter(t *Token, env string, harness bool) (*meter, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all == nil {
-		m.all = map[string]*meter{}
+		m.all = map[string]*account{}
 	}
-	x := m.all[t.ID]
+	a := m.all[t.ID]
+	if harness && a != nil && t.Quota.Streams > 0 && a.harnesses >= t.Quota.Streams {
+		return nil, false
+	}
+	if a == nil {
+		a = &account{owner: m, id: t.ID, envs: map[string]*meter{}}
+		m.all[t.ID] = a
+	}
+	x := a.envs[env]
 	if x == nil {
-		x = &meter{owner: m, rate: rate.NewLimiter(limitOf(t), t.Quota.BytesPerSecond)} // with all of its burst
-		m.all[t.ID] = x
+		x = &meter{account: a, env: env, rate: rate.NewLimiter(limitOf(t), t.Quota.BytesPerSecond)} // with all of its burst
+		a.envs[env] = x
 	}
 	if harness {
-		if t.Quota.Streams > 0 && x.harnesses >= t.Quota.Streams {
-			return nil, false
-		}
-		x.harnesses++
+		a.harnesses++
 	}
-	x.sockets++
-	x.apply(t)
+	a.sockets++
+	x.users++
+	a.apply(t)
 	return x, true
 }
 
@@ -55,16 +74,20 @@ func (m *meters) full(t *Token) bool {
 	return x != nil && t.Quota.Streams > 0 && x.harnesses >= t.Quota.Streams
 }
 
-func (m *meters) leave(id string, harness bool) {
+// leave takes enter back.
+func (x *meter) leave(harness bool) {
+	m := x.owner
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	x := m.all[id]
 	x.sockets--
 	if harness {
 		x.harnesses--
 	}
+	if x.users--; x.users == 0 {
+		delete(x.envs, x.env)
+	}
 	if x.sockets == 0 {
-		delete(m.all, id)
+		delete(m.all, x.id)
 	}
 }
 
@@ -109,12 +132,14 @@ func limitOf(t *Token) rate.Limit {
 	return rate.Limit(t.Quota.BytesPerSecond)
 }
 
-func (x *meter) apply(t *Token) {
-	x.max = t.Quota.Streams
+func (a *account) apply(t *Token) {
+	a.max = t.Quota.Streams
 	limit := limitOf(t)
-	if x.rate.Limit() != limit {
-		x.rate.SetLimit(limit)
-		x.rate.SetBurst(t.Quota.BytesPerSecond)
+	for _, x := range a.envs {
+		if x.rate.Limit() != limit {
+			x.rate.SetLimit(limit)
+			x.rate.SetBurst(t.Quota.BytesPerSecond)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ func TestBytesCountBothWays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var m meters
-				x, ok := m.enter(&Token{ID: "t", Quota: Quota{BytesPerSecond: second}}, true)
+				x, ok := m.enter(&Token{ID: "t", Quota: Quota{BytesPerSecond: second}}, "lab", true)
 				if !ok {
 					t.Fatal("not let in")
 				}
@@ -46,7 +46,7 @@ func TestStreamsOverOneSocketCount(t *testing.T) {
 	e, alice, _, _ := routing()
 	var m meters
 	token := &Token{ID: "a", Role: RoleHarness, Quota: Quota{Streams: 3}}
-	alice.meter, _ = m.enter(token, true)
+	alice.meter, _ = m.enter(token, "lab", true)
 	open := func(stream string) bool { return e.route(alice, glanceOf(stream, kindResume, "codex")) }
 	for i, stream := range []string{"1", "2", "3", "4"} {
 		if got := open(stream); got != (i < 3) {

@@ -118,7 +118,7 @@ func (a *asked) connect(ctx context.Context, w http.ResponseWriter, body []byte)
 		a.refuse(w, http.StatusServiceUnavailable, codeUnavailable, "the relay is shutting down: ask again")
 		return
 	}
-	if n.brakes.paused(a.token.ID) {
+	if n.brakes.paused(tenancy{a.token.ID, a.env}) {
 		a.refuse(w, http.StatusTooManyRequests, codePaused, "too many handshakes of the token have failed: ask again later")
 		return
 	}
@@ -139,8 +139,9 @@ func (a *asked) connect(ctx context.Context, w http.ResponseWriter, body []byte)
 		a.unreachable(w, err)
 		return
 	}
-	if !n.unused.add(a.token.ID, MaxAuthorizations) {
-		a.refuse(w, http.StatusTooManyRequests, codeUnused, "the token has %d authorizations that were not used: ask again in a minute", MaxAuthorizations)
+	if !n.reckon(tenancy{a.token.ID, a.env}) {
+		a.refuse(w, http.StatusTooManyRequests, codeUnused, "the token has %d authorizations for the environment, or %d in all, that were not used: ask again in a minute",
+			MaxAuthorizations, MaxTokenAuthorizations)
 		return
 	}
 	text, key := random(32), req.HarnessPublicKey.Fingerprint().String()
@@ -148,7 +149,7 @@ func (a *asked) connect(ctx context.Context, w http.ResponseWriter, body []byte)
 		Environment: a.env, Registration: r.ID, Key: key, Token: a.token.ID, Expires: time.Now().Add(AuthorizationLife).UTC(),
 	}, 0)
 	if err != nil {
-		n.unused.less(a.token.ID)
+		n.unreckon(tenancy{a.token.ID, a.env})
 		a.unreachable(w, err)
 		return
 	}
@@ -165,6 +166,24 @@ func (a *asked) connect(ctx context.Context, w http.ResponseWriter, body []byte)
 		EnvironmentID: a.env, URL: url, SecurityProfile: registry.SecurityProfile, ExecutorRegistrationID: r.ID,
 		ExecutorPublicKey: r.Key, HarnessKeyAuthorization: text, RelayProfiles: r.Profiles,
 	})
+}
+
+// reckon counts an authorization that is not used yet, unless there are as many as may be.
+func (n *Node) reckon(who tenancy) bool {
+	if !n.unused.add(who.token, MaxTokenAuthorizations) {
+		return false
+	}
+	if !n.unused.add(who.String(), MaxAuthorizations) {
+		n.unused.less(who.token)
+		return false
+	}
+	return true
+}
+
+// unreckon takes reckon back.
+func (n *Node) unreckon(who tenancy) {
+	n.unused.less(who.token)
+	n.unused.less(who.String())
 }
 
 func (n *Node) harnessURL(ctx context.Context, holder *nodeRecord, t *ticket) (string, error) {
@@ -211,7 +230,7 @@ func (a *asked) take(ctx context.Context, req *registry.ValidateRequest) (valid 
 	if err != nil {
 		return false, "", err
 	}
-	n.unused.less(auth.Token)
+	n.unreckon(tenancy{auth.Token, auth.Environment})
 	r, err := n.registration(ctx, a.env)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return false, "", err

@@ -19,7 +19,9 @@ func routing() (e *executor, alice, again, bob *harness) {
 	return e, make("a.k"), make("a.k"), make("b.k")
 }
 
-func glanceOf(stream string, k kind, p frame.Profile) glance { return glance{[]byte(stream), k, p} }
+func glanceOf(stream string, k kind, p frame.Profile) glance {
+	return glance{stream: []byte(stream), kind: k, profile: p}
+}
 
 func TestRoute(t *testing.T) {
 	e, alice, again, bob := routing()
@@ -63,13 +65,13 @@ func TestRouteLimits(t *testing.T) {
 			t.Fatalf("stream %d: %v", i+1, got)
 		}
 	}
+	e = &executor{routes: map[string]*route{}, harnesses: map[*harness]struct{}{}}
+	add := func(token string) bool { return e.add(&harness{executor: e, subject: token + ".k"}) }
 	for range MaxHarnesses {
-		if !e.add(&harness{executor: e}) {
-			break
-		}
+		add("a")
 	}
-	if len(e.harnesses) != MaxHarnesses || e.add(&harness{executor: e}) {
-		t.Errorf("%d harnesses", len(e.harnesses))
+	if len(e.harnesses) != MaxHarnesses/2 || !add("b") {
+		t.Errorf("%d harnesses of one token, and no room for another", len(e.harnesses))
 	}
 }
 

@@ -13,13 +13,7 @@ import (
 // sweep deletes what has expired, of whichever node it was, and counts the rest.
 func (n *Node) sweep(ctx context.Context) error {
 	now := time.Now()
-	n.mu.Lock()
-	for nonce, until := range n.used {
-		if now.After(until) {
-			delete(n.used, nonce)
-		}
-	}
-	n.mu.Unlock()
+	n.used.sweep(now)
 	n.brakes.sweep(now)
 	_, err := n.sweepBucket(ctx, BucketNodes, now)
 	return errors.Join(err, n.sweepAuthorizations(ctx, now), n.sweepRegistrations(ctx, now))
@@ -35,7 +29,7 @@ func (n *Node) sweepAuthorizations(ctx context.Context, now time.Time) error {
 }
 
 // sweepBucket deletes the entries of bucket that have expired, and counts those of each
-// token that are left. Whoever else does so at the same time is as welcome.
+// token, and of each token in an environment, that are left. Whoever else does so at the same time is as welcome.
 func (n *Node) sweepBucket(ctx context.Context, bucket Bucket, now time.Time) (left map[string]int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, StateTimeout)
 	defer cancel()
@@ -46,11 +40,13 @@ func (n *Node) sweepBucket(ctx context.Context, bucket Bucket, now time.Time) (l
 	left = map[string]int{}
 	for _, e := range entries {
 		var v struct {
-			Token   string    `json:"token"`
-			Expires time.Time `json:"expires"`
+			Token       string    `json:"token"`
+			Environment string    `json:"environment"`
+			Expires     time.Time `json:"expires"`
 		}
 		if err := json.Unmarshal(e.Value, &v); err != nil || now.Before(v.Expires) {
 			left[v.Token]++
+			left[tenancy{v.Token, v.Environment}.String()]++
 			continue
 		}
 		if err := n.discard(ctx, bucket, e.Key, e.Revision); err != nil {

@@ -5,12 +5,13 @@ import (
 	"sync"
 )
 
-// A tally counts the entries that each token has in one bucket of the State, so that it
+// A tally counts the entries that each token has in one bucket of the State, or in one
+// bucket for one environment, so that it
 // has no more than it may. A node counts what it makes and deletes itself, and now and
 // then all there is: of several nodes each lets a token have that many.
 type tally struct {
 	mu  sync.Mutex
-	all map[string]int // by token id
+	all map[string]int // by token id, or tenancy
 }
 
 // add counts one more, unless the token has most already.

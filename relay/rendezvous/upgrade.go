@@ -38,9 +38,14 @@ func (n *Node) upgrade(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), StateTimeout)
 	defer cancel()
 	env, remote := r.PathValue("env"), n.remote(r)
+	known := false // whoever asks, by a URL that this relay has made, and so env
 	refuse := func(status int, why rejection) {
-		n.audit.write("refused", slog.String("env", env), slog.String("remote", remote),
-			slog.Int("status", status), slog.String("reason", string(why)))
+		if known {
+			n.audit.write("refused", slog.String("env", env), slog.String("remote", remote),
+				slog.Int("status", status), slog.String("reason", string(why)))
+		} else {
+			n.audit.refused(status, string(why))
+		}
 		w.Header().Set(rejectionHeader, string(why))
 		fail(w, status, string(why), "the relay does not let this socket in")
 	}
@@ -50,10 +55,11 @@ func (n *Node) upgrade(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		n.log.Warn("the state of the relay is not reached", "env", env, "err", err)
+		n.unreached("env", env, "err", err)
 		refuse(http.StatusServiceUnavailable, rejectUnavailable)
 		return
 	}
+	known = true
 	if n.isDraining() {
 		refuse(http.StatusServiceUnavailable, rejectDraining)
 		return
@@ -66,7 +72,7 @@ func (n *Node) upgrade(w http.ResponseWriter, r *http.Request) {
 	switch why, is := asRejection(err); {
 	case err == nil:
 	case !is:
-		n.log.Warn("the state of the relay is not reached", "env", env, "err", err)
+		n.unreached("env", env, "err", err)
 		refuse(http.StatusServiceUnavailable, rejectUnavailable)
 	case why == rejectUnavailable:
 		refuse(http.StatusServiceUnavailable, why)
@@ -92,15 +98,15 @@ func (n *Node) upgradeExecutor(ctx context.Context, w http.ResponseWriter, r *ht
 	}
 	e := &executor{
 		node: n, env: t.env, registration: reg.ID, tokenID: token.ID, remote: remote, began: time.Now(),
-		routes: map[string]*route{}, harnesses: map[*harness]struct{}{},
+		routes: map[string]*route{}, harnesses: map[*harness]struct{}{}, codex: len(reg.Profiles) == 0,
 	}
 	if !n.reserve(e) {
 		return rejectUnavailable
 	}
-	e.meter, _ = n.meters.enter(token, false)
+	e.meter, _ = n.meters.enter(token, e.env, false)
 	conn, err := accept(w, r, true)
 	if err != nil {
-		n.meters.leave(e.tokenID, false)
+		e.meter.leave(false)
 		n.release(e)
 		return nil // answered by Upgrade
 	}
@@ -116,19 +122,10 @@ func (n *Node) upgradeHarness(w http.ResponseWriter, r *http.Request, t *ticket,
 	}
 	n.mu.Lock()
 	e := n.executors[t.env]
-	_, used := n.used[t.nonce]
-	full := len(n.used) >= MaxUsedURLs
-	if e != nil && !used && !full {
-		n.used[t.nonce] = t.expires
-	}
 	n.mu.Unlock()
 	token, _, _ := strings.Cut(t.subject, ".")
 	switch {
-	case used:
-		return rejectExpired
-	case n.brakes.paused(token):
-		return rejectUnavailable
-	case e == nil || full:
+	case e == nil || n.brakes.paused(tenancy{token, t.env}):
 		return rejectUnavailable
 	case e.registration != t.registration:
 		return rejectRegistration // which makes the harness ask anew
@@ -144,18 +141,28 @@ func (n *Node) upgradeHarness(w http.ResponseWriter, r *http.Request, t *ticket,
 		return rejectUnavailable
 	}
 	ok := false
-	if h.meter, ok = n.meters.enter(live, true); !ok || !e.add(h) {
-		if ok {
-			n.meters.leave(token, true)
-		}
+	if h.meter, ok = n.meters.enter(live, t.env, true); !ok {
 		n.release(h)
 		return rejectUnavailable
 	}
+	if !e.add(h) {
+		h.meter.leave(true)
+		n.release(h)
+		return rejectUnavailable
+	}
+	undo := func() {
+		e.remove(h)
+		h.meter.leave(true)
+		n.release(h)
+	}
+	if err := n.used.take(t.nonce, token, t.expires); err != nil {
+		undo()
+		return err
+	}
 	conn, err := accept(w, r, false)
 	if err != nil {
-		e.remove(h)
-		n.meters.leave(token, true)
-		n.release(h)
+		n.used.give(t.nonce) // a request that is no upgrade uses nothing up
+		undo()
 		return nil // answered by Upgrade
 	}
 	h.attach(conn)
@@ -188,7 +195,7 @@ func accept(w http.ResponseWriter, r *http.Request, owned bool) (*wsconn.Conn, e
 func (n *Node) reserve(s closer) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.draining || len(n.sockets) >= MaxSockets {
+	if n.draining || !n.seats.take(s.token(), n.cfg.MaxSockets) {
 		return false
 	}
 	n.sockets[s] = struct{}{}
@@ -199,6 +206,7 @@ func (n *Node) reserve(s closer) bool {
 func (n *Node) release(s closer) {
 	n.mu.Lock()
 	delete(n.sockets, s)
+	n.seats.give(s.token())
 	n.mu.Unlock()
 	n.wait.Done()
 }

@@ -1,0 +1,4 @@
+package rendezvous
+
+// SumUp does what Run does now and then.
+func (n *Node) SumUp() { n.sumUp() }
