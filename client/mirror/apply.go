@@ -63,6 +63,10 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			next = m.s
 			next.peer.Fetch = b.cursor
 			next.notes.Pulled = next.notes.Pulled.add(d.before, e.Rev())
+			next.held = next.held.with(d.holds)
+			if b.last {
+				next.held = next.held.fresh()
+			}
 			next = next.tidied()
 			return m.store(e, &next)
 		})
@@ -97,10 +101,16 @@ func (m *Mirror) applied(b *batch, d *decision, changed int, r *Result) {
 	r.Pulled += len(b.entries)
 	r.Changed += changed
 	r.Conflicts += len(d.conflicts)
+	r.Withheld += len(d.withheld)
 	m.meter.count(func(p *Progress) { p.Pulled += int64(len(b.entries)) })
 	if m.cfg.OnChange != nil {
 		for _, c := range d.changes {
 			m.cfg.OnChange(c)
+		}
+	}
+	if m.cfg.Withheld != nil {
+		for _, w := range d.withheld {
+			m.cfg.Withheld(w)
 		}
 	}
 	for _, c := range d.conflicts {

@@ -42,7 +42,7 @@ func (m *Mirror) compared(ctx context.Context) (state, error) {
 	if lost := lostBy(&next, wm.CurrentRev, wm.Fetch); lost.any() {
 		next = m.rebased(next, lost)
 	}
-	return next.tidied(), nil
+	return m.releasing(next).tidied(), nil
 }
 
 // A loss is what a remote turns out not to know any more.
@@ -72,6 +72,7 @@ func (m *Mirror) rebased(s state, lost loss) state {
 	s.peer.Push, s.peer.Fetch = tree.Cursor{}, tree.Cursor{}
 	s.notes.Pulled, s.notes.Pushed, s.sent = nil, nil, sent{}
 	s.notes.Shown, s.notes.AgreedPush, s.notes.AgreedFetch = nil, tree.Cursor{}, tree.Cursor{}
+	s.held, _ = s.held.marked(func(held) bool { return true })
 	return s
 }
 

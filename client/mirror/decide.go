@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"errors"
+	"fmt"
 	iofs "io/fs"
 	"strings"
 
@@ -23,9 +24,12 @@ type decision struct {
 	changes   []Change
 	conflicts []Conflict
 	copies    []toCopy
-	lost      []string          // paths whose versions from here give way, and are not sent
-	more      []tree.Entry      // what is sent only because of what was decided
-	told      map[string]bool   // paths of conflicts
+	lost      []string         // paths whose versions from here give way, and are not sent
+	more      []tree.Entry     // what is sent only because of what was decided
+	told      map[string]bool  // paths of conflicts
+	stripped  map[string]held  // of entries whose modes do not come over as they are
+	holds     map[string]*held // what changes of what is withheld; nil for no longer
+	withheld  []Withheld
 	removed   map[string]string // what versions the entries remove, by path
 }
 
@@ -40,14 +44,23 @@ func (d *decision) decide(entries []tree.Entry) error {
 	s, rev := &d.m.s, d.edit.Rev()
 	clean := s.clean(rev)
 	for i := range entries {
-		x := &entries[i]
-		if !d.all && (clean || !d.local.touches(s, x.Path, rev)) {
-			d.take = append(d.take, *x)
+		x, err := d.withhold(&entries[i])
+		if err != nil {
+			return err
+		}
+		if x == nil {
+			continue
+		}
+		if _, known := d.isHeld(x.Path); !known && !d.all && (clean || !d.local.touches(s, x.Path, rev)) {
+			d.taken(x)
 			continue
 		}
 		if err := d.one(x); err != nil {
 			return err
 		}
+	}
+	if n := len(d.holds); n > 0 && len(s.held.with(d.holds).Paths) > maxHeld {
+		return fmt.Errorf("%w: more than %d", ErrWithheld, maxHeld)
 	}
 	// What was touched so far is to be sent.
 	d.before = d.edit.Rev()
@@ -79,8 +92,13 @@ func (d *decision) one(x *tree.Entry) error {
 		return err
 	}
 	var losers []tree.Entry
-	if cur != nil && s.changed(cur.Path, cur.Rev) && !same(cur, x) {
-		if remote, _ := d.m.roots.toRemote(x.Path); s.sent.Prints[remote] != "" && s.sent.Prints[remote] == printOf(x) {
+	apart, _ := d.isHeld(x.Path)
+	if cur != nil && (apart.Apart || s.changed(cur.Path, cur.Rev)) && !same(cur, x) {
+		print := printOf(x)
+		if h, ok := d.stripped[x.Path]; ok {
+			print = h.Remote
+		}
+		if remote, _ := d.m.roots.toRemote(x.Path); s.sent.Prints[remote] != "" && s.sent.Prints[remote] == print {
 			return nil // what we sent, and have changed since
 		}
 		if x.Kind == tree.KindDelete && !d.meant(cur) {
@@ -198,9 +216,19 @@ func (d *decision) onTheWay(path string, out *[]tree.Entry) error {
 	return nil
 }
 
+// taken notes that an entry is applied.
+func (d *decision) taken(x *tree.Entry) {
+	d.take = append(d.take, *x)
+	if h, ok := d.stripped[x.Path]; ok {
+		d.hold(x.Path, h)
+	} else {
+		d.letGo(x.Path)
+	}
+}
+
 // accept has an entry applied.
 func (d *decision) accept(x, cur *tree.Entry) {
-	d.take = append(d.take, *x)
+	d.taken(x)
 	if !d.all || same(cur, x) {
 		return
 	}
@@ -251,6 +279,7 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 		d.accept(x, cur)
 		return nil
 	case KeptLocal:
+		d.letGo(x.Path)
 	}
 	if !live(cur) || d.m.s.changed(cur.Path, cur.Rev) {
 		return nil // it is going to be sent

@@ -20,6 +20,9 @@ const (
 	// needed for a remote that does not say what its push changed. Above it all are
 	// forgotten, and what is read back of them may be taken for a conflict.
 	maxSent = 20_000
+	// maxHeld bounds the paths that are remembered as withheld. A remote that has more is not
+	// pulled from.
+	maxHeld = 20_000
 	// maxLocal bounds the paths that are listed as changed here before a pull. Above it
 	// each incoming path is looked up.
 	maxLocal = 10_000

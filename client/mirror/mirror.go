@@ -28,12 +28,21 @@ type Config struct {
 	// synchronised before stays on both sides as it is. A name that is taken from the list
 	// has all compared anew.
 	Ignore []string
+	// Dir is the directory of this machine that LocalRoot stands for, if any.
+	Dir string
+	// AllowCode lets names come over that make programs run code, AllowModes the bits 07000
+	// of modes (package withheld). Without, the remote's changes of them are withheld:
+	// remembered, and neither made here nor undone there. With either, what it had withheld
+	// before comes over.
+	AllowCode, AllowModes bool
 	// OnConflict says what happens to a path that changed on both sides.
 	OnConflict Policy
 	// OnChange is told of each path that a pull changed here, once it has, and Conflict of
-	// each conflict that was decided. They must not use the mirror.
+	// each conflict that was decided, Withheld of what did not come over. They must not use
+	// the mirror.
 	OnChange func(Change)
 	Conflict func(Conflict)
+	Withheld func(Withheld)
 	// Progress is told what has moved. It must not wait.
 	Progress func(Progress)
 	Logger   *slog.Logger // nil for none
@@ -55,6 +64,7 @@ type Result struct {
 	ObjectsOut, ObjectsIn int
 	BytesOut, BytesIn     int64
 	Conflicts             int
+	Withheld              int // paths that did not come over, or not all of their modes
 	// InStep: both ends had all of each other's changes when the call ended.
 	InStep bool
 }
@@ -70,6 +80,7 @@ func (r *Result) add(o *Result) {
 	r.BytesOut += o.BytesOut
 	r.BytesIn += o.BytesIn
 	r.Conflicts += o.Conflicts
+	r.Withheld += o.Withheld
 	r.InStep = o.InStep
 }
 

@@ -25,6 +25,8 @@ type Plan struct {
 	BytesToSend, BytesToGet     int64
 	Conflicts                   []Conflict // up to MaxReported, with what would become of them
 	MoreConflicts               int
+	Withheld                    []Withheld // up to MaxReported
+	MoreWithheld                int
 	// Anew: the remote's store is not the one that was synchronised with, so that all is
 	// compared.
 	Anew bool
@@ -63,11 +65,14 @@ type decided struct {
 	lost map[string]bool // paths whose versions are not sent
 	made map[string]bool // directories that are there again, if they were removed here
 	more []tree.Entry    // what is sent beside what has changed
+	held *heldSet        // what is withheld then
 }
 
 func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell func(Move) error) error {
+	after.held = m.s.held
 	target, err := m.target(ctx)
 	if err != nil || m.s.peer.Fetch.Compare(target) >= 0 {
+		after.held = after.held.fresh()
 		return err
 	}
 	if m.cfg.OnConflict == Fail {
@@ -92,6 +97,17 @@ func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell fun
 			}
 		}
 		after.more = append(after.more, d.more...)
+		after.held = after.held.with(d.holds)
+		if b.last {
+			after.held = after.held.fresh()
+		}
+		for _, w := range d.withheld {
+			if len(p.Withheld) < MaxReported {
+				p.Withheld = append(p.Withheld, w)
+			} else {
+				p.MoreWithheld++
+			}
+		}
 		for _, c := range d.conflicts {
 			if len(p.Conflicts) < MaxReported {
 				p.Conflicts = append(p.Conflicts, c)
@@ -156,10 +172,10 @@ func (m *Mirror) planPush(ctx context.Context, p *Plan, after *decided, tell fun
 	defer cancel()
 	blocks := make(chan *block)
 	failed := make(chan error, 1)
-	notes := m.s.notes
+	known := known{m.s.notes, after.held}
 	go func() { // ends with the list, or with ctx
 		defer close(blocks)
-		failed <- m.makeBlocks(ctx, after.next(list), list.Current, notes, blocks)
+		failed <- m.makeBlocks(ctx, after.next(list), list.Current, known, blocks)
 	}()
 	for b := range blocks {
 		p.ToRemote += len(b.entries)

@@ -16,6 +16,7 @@ import (
 type batch struct {
 	entries []tree.Entry // as they are called here
 	cursor  tree.Cursor  // the remote's, once they are applied
+	last    bool         // of the pull
 }
 
 func (m *Mirror) pull(ctx context.Context, r *Result) error {
@@ -57,8 +58,15 @@ func (m *Mirror) fetch(ctx context.Context, target tree.Cursor) (*changes.Fetch,
 // pullOnce applies what there is. While one batch is applied the next one is fetched.
 func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 	target, err := m.target(ctx)
-	if err != nil || m.s.peer.Fetch.Compare(target) >= 0 {
+	if err != nil {
 		return err
+	}
+	if m.s.peer.Fetch.Compare(target) >= 0 {
+		next := m.s
+		if next.held = next.held.fresh(); next.held != m.s.held {
+			return m.commit(ctx, next)
+		}
+		return nil
 	}
 	if m.cfg.OnConflict == Fail {
 		if err := m.refuse(ctx, target); err != nil {
@@ -73,13 +81,13 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	from, notes := m.s.peer.Fetch, m.s.notes // the last stage changes them
+	from, known := m.s.peer.Fetch, m.known() // the last stage changes them
 	read, ready := make(chan *batch), make(chan *batch)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { // ends with the stream, or with ctx
 		defer close(read)
 		defer func() { f.Entries.Close(err) }()
-		return m.readBatches(ctx, f, from, &notes, read)
+		return m.readBatches(ctx, f, from, &known, read)
 	})
 	group.Go(func() error { // ends with the one before it
 		defer close(ready)
@@ -97,7 +105,7 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 }
 
 // readBatches cuts a change stream into batches, without what came from here.
-func (m *Mirror) readBatches(ctx context.Context, f *changes.Fetch, from tree.Cursor, notes *notes, out chan<- *batch) error {
+func (m *Mirror) readBatches(ctx context.Context, f *changes.Fetch, from tree.Cursor, known *known, out chan<- *batch) error {
 	b, size := &batch{cursor: from}, int64(0)
 	send := func() error {
 		done := b
@@ -112,7 +120,7 @@ func (m *Mirror) readBatches(ctx context.Context, f *changes.Fetch, from tree.Cu
 	for {
 		e, err := f.Entries.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			b.cursor = f.Current
+			b.cursor, b.last = f.Current, true
 			return send()
 		}
 		if err != nil {
@@ -122,7 +130,7 @@ func (m *Mirror) readBatches(ctx context.Context, f *changes.Fetch, from tree.Cu
 		if at.Compare(b.cursor) <= 0 || at.Compare(f.Current) > 0 {
 			return &InvariantError{fmt.Sprintf("its changes are not in order: revision %d comes behind %d, up to %d", e.Rev, b.cursor.Rev, f.Current.Rev)}
 		}
-		if m.wanted(&e, notes) {
+		if m.wanted(&e, known) {
 			if len(b.entries) >= BlockEntries || (len(b.entries) > 0 && size+e.Size > BlockBytes) {
 				if err := send(); err != nil {
 					return err
@@ -135,10 +143,21 @@ func (m *Mirror) readBatches(ctx context.Context, f *changes.Fetch, from tree.Cu
 	}
 }
 
+// known is what readBatches and makeBlocks have to know of the state.
+type known struct {
+	notes notes
+	held  *heldSet
+}
+
+func (m *Mirror) known() known { return known{m.s.notes, m.s.held} }
+
 // wanted reports whether an entry is to be applied, and gives it its path here.
-func (m *Mirror) wanted(e *tree.Entry, notes *notes) bool {
+func (m *Mirror) wanted(e *tree.Entry, k *known) bool {
 	path, ok := m.roots.toLocal(e.Path)
-	if !ok || notes.Pushed.has(e.Rev) || notes.agreed(e.Path, after(e), notes.AgreedFetch) {
+	if !ok || k.notes.Pushed.has(e.Rev) {
+		return false
+	}
+	if h, _ := k.held.at(path); !h.Stale && k.notes.agreed(e.Path, after(e), k.notes.AgreedFetch) {
 		return false
 	}
 	if m.roots.isRoot(path) {
@@ -198,6 +217,9 @@ func (m *Mirror) missing(ctx context.Context, entries []tree.Entry) ([]tree.Hash
 	var all []tree.Hash
 	seen := map[tree.Hash]bool{}
 	for i := range entries {
+		if m.isCode(entries[i].Path, entries[i].Kind) {
+			continue // it is not taken
+		}
 		for _, p := range entries[i].Parts {
 			if !seen[p.Hash] {
 				seen[p.Hash] = true

@@ -17,7 +17,8 @@ type block struct {
 	entries []tree.Entry // as the remote calls them
 	objects []tree.Hash  // that it lacks
 	bytes   int64
-	cursor  tree.Cursor // ours, once it is applied
+	cursor  tree.Cursor      // ours, once it is applied
+	holds   map[string]*held // what it changes of what is withheld
 }
 
 // errMoved says that the remote has changes that were not pulled.
@@ -47,12 +48,12 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 		return nil
 	}
 	m.meter.count(func(p *Progress) { p.ToPush = p.Pushed + int64(list.Len()) })
-	notes := m.s.notes // the last stage changes them
+	known := m.known() // the last stage changes it
 	asked, full := make(chan *block), make(chan *block)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { // ends with the list, or with ctx
 		defer close(asked)
-		return m.makeBlocks(ctx, list.Next, target, notes, asked)
+		return m.makeBlocks(ctx, list.Next, target, known, asked)
 	})
 	group.Go(func() error { // ends with the one before it
 		defer close(full)
@@ -75,8 +76,8 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 }
 
 // makeBlocks reads what changed up to a target and asks which content of it the remote has.
-func (m *Mirror) makeBlocks(ctx context.Context, next func(context.Context, int) ([]tree.Entry, error), target tree.Cursor, notes notes, out chan<- *block) error {
-	b := newBlockMaker(m)
+func (m *Mirror) makeBlocks(ctx context.Context, next func(context.Context, int) ([]tree.Entry, error), target tree.Cursor, known known, out chan<- *block) error {
+	b, notes := newBlockMaker(m, known.held), known.notes
 	for {
 		entries, err := next(ctx, page)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -96,6 +97,10 @@ func (m *Mirror) makeBlocks(ctx context.Context, next func(context.Context, int)
 					return err
 				}
 			}
+			if b.heldBack(e) {
+				b.cursor = at
+				continue
+			}
 			e.Path = path
 			b.add(e, at)
 		}
@@ -113,9 +118,13 @@ type blockMaker struct {
 	named map[tree.Hash]int64 // sizes of what the entries consist of
 	order []tree.Hash
 	size  int64
+	held  *heldSet
+	above map[string]bool // directories that only the remote has something in
 }
 
-func newBlockMaker(m *Mirror) *blockMaker { return &blockMaker{m: m, named: map[tree.Hash]int64{}} }
+func newBlockMaker(m *Mirror, held *heldSet) *blockMaker {
+	return &blockMaker{m: m, named: map[tree.Hash]int64{}, held: held, above: held.above()}
+}
 
 // fullFor reports whether an entry belongs into the next block.
 func (b *blockMaker) fullFor(e *tree.Entry) bool {
@@ -246,6 +255,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 	}
 	next := m.s
 	next.peer.Push = b.cursor
+	next.held = next.held.with(b.holds)
 	if len(b.entries) > 0 {
 		told := res.Before > 0 && res.Before <= res.Rev
 		if told {

@@ -44,10 +44,10 @@ func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localCha
 	failed := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	from, notes := m.s.peer.Fetch, m.s.notes
+	from, known := m.s.peer.Fetch, m.known()
 	go func() { // ends with the stream, or with ctx
 		defer close(read)
-		err := m.readBatches(ctx, f, from, &notes, read)
+		err := m.readBatches(ctx, f, from, &known, read)
 		f.Entries.Close(err)
 		failed <- err
 	}()

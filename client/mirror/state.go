@@ -16,6 +16,7 @@ type state struct {
 	notes notes
 	// sent is the prints of what was pushed and may come back, by remote path.
 	sent sent
+	held *heldSet
 }
 
 // notes are what there is to know beside the cursors.
@@ -46,6 +47,7 @@ type sent struct {
 const (
 	notesRow = " notes"
 	sentRow  = " sent"
+	heldRow  = " withheld"
 )
 
 func (m *Mirror) loadState(ctx context.Context) (state, error) {
@@ -54,7 +56,7 @@ func (m *Mirror) loadState(ctx context.Context) (state, error) {
 	if s.peer, err = m.tree.Peer(ctx, m.cfg.PeerID); err != nil {
 		return s, err
 	}
-	for suffix, into := range map[string]any{notesRow: &s.notes, sentRow: &s.sent} {
+	for suffix, into := range map[string]any{notesRow: &s.notes, sentRow: &s.sent, heldRow: &s.held} {
 		row, err := m.tree.Peer(ctx, m.cfg.PeerID+suffix)
 		if err != nil {
 			return s, err
@@ -78,6 +80,11 @@ func (m *Mirror) store(e *tree.Edit, next *state) error {
 	}
 	if err := m.storeText(e, notesRow, &m.s.notes, &next.notes); err != nil {
 		return err
+	}
+	if m.s.held != next.held {
+		if err := m.storeText(e, heldRow, m.s.held, next.held); err != nil {
+			return err
+		}
 	}
 	if len(m.s.sent.Prints) == 0 && len(next.sent.Prints) == 0 {
 		return nil

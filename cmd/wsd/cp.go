@@ -17,6 +17,7 @@ import (
 func newCpCmd(a *app) *cobra.Command {
 	var connect connectFlags
 	var quiet, recursive bool
+	var allow allowFlags
 	cmd := &cobra.Command{
 		Use:   "cp [flags] SOURCE... DEST",
 		Short: "Copy files and trees to and from the server",
@@ -28,8 +29,11 @@ path that begins with a colon is written ./:name.
 As with cp, a DEST that is a directory gets the sources into it, and several
 sources need one. Permissions and links are kept; links are copied, not
 followed, unless named as a source or, here, as DEST; a link below a DEST here is
-replaced by what the server has under its name. Each file is put in place whole, when it has
-arrived. On a terminal the progress is shown.
+replaced by what the server has under its name. Each file is put in place whole,
+when it has arrived. On a terminal the progress is shown.
+
+` + allowHelp + ` A file that is itself a SOURCE may have
+any name.
 
 ` + connectHelp + `
 
@@ -50,12 +54,13 @@ same, and each failure is named.`,
 				return err
 			}
 			return connect.withClient(cmd.Context(), a, func(ctx context.Context, c *client.Client) error {
-				return job.run(ctx, a, c, !quiet && isTerminal(a.stderr))
+				return job.run(ctx, a, c, allow, !quiet && isTerminal(a.stderr))
 			})
 		},
 	}
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "show no progress")
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy directories, as is done anyway")
+	allow.add(cmd.Flags())
 	connect.add(cmd.Flags())
 	return cmd
 }
@@ -105,8 +110,8 @@ func parseCopy(args []string) (*copyJob, error) {
 }
 
 // run copies all sources and reports every failure.
-func (j *copyJob) run(ctx context.Context, a *app, c *client.Client, progress bool) error {
-	t := newTransfer(a, c, progress)
+func (j *copyJob) run(ctx context.Context, a *app, c *client.Client, allow allowFlags, progress bool) error {
+	t := newTransfer(a, c, allow, progress)
 	defer t.close()
 	into, err := j.intoDirectory(ctx, c)
 	if err != nil {

@@ -141,7 +141,7 @@ With --sync the command runs in the server's workspace, which is brought in step
 with your directory (--dir) before: it sees what you have changed. What it changed
 is brought back when it has ended, and named on standard error. Where --dir is above
 your directory it runs in the same place below the workspace. What becomes of
-conflicts, and what is left alone, is as with 'wsd sync'.
+conflicts, what is withheld and what is left alone, is as with 'wsd sync'.
 
 With --detach the command runs in the server's workspace as a durable run, reads an
 end of file, and goes on by itself: its ID is printed, 'wsd log ID' prints its
@@ -150,7 +150,7 @@ output. It has the environment that the workspace's runs have.
 With --json each line is an object: {"type":"started","processId"}, then
 {"type":"output","seq","stream","text" or "base64"}, at last
 {"type":"exited","exitCode","signal","timedOut","sandboxDenied"}; with --sync then
-{"type":"change","path","kind","what","size"}.
+{"type":"change","path","kind","what","size"} and {"type":"withheld","path","kind","why"}.
 
 Exit status: the command's own; 128 plus the number of the signal that ended it;
 124 when --timeout ended it; 126 when it cannot be executed; 127 when it is not

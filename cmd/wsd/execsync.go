@@ -23,7 +23,7 @@ type execSync struct {
 }
 
 // syncOnly are the flags that mean nothing without --sync.
-var syncOnly = []string{"dir", "ignore", "on-conflict", "state", "remote-path"}
+var syncOnly = []string{"dir", "ignore", "on-conflict", "state", "remote-path", flagAllowCode, flagAllowSetuid}
 
 func (s *execSync) add(f *pflag.FlagSet) {
 	f.BoolVar(&s.on, "sync", false, "run in the server's workspace, in step with your directory")
@@ -103,7 +103,7 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 		job.out.conflicts(conflicts)
 		return errors.New("nothing was changed, since there are conflicts")
 	}
-	return err
+	return explainSync(err)
 }
 
 // cwd is where the command runs: what --cwd says, within the workspace, else where the

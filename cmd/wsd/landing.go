@@ -19,6 +19,7 @@ import (
 type landing struct {
 	root *os.Root
 	path string // of root, for people
+	real string // the same without links
 	base string // of the destination in root, "" if it is root itself
 	// device is the destination if it is neither a file nor a directory, "" otherwise.
 	device string
@@ -45,8 +46,16 @@ func openLanding(dest string, into, above bool) (*landing, error) {
 	}
 	var err error
 	l.path = dest
-	l.root, err = os.OpenRoot(dest)
-	return l, err
+	if l.root, err = os.OpenRoot(dest); err != nil {
+		return nil, err
+	}
+	if l.real, err = filepath.EvalSymlinks(dest); err == nil {
+		l.real, err = filepath.Abs(l.real)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.root.Close())
+	}
+	return l, nil
 }
 
 // name is a path as the user knows it.

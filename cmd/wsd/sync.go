@@ -65,6 +65,9 @@ takes the server's version, ours keeps the one here, both takes the server's and
 keeps the one here beside it as NAME.conflict-HASH, fail changes nothing and ends
 with status 3. The version that loses can be had by its hash for an hour at least.
 
+` + allowHelp + ` What is withheld stays at the
+server as it is there, and comes over with the flag later.
+
 What has a segment on its path that --ignore or a line of the file ` + ignoreFile + ` in
 LOCAL names is left alone on both sides.
 
@@ -73,7 +76,8 @@ With --dry-run nothing changes: it prints what would move, '<' to LOCAL, '>' to 
 server, and names the conflicts with what --on-conflict would make of them.
 
 With --json each line is an object: {"type":"change"} for what changed in LOCAL,
-{"type":"conflict"}, {"type":"move"} of a --dry-run, at last {"type":"result"}.
+{"type":"conflict"}, {"type":"withheld"}, {"type":"move"} of a --dry-run, at last
+{"type":"result"}.
 
 Exit status: 0 both sides are the same, or a --watch was ended by a signal; 1 on
 failure; 2 for a command line that wsd does not understand; 3 when there were
@@ -148,7 +152,7 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 	case j.watch && ctx.Err() != nil:
 		return nil
 	}
-	return err
+	return explainSync(err)
 }
 
 // mirror is the mirror over a connection.
@@ -156,7 +160,8 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 	cfg := mirror.Config{
 		Local: j.local.disk, Remote: r.peer, LocalRoot: localMount, RemoteRoot: r.mount,
 		Ignore: append(append([]string{}, j.flags.ignore...), j.local.ignore...), OnConflict: j.flags.policy,
-		Conflict: j.out.conflict, Progress: j.out.progress,
+		Conflict: j.out.conflict, Progress: j.out.progress, Withheld: j.out.withheld,
+		Dir: j.local.dir, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
 	}
 	if j.verbose || j.asJSON {
 		cfg.OnChange = j.out.change
@@ -199,7 +204,7 @@ func (j *syncJob) worthwhile(err error, attempt int, connected bool) bool {
 	_, usage := errors.AsType[*usageError](err)
 	refused, isRefused := errors.AsType[*client.RefusedError](err)
 	return !usage && !errors.As(err, &conflict) && !errors.Is(err, disk.ErrNoDirectory) &&
-		!errors.Is(err, errNoWorkspace) && (!isRefused || refused.Status >= 500)
+		!errors.Is(err, errNoWorkspace) && !errors.Is(err, mirror.ErrWithheld) && (!isRefused || refused.Status >= 500)
 }
 
 // over synchronises over a connection; well is called each time that it worked.

@@ -28,6 +28,7 @@ type syncFlags struct {
 	remotePath string
 	ignore     []string
 	onConflict string
+	allow      allowFlags
 
 	policy mirror.Policy
 }
@@ -36,6 +37,7 @@ func (f *syncFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.ignore, "ignore", nil, "do not synchronise files and directories called `NAME`, wherever\nthey are; may be given again")
 	flags.StringVar(&f.onConflict, "on-conflict", "theirs", "what becomes of a path that changed on both sides: `MODE` theirs,\nours, both or fail")
 	flags.StringVar(&f.store, "state", "", "keep what is known of both sides in `FILE` (default: one for each\ndirectory and server in $XDG_STATE_HOME/wsd/sync)")
+	f.allow.add(flags)
 	flags.StringVar(&f.remotePath, "remote-path", "", "the workspace is at `PATH` in the server's tree (default: what the\nserver says, else /workspace)")
 }
 
@@ -68,6 +70,14 @@ func checkIgnored(name string) error {
 func explainLocal(err error) error {
 	if errors.Is(err, sqlite.ErrInUse) {
 		return withHint(err, "another 'wsd sync' of this directory runs; wait for its end, or end it")
+	}
+	return err
+}
+
+// explainSync says what to do about a server that is not pulled from.
+func explainSync(err error) error {
+	if errors.Is(err, mirror.ErrWithheld) {
+		return withHint(err, "--"+flagAllowCode+" and --"+flagAllowSetuid+" let them come over, --ignore leaves names out")
 	}
 	return err
 }

@@ -254,19 +254,42 @@ type syncResult struct {
 	BytesOut   int64  `json:"bytesOut"`
 	BytesIn    int64  `json:"bytesIn"`
 	Conflicts  int    `json:"conflicts"`
+	Withheld   int    `json:"withheld"` // paths that did not come over, or not with all of their modes
 	InStep     bool   `json:"inStep"`
+}
+
+// syncWithheld is a "withheld" of --json.
+type syncWithheld struct {
+	Type string `json:"type"`
+	Path string `json:"path"`
+	Kind string `json:"kind"`           // of the server's version, "delete" for none
+	Why  string `json:"why"`            // "code", "mode"
+	Mode string `json:"mode,omitempty"` // the bits that were left out
+}
+
+// withheld tells of what did not come over.
+func (o *syncOutput) withheld(w mirror.Withheld) {
+	if o.enc != nil {
+		out := syncWithheld{Type: "withheld", Path: localName(w.Path), Kind: w.Kind.String(), Why: "code"}
+		if w.Bits != 0 {
+			out.Why, out.Mode = "mode", fmt.Sprintf("%04o", w.Bits)
+		}
+		o.object(out)
+		return
+	}
+	o.line(o.stderr, "withheld: %s: %s", o.name(w.Path), withheldText(w.Bits))
 }
 
 func (o *syncOutput) result(r *mirror.Result) {
 	o.endBar()
 	o.tellKept()
 	o.told = ""
-	moved := r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0
+	moved := r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0 || r.Withheld > 0
 	if o.job.watch && !moved {
 		return
 	}
 	if o.enc != nil {
-		o.object(syncResult{"result", r.Pushed, r.Pulled, r.Changed, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.InStep})
+		o.object(syncResult{"result", r.Pushed, r.Pulled, r.Changed, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.InStep})
 		return
 	}
 	if o.job.quiet {
@@ -303,6 +326,7 @@ type syncPlan struct {
 	BytesToSend  int64  `json:"bytesToSend"`
 	BytesToFetch int64  `json:"bytesToFetch"`
 	Conflicts    int    `json:"conflicts"`
+	Withheld     int    `json:"withheld"`
 	Anew         bool   `json:"anew"`
 }
 
@@ -328,8 +352,14 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 	if p.MoreConflicts > 0 && o.enc == nil {
 		o.line(o.stderr, "and %d more", p.MoreConflicts)
 	}
+	for _, w := range p.Withheld {
+		o.withheld(w)
+	}
+	if p.MoreWithheld > 0 && o.enc == nil {
+		o.line(o.stderr, "and %d more", p.MoreWithheld)
+	}
 	if o.enc != nil {
-		return o.enc.Encode(syncPlan{"result", p.ToRemote, p.ToLocal, p.BytesToSend, p.BytesToGet, len(p.Conflicts) + p.MoreConflicts, p.Anew})
+		return o.enc.Encode(syncPlan{"result", p.ToRemote, p.ToLocal, p.BytesToSend, p.BytesToGet, len(p.Conflicts) + p.MoreConflicts, len(p.Withheld) + p.MoreWithheld, p.Anew})
 	}
 	if p.Anew {
 		o.line(o.stderr, "the server's store is another one than before: all is compared anew")

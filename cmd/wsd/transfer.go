@@ -38,6 +38,7 @@ type transfer struct {
 	dirs  []copyItem
 	files []copyItem
 	land  *landing // of downloads
+	allow allowFlags
 
 	mu       sync.Mutex
 	failures int
@@ -53,8 +54,8 @@ type copyItem struct {
 	target   string // of a symbolic link
 }
 
-func newTransfer(a *app, c *client.Client, show bool) *transfer {
-	t := &transfer{app: a, client: c}
+func newTransfer(a *app, c *client.Client, allow allowFlags, show bool) *transfer {
+	t := &transfer{app: a, client: c, allow: allow}
 	if show {
 		t.progress = newProgress(a.stderr)
 	}
@@ -75,18 +76,25 @@ func (t *transfer) failed(name string, err error) bool {
 	if err == nil {
 		return false
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.failures++
-	if t.progress != nil {
-		t.progress.clear()
-	}
 	text := err.Error()
 	if !strings.Contains(text, name) {
 		text = name + ": " + text
 	}
-	fmt.Fprintf(t.app.stderr, "wsd cp: %s\n", text)
+	t.mu.Lock()
+	t.failures++
+	t.mu.Unlock()
+	t.tell(text)
 	return true
+}
+
+// tell prints a line beside the progress.
+func (t *transfer) tell(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.progress != nil {
+		t.progress.clear()
+	}
+	fmt.Fprintf(t.app.stderr, "wsd cp: %s\n", text)
 }
 
 // planUpload finds what is below a local path. A link that is named itself is
@@ -152,11 +160,33 @@ func (t *transfer) planDownload(ctx context.Context, source, dest, base string) 
 			return
 		}
 	}
-	t.planRemote(ctx, info, source, path.Join(t.land.base, base))
+	to := path.Join(t.land.base, base)
+	if info.IsDir() && t.withheld(info, to) {
+		return
+	}
+	t.planRemote(ctx, info, source, to)
+}
+
+// withheld reports whether something must not come over by its name, and names it. A file
+// that the user has named is not asked about.
+func (t *transfer) withheld(info *client.FileInfo, to string) bool {
+	if !t.allow.isCode(t.land.real, to, info.Mode()) {
+		return false
+	}
+	t.tellWithheld(to, 0)
+	return true
+}
+
+func (t *transfer) tellWithheld(to string, bits uint32) {
+	t.tell("withheld: " + t.land.name(to) + ": " + withheldText(bits))
 }
 
 func (t *transfer) planRemote(ctx context.Context, info *client.FileInfo, source, dest string) {
-	switch mode := info.Mode(); {
+	mode, bits := t.allow.modeOf(info.Mode())
+	if bits != 0 {
+		t.tellWithheld(dest, bits)
+	}
+	switch {
 	case mode.IsDir():
 		t.dirs = append(t.dirs, copyItem{from: source, to: dest, mode: mode})
 		entries, err := t.client.ReadDir(ctx, source)
@@ -169,6 +199,9 @@ func (t *transfer) planRemote(ctx context.Context, info *client.FileInfo, source
 				err = fmt.Errorf("the server lists the name %q twice", entry.Name())
 			}
 			if t.failed(path.Join(source, entry.Name()), err) {
+				continue
+			}
+			if t.withheld(entry, path.Join(dest, entry.Name())) {
 				continue
 			}
 			t.planRemote(ctx, entry, path.Join(source, entry.Name()), path.Join(dest, entry.Name()))

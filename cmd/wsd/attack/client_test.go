@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -119,5 +120,168 @@ func TestSH7DestinationMayBeLink(t *testing.T) {
 		}
 		w.is(filepath.Join(w.dir, "real", "f"), "mine")
 		w.is(filepath.Join(w.dir, "into", "f"), "theirs")
+	})
+}
+
+// mode fails the test unless a path has a mode, with the bits 07000.
+func (w *world) mode(path string, want uint32) {
+	w.Helper()
+	var st syscall.Stat_t
+	if err := syscall.Lstat(path, &st); err != nil || st.Mode&0o7777 != want {
+		w.Errorf("%s: mode %o, %v, want %o", path, st.Mode&0o7777, err, want)
+	}
+}
+
+// gone fails the test if there is something at a path.
+func (w *world) gone(path string) {
+	w.Helper()
+	if _, err := os.Lstat(path); err == nil {
+		w.Errorf("%s is there", path)
+	}
+}
+
+// A command at the server brings neither code nor set-user-ID bits to the client, and
+// nothing that the client does not have is undone at the server. It comes over when asked.
+func TestSH8SyncBringsNoCode(t *testing.T) {
+	for _, wire := range []string{"ws", "http"} {
+		t.Run(wire, func(t *testing.T) { each(t, func(w *world) { bringsNoCode(w, wire) }) })
+	}
+}
+
+func bringsNoCode(w *world, wire string) {
+	here, there := filepath.Join(w.dir, "here"), filepath.Join(w.dir, "there")
+	w.dirs(here, ".git", "hooks")
+	w.mkdir(there)
+	w.write(filepath.Join(here, ".git", "config"), "mine", 0o644)
+	w.write(filepath.Join(here, "own"), "mine", 0o755)
+	s := w.serve([]string{"XDG_STATE_HOME=" + filepath.Join(w.home, "server")}, "--workspace", there)
+	sync := func(more ...string) result {
+		w.Helper()
+		url := s.URL
+		if wire == "http" {
+			url = "http://" + s.Addr
+		}
+		r := s.cli(append([]string{"sync", here, url}, more...)...)
+		if r.code != 0 {
+			w.Fatalf("sync %v: %+v", more, r)
+		}
+		return r
+	}
+	sync()
+	const evil = `echo theirs >.git/config; echo theirs >.git/hooks/pre-commit; chmod 755 .git/hooks/pre-commit; mkdir -p sub .vscode
+		echo theirs >.envrc; echo theirs >.vscode/tasks.json; echo "gitdir: ../evil" >sub/.git; echo theirs >sh; chmod 4755 sh
+		echo theirs >fine; echo theirs >own; chmod 6755 own; mkdir shared; chmod 2775 shared`
+	var r result
+	if wire == "ws" {
+		r = s.cli("exec", "--sync", "--dir", here, "--", "sh", "-c", evil)
+		if r.code != 0 {
+			w.Fatalf("exec --sync: %+v", r)
+		}
+	} else {
+		if r := s.sh(s.dial(nil), nil, "cd there; "+evil); r.code != 0 {
+			w.Fatalf("%+v", r)
+		}
+		r = sync()
+	}
+	named := []string{".envrc", ".git/config", ".git/hooks/pre-commit", ".vscode/tasks.json", "own", "sh", "shared", "sub/.git"}
+	for _, name := range named {
+		if !strings.Contains(r.stderr, "withheld: "+name+": ") {
+			w.Errorf("%s is not named: %+v", name, r)
+		}
+	}
+	safe := func() {
+		w.Helper()
+		w.is(filepath.Join(here, ".git", "config"), "mine")
+		for _, name := range []string{".git/hooks/pre-commit", ".envrc", ".vscode/tasks.json", "sub/.git"} {
+			w.gone(filepath.Join(here, name))
+			if _, err := os.Lstat(filepath.Join(there, name)); err != nil {
+				w.Errorf("the server has lost %s: %v", name, err)
+			}
+		}
+		w.is(filepath.Join(here, "fine"), "theirs\n")
+		w.mode(filepath.Join(here, "sh"), 0o755)
+		w.mode(filepath.Join(there, "sh"), 0o4755)
+		w.mode(filepath.Join(here, "own"), 0o755)
+		w.mode(filepath.Join(there, "own"), 0o6755)
+		w.mode(filepath.Join(here, "shared"), 0o775)
+		w.mode(filepath.Join(there, "shared"), 0o2775)
+		w.is(filepath.Join(there, ".git", "config"), "theirs\n")
+	}
+	safe()
+	if r := sync(); strings.Contains(r.stderr, "withheld") {
+		w.Errorf("it is named again: %+v", r)
+	}
+	safe()
+	// What is changed here is sent, also where something is withheld.
+	w.write(filepath.Join(here, "fine"), "mine", 0o644)
+	w.write(filepath.Join(here, "sh"), "mine", 0o755)
+	w.write(filepath.Join(here, ".git", "config"), "new", 0o644)
+	sync()
+	w.is(filepath.Join(there, "fine"), "mine")
+	w.is(filepath.Join(there, "sh"), "mine")
+	w.mode(filepath.Join(there, "sh"), 0o4755)
+	w.is(filepath.Join(there, ".git", "config"), "new")
+	if err := os.Remove(filepath.Join(here, "fine")); err != nil {
+		w.Fatal(err)
+	}
+	if r := sync("--json"); strings.Contains(r.stdout, `"type":"withheld"`) || !strings.Contains(r.stdout, `"withheld":0`) {
+		w.Errorf("--json: %+v", r)
+	}
+	w.write(filepath.Join(there, ".envrc"), "again", 0o644)
+	if r := sync("--json"); !strings.Contains(r.stdout, `{"type":"withheld","path":".envrc","kind":"file","why":"code"}`) {
+		w.Errorf("--json: %+v", r)
+	}
+	sync("--allow-code")
+	w.is(filepath.Join(here, ".envrc"), "again")
+	w.is(filepath.Join(here, ".git", "hooks", "pre-commit"), "theirs\n")
+	w.is(filepath.Join(here, "sub", ".git"), "gitdir: ../evil\n")
+	w.mode(filepath.Join(here, "sh"), 0o755)
+	sync("--allow-setuid")
+	w.mode(filepath.Join(here, "sh"), 0o4755)
+	w.mode(filepath.Join(here, "own"), 0o6755)
+	w.mode(filepath.Join(here, "shared"), 0o2775)
+}
+
+// The same for copies.
+func TestSH8CopyBringsNoCode(t *testing.T) {
+	each(t, func(w *world) {
+		s := w.serve(nil)
+		w.dirs(filepath.Join(w.dir, "srv"), ".git", "hooks")
+		w.dirs(filepath.Join(w.dir, "repo"), ".git", "hooks")
+		script := `cd srv; echo theirs >.git/config; echo theirs >.git/hooks/pre-commit; echo theirs >.git/index; echo theirs >.envrc
+			echo theirs >sh; chmod 6755 sh; mkdir d; chmod 2775 d; mkdir x; ln -s ../evil x/.git; mkdir -p plain/hooks; echo theirs >plain/hooks/pre-push`
+		if r := s.sh(s.dial(nil), nil, script); r.code != 0 {
+			w.Fatalf("%+v", r)
+		}
+		r := s.cli("cp", "-r", ":srv", "copy")
+		if r.code != 0 {
+			w.Errorf("%+v", r)
+		}
+		copied := filepath.Join(w.dir, "copy")
+		for _, name := range []string{".git/config", ".git/hooks", ".envrc", "x/.git"} {
+			w.gone(filepath.Join(copied, name))
+			if !strings.Contains(r.stderr, "withheld: copy/"+name+": ") {
+				w.Errorf("%s is not named: %+v", name, r)
+			}
+		}
+		w.is(filepath.Join(copied, ".git", "index"), "theirs\n")
+		w.mode(filepath.Join(copied, "sh"), 0o755)
+		w.mode(filepath.Join(copied, "d"), 0o775)
+		// A directory that is copied into a repository's own is judged as what it is there.
+		if r := s.cli("cp", "-r", ":srv/plain/.", "repo/.git"); r.code != 0 {
+			w.Errorf("%+v", r)
+		}
+		w.gone(filepath.Join(w.dir, "repo", ".git", "hooks", "pre-push"))
+		// What the user names comes over.
+		if r := s.cli("cp", ":srv/.envrc", "repo/"); r.code != 0 {
+			w.Errorf("%+v", r)
+		}
+		w.is(filepath.Join(w.dir, "repo", ".envrc"), "theirs\n")
+		if r := s.cli("cp", "-r", "--allow-code", "--allow-setuid", ":srv/.", "copy"); r.code != 0 || r.stderr != "" {
+			w.Errorf("%+v", r)
+		}
+		w.is(filepath.Join(copied, ".git", "hooks", "pre-commit"), "theirs\n")
+		w.mode(filepath.Join(copied, "sh"), 0o6755)
+		w.mode(filepath.Join(copied, "d"), 0o2775)
 	})
 }

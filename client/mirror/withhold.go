@@ -1,0 +1,334 @@
+package mirror
+
+import (
+	"errors"
+	"maps"
+	"strings"
+
+	"github.com/wsd-dev/wsd/client/withheld"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A Withheld is what of a version of the remote's did not come over, since it could do harm
+// here. The remote keeps it; nothing of it is pushed back.
+type Withheld struct {
+	Path string // of the local tree
+	Kind tree.Kind
+	// Bits are the bits of the mode that were left out. 0 says that the version as a whole
+	// did not come over, since its name makes programs run code.
+	Bits uint32
+}
+
+// ErrWithheld says that a remote has more paths that do not come over than are remembered.
+var ErrWithheld = errors.New("the remote has too many paths that do not come over")
+
+// A held remembers a Withheld until both sides agree on its path.
+type held struct {
+	Remote string    `json:"remote"`          // print of the remote's version
+	Local  string    `json:"local,omitempty"` // print of what is here, which is not sent; "" for nothing
+	Kind   tree.Kind `json:"kind"`
+	Bits   uint32    `json:"bits,omitempty"` // as Withheld.Bits
+	// Apart: what is here is no version that the remote has had.
+	Apart bool `json:"apart,omitempty"`
+	// Stale: all is fetched anew, and this path has not come yet.
+	Stale bool `json:"stale,omitempty"`
+}
+
+// A heldSet has what is withheld, by local path. It is a value: to change it is to make
+// another one. nil is the empty one.
+type heldSet struct {
+	Paths map[string]held `json:"paths"`
+}
+
+func (s *heldSet) at(path string) (held, bool) {
+	if s == nil {
+		return held{}, false
+	}
+	h, ok := s.Paths[path]
+	return h, ok
+}
+
+// with returns the set after some changes; nil takes a path out.
+func (s *heldSet) with(changes map[string]*held) *heldSet {
+	if len(changes) == 0 {
+		return s
+	}
+	out := &heldSet{Paths: map[string]held{}}
+	if s != nil {
+		maps.Copy(out.Paths, s.Paths)
+	}
+	for path, h := range changes {
+		if h == nil {
+			delete(out.Paths, path)
+		} else {
+			out.Paths[path] = *h
+		}
+	}
+	return out
+}
+
+// marked returns the set with those as stale that fn selects, and whether there are any.
+func (s *heldSet) marked(fn func(held) bool) (*heldSet, bool) {
+	changes := map[string]*held{}
+	if s != nil {
+		for path, h := range s.Paths {
+			if !h.Stale && fn(h) {
+				h.Stale = true
+				changes[path] = &h
+			}
+		}
+	}
+	return s.with(changes), len(changes) > 0
+}
+
+// fresh returns the set without those that are stale.
+func (s *heldSet) fresh() *heldSet {
+	changes := map[string]*held{}
+	if s != nil {
+		for path, h := range s.Paths {
+			if h.Stale {
+				changes[path] = nil
+			}
+		}
+	}
+	return s.with(changes)
+}
+
+// above returns the directories that something is in which only the remote has.
+func (s *heldSet) above() map[string]bool {
+	dirs := map[string]bool{}
+	if s == nil {
+		return dirs
+	}
+	deleted := printOf(&tree.Entry{Kind: tree.KindDelete})
+	for path, h := range s.Paths {
+		if h.Bits != 0 || h.Remote == deleted {
+			continue
+		}
+		for p := above(path); p != "/" && !dirs[p]; p = above(p) {
+			dirs[p] = true
+		}
+	}
+	return dirs
+}
+
+// printHere is printOf for what is at a path here, "" for nothing.
+func printHere(e *tree.Entry) string {
+	if !live(e) {
+		return ""
+	}
+	return printOf(e)
+}
+
+// isCode reports whether something of a kind at a local path must not come over.
+func (m *Mirror) isCode(path string, kind tree.Kind) bool {
+	if m.cfg.AllowCode {
+		return false
+	}
+	k := withheld.Other
+	switch kind {
+	case tree.KindDir:
+		k = withheld.Dir
+	case tree.KindSymlink:
+		k = withheld.Link
+	case tree.KindFile, tree.KindDelete:
+	}
+	rest := strings.TrimPrefix(strings.TrimPrefix(path, m.roots.local), "/")
+	return withheld.Code(withheld.Below(m.cfg.Dir, rest), k)
+}
+
+// releasing has what was withheld before, and is allowed now, fetched again.
+func (m *Mirror) releasing(s state) state {
+	again, any := s.held.marked(func(h held) bool {
+		return h.Bits == 0 && m.cfg.AllowCode || h.Bits != 0 && m.cfg.AllowModes
+	})
+	if !any {
+		return s
+	}
+	s.held = again
+	if s.peer.Fetch.Compare(s.notes.AgreedFetch) > 0 {
+		s.notes.AgreedFetch = s.peer.Fetch
+	}
+	s.peer.Fetch = tree.Cursor{}
+	return s
+}
+
+// isHeld is what is withheld of a path, as far as it has been decided.
+func (d *decision) isHeld(path string) (held, bool) {
+	if h, ok := d.holds[path]; ok {
+		if h == nil {
+			return held{}, false
+		}
+		return *h, true
+	}
+	return d.m.s.held.at(path)
+}
+
+// hold notes that something of a version is withheld.
+func (d *decision) hold(path string, h held) {
+	old, known := d.isHeld(path)
+	if known && old.Remote == h.Remote && old.Bits == h.Bits && h.Bits == 0 {
+		// The same as before: what has been changed here since is still to be sent.
+		h.Local, h.Apart = old.Local, old.Apart
+	}
+	if !known || old.Remote != h.Remote || old.Bits != h.Bits {
+		d.withheld = append(d.withheld, Withheld{Path: path, Kind: h.Kind, Bits: h.Bits})
+	}
+	if known && old == h {
+		return
+	}
+	if d.holds == nil {
+		d.holds = map[string]*held{}
+	}
+	d.holds[path] = &h
+}
+
+// letGo notes that nothing of a path is withheld any more.
+func (d *decision) letGo(path string) {
+	if _, known := d.isHeld(path); known {
+		if d.holds == nil {
+			d.holds = map[string]*held{}
+		}
+		d.holds[path] = nil
+	}
+}
+
+// withhold returns what of an entry may come over, nil for nothing.
+func (d *decision) withhold(x *tree.Entry) (*tree.Entry, error) {
+	if d.m.cfg.AllowCode && d.m.cfg.AllowModes {
+		return x, nil
+	}
+	bits := x.Mode & withheld.ModeBits
+	if d.m.cfg.AllowModes || x.Kind != tree.KindFile && x.Kind != tree.KindDir {
+		bits = 0
+	}
+	if bits == 0 && d.m.cfg.AllowCode {
+		return x, nil
+	}
+	cur, err := d.at(x.Path)
+	if err != nil {
+		return nil, err
+	}
+	if code, err := d.bringsCode(x, cur); err != nil {
+		return nil, err
+	} else if code {
+		return nil, d.withholdCode(x, cur)
+	}
+	if bits == 0 || same(cur, x) {
+		return x, nil
+	}
+	if live(cur) && cur.Kind == x.Kind && (x.Kind == tree.KindDir || tree.ManifestOf(cur.Parts) == tree.ManifestOf(x.Parts)) {
+		bits &^= cur.Mode // what is here already is ours
+	}
+	if bits == 0 {
+		return x, nil
+	}
+	without := *x
+	without.Mode &^= bits
+	if d.stripped == nil {
+		d.stripped = map[string]held{}
+	}
+	d.stripped[x.Path] = held{Remote: printOf(x), Local: printOf(&without), Kind: x.Kind, Bits: bits}
+	return &without, nil
+}
+
+// bringsCode reports whether an entry would make, change or remove something whose name
+// makes programs run code. cur is what is at its path.
+func (d *decision) bringsCode(x, cur *tree.Entry) (bool, error) {
+	if d.m.cfg.AllowCode {
+		return false, nil
+	}
+	if x.Kind != tree.KindDelete && d.m.isCode(x.Path, x.Kind) || live(cur) && d.m.isCode(x.Path, cur.Kind) {
+		return true, nil
+	}
+	switch {
+	case live(cur) && cur.Kind == tree.KindDir && x.Kind != tree.KindDir:
+		return d.codeBelow(x.Path)
+	case !live(cur) && x.Kind != tree.KindDelete:
+		// What is no directory on the way would make room.
+		for p := above(x.Path); p != "/"; p = above(p) {
+			e, err := d.at(p)
+			if err != nil {
+				return false, err
+			}
+			if live(e) {
+				return e.Kind != tree.KindDir && d.m.isCode(p, e.Kind), nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// codeBelow reports whether a directory has something that isCode.
+func (d *decision) codeBelow(path string) (bool, error) {
+	info, err := d.edit.Lstat(path)
+	if err != nil {
+		return false, err
+	}
+	for last := ""; ; {
+		list, err := d.edit.Tx().Children(info.Ino, last, page)
+		if err != nil {
+			return false, err
+		}
+		for i := range list {
+			child, kind := join(path, list[i].Name.Name), list[i].Node.Kind
+			if d.m.isCode(child, kind) {
+				return true, nil
+			}
+			if kind == tree.KindDir {
+				if found, err := d.codeBelow(child); found || err != nil {
+					return found, err
+				}
+			}
+		}
+		if len(list) < page {
+			return false, nil
+		}
+		last = list[len(list)-1].Name.Name
+	}
+}
+
+// withholdCode decides about an entry that brings code.
+func (d *decision) withholdCode(x, cur *tree.Entry) error {
+	if same(cur, x) {
+		d.letGo(x.Path)
+		return nil
+	}
+	s := &d.m.s
+	changed := cur != nil && s.changed(cur.Path, cur.Rev)
+	if remote, _ := d.m.roots.toRemote(x.Path); changed && s.sent.Prints[remote] != "" && s.sent.Prints[remote] == printOf(x) {
+		return nil // what we sent, and have changed since
+	}
+	if changed && (d.policy == Ours || d.policy == Fail || d.policy == Both && x.Kind == tree.KindDelete) {
+		return d.resolve(x, cur, []tree.Entry{*cur}) // which takes nothing
+	}
+	h := held{Remote: printOf(x), Local: printHere(cur), Kind: x.Kind, Apart: changed && live(cur)}
+	if old, known := d.isHeld(x.Path); known && old.Apart {
+		h.Apart = true
+	}
+	d.hold(x.Path, h)
+	return nil
+}
+
+// heldBack decides about a change from here to a path of which something is withheld. It
+// reports whether it is not sent, and gives it the bits that only the remote has.
+func (b *blockMaker) heldBack(e *tree.Entry) bool {
+	h, ok := b.held.at(e.Path)
+	if !ok {
+		return e.Kind == tree.KindDelete && b.above[e.Path]
+	}
+	print := printHere(e)
+	if print == h.Local {
+		return true
+	}
+	if b.holds == nil {
+		b.holds = map[string]*held{}
+	}
+	if h.Bits == 0 || e.Kind != h.Kind || e.Mode&withheld.ModeBits != 0 {
+		b.holds[e.Path] = nil // what is here is the last word on it
+		return false
+	}
+	e.Mode |= h.Bits
+	b.holds[e.Path] = &held{Remote: printOf(e), Local: print, Kind: h.Kind, Bits: h.Bits}
+	return false
+}
