@@ -57,7 +57,7 @@ func inherited(policy *protocol.EnvPolicy, server []string) (map[string]string, 
 	env := make(map[string]string)
 	for _, entry := range server {
 		name, value, ok := strings.Cut(entry, "=")
-		if ok && name != "" && !isOwnSecret(name) {
+		if ok && name != "" && !OwnSecret(name) {
 			env[name] = value
 		}
 	}
@@ -84,8 +84,9 @@ func inherited(policy *protocol.EnvPolicy, server []string) (map[string]string, 
 	return env, nil
 }
 
-// isOwnSecret tells the variables that wsd itself takes tokens and keys from.
-func isOwnSecret(name string) bool {
+// OwnSecret reports whether wsd itself takes a token or key, or the name of a file with
+// one, from a variable. No child and no request gets it.
+func OwnSecret(name string) bool {
 	return strings.HasPrefix(name, "WSD_") && (matchesAny(secretGlobs, name) || matchesAny([]string{"*PASSWORD*"}, name))
 }
 

@@ -66,6 +66,7 @@ func (a *app) forward(ctx context.Context, o *remoteOptions, target string, log 
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends wsd the hard way
+	forgetSecrets(false, log)
 	if client.IsRelayURL(target) {
 		return usagef("write ws://127.0.0.1:45678", "a relay is not put in front of a relay")
 	}

@@ -13,10 +13,10 @@ import (
 // system has a lower one.
 const maxStartBytes = 8 << 20
 
-// hideSecret overwrites the value of --secret and of RPC_CLIENT_SECRET where ps and
-// /proc/PID/environ show what this program was started with: the commands that it runs
-// could read it there. Strings of os.Args may have it no more then.
-func hideSecret() error {
+// hideSecrets overwrites the values of --secret and of the variables with secrets of ours
+// where ps and /proc/PID/environ show what this program was started with: the commands
+// that it runs could read them there. Strings of os.Args may have it no more then.
+func hideSecrets() error {
 	stat, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
 		return err
@@ -59,8 +59,10 @@ func secretsIn(began []byte) (found []span) {
 			skip = 0
 		case strings.HasPrefix(one, "--secret="):
 			skip = len("--secret=")
-		case strings.HasPrefix(one, envSecret+"="):
-			skip = len(envSecret) + 1
+		default:
+			if name, _, is := strings.Cut(one, "="); is && holdsSecret(name) {
+				skip = len(name) + 1
+			}
 		}
 		if skip >= 0 && length > skip {
 			found = append(found, span{at + skip, length - skip})

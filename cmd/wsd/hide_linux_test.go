@@ -14,7 +14,7 @@ const hideVariable = "WSD_TEST_HIDE"
 func TestHideSecret(t *testing.T) {
 	const secret = "5ecret-of-the-test"
 	if os.Getenv(hideVariable) != "" {
-		if err := hideSecret(); err != nil {
+		if err := hideSecrets(); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"environ", "cmdline"} {
@@ -32,7 +32,7 @@ func TestHideSecret(t *testing.T) {
 		return
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestHideSecret$", "-test.v", "--", "--secret="+secret, "and the rest")
-	cmd.Env = append(os.Environ(), hideVariable+"=5ecret", envSecret+"="+secret, "REST=and the rest")
+	cmd.Env = append(os.Environ(), hideVariable+"=5ecret", envSecret+"="+secret, envToken+"="+secret, "WSD_API_KEY="+secret, "REST=and the rest")
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -56,6 +56,7 @@ func TestSecretsIn(t *testing.T) {
 	for _, tt := range []struct{ began, want string }{
 		{"wsd\x00--secret\x00abc\x00A=b\x00", "abc"},
 		{"wsd\x00--secret=abc\x00abc\x00RPC_CLIENT_SECRET=def\x00", "abc def"},
+		{"wsd\x00WSD_TOKEN=abc\x00WSD_TOKEN_FILE=f\x00WSD_API_KEY=def\x00WSD_X_PASSWORD=g\x00CODEX_API_KEY=k\x00WSD_URL=u\x00", "abc def g"},
 		{"wsd\x00--secret\x00--secret\x00--secret\x00x\x00", "--secret x"},
 		{"wsd\x00--secret=\x00--secret\x00\x00RPC_CLIENT_SECRET=\x00", ""},
 		{"MY_RPC_CLIENT_SECRET=a\x00--secrets=b\x00--secret", ""},

@@ -4,5 +4,5 @@ package main
 
 import "errors"
 
-// hideSecret cannot: only Linux lets a program change what others see of its start.
-func hideSecret() error { return errors.ErrUnsupported }
+// hideSecrets cannot: only Linux lets a program change what others see of its start.
+func hideSecrets() error { return errors.ErrUnsupported }

@@ -194,7 +194,11 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 		return err
 	}
 	log, version := o.log.logger(a.stderr), readBuildInfo().Version
-	o.workspace.forgetSecret(log)
+	forgetSecrets(o.workspace.secret != "", log)
+	o.workspace.secret = ""
+	for _, warning := range policy.Warnings() {
+		log.Warn(warning)
+	}
 	watching, err := o.observe.start(ctx, version, log)
 	if err != nil {
 		return err

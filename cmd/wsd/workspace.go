@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/process"
 	"github.com/wsd-dev/wsd/server/auth"
 	"github.com/wsd-dev/wsd/server/sqlite"
 	"github.com/wsd-dev/wsd/server/workspace"
@@ -187,15 +188,25 @@ func explainStore(err error) error {
 	}
 }
 
-// forgetSecret takes the secret from where children would find it.
-func (o *workspaceOptions) forgetSecret(log *slog.Logger) {
-	given := o.secret != "" || os.Getenv(envSecret) != ""
-	_ = os.Unsetenv(envSecret) // fails for no name that there can be
-	o.secret = ""
+// holdsSecret reports whether a variable of ours has a secret, and not the name of a file.
+func holdsSecret(name string) bool {
+	return name == envSecret || process.OwnSecret(name) && !strings.HasSuffix(name, "_FILE")
+}
+
+// forgetSecrets takes wsd's own secrets from where children, requests and other programs
+// would find them. flag says that a flag had one.
+func forgetSecrets(flag bool, log *slog.Logger) {
+	given := flag
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); holdsSecret(name) {
+			_ = os.Unsetenv(name) // fails for no name that there can be
+			given = true
+		}
+	}
 	if !given {
 		return
 	}
-	if err := hideSecret(); err != nil {
+	if err := hideSecrets(); err != nil {
 		log.Warn("commands can read the secret where the system shows how wsd was started", "err", err)
 	}
 }

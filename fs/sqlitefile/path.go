@@ -33,11 +33,14 @@ func Prepare(path string) (narrowed bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return false, err
 	}
+	if err := checkLink(path); err != nil {
+		return false, err
+	}
 	info, err := os.Stat(path)
 	if errors.Is(err, iofs.ErrNotExist) {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if errors.Is(err, iofs.ErrExist) {
-			return false, nil // another process was first
+			return false, checkLink(path) // another process was first
 		}
 		if err != nil {
 			return false, err
@@ -57,4 +60,17 @@ func Prepare(path string) (narrowed bool, err error) {
 		return false, fmt.Errorf("keep others from reading it: %w", err)
 	}
 	return true, nil
+}
+
+// checkLink refuses a link that leads to nothing: SQLite would make the file where it
+// leads, wherever that is, and readable by others.
+func checkLink(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != iofs.ModeSymlink {
+		return nil
+	}
+	if _, err := os.Stat(path); errors.Is(err, iofs.ErrNotExist) {
+		return fmt.Errorf("%s is a link to something that does not exist: remove the link, or name the file itself", path)
+	}
+	return nil
 }

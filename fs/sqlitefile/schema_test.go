@@ -158,3 +158,29 @@ func TestExplain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A link to nothing is not made a file of, wherever it leads; one to a file is.
+func TestSL7DanglingLink(t *testing.T) {
+	dir := t.TempDir()
+	real, link := filepath.Join(dir, "elsewhere", "real.db"), filepath.Join(dir, "link.db")
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // also when the directory is there
+		if _, err := Prepare(link); err == nil || !strings.Contains(err.Error(), "link to something that does not exist") {
+			t.Errorf("a dangling link: %v", err)
+		}
+		if _, err := os.Lstat(real); err == nil {
+			t.Error("a file was made where the link leads")
+		}
+		if err := os.MkdirAll(filepath.Dir(real), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Prepare(real); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Prepare(link); err != nil {
+		t.Errorf("a link to a file: %v", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -45,7 +46,16 @@ type Config struct {
 
 // A Policy accepts or refuses requests.
 type Policy struct {
-	check func(token string) error
+	check    func(token string) error
+	warnings []string
+}
+
+// Warnings says what is weak about the policy; nothing for nil.
+func (p *Policy) Warnings() []string {
+	if p == nil {
+		return nil
+	}
+	return p.warnings
 }
 
 // New makes the Policy that cfg describes; nil without a Mode.
@@ -56,7 +66,7 @@ func New(cfg Config) (*Policy, error) {
 		if cfg.Mode != "" || capability || signed {
 			return nil, errors.New("a secret of the environment or of --secret excludes --ws-auth")
 		}
-		return tokenPolicy(sha256.Sum256(cfg.Secret)), nil
+		return tokenPolicy(sha256.Sum256(cfg.Secret), checkToken(cfg.Secret)), nil
 	}
 	switch cfg.Mode {
 	case "":
@@ -111,11 +121,39 @@ func (p *Policy) Authorize(r *http.Request) error {
 	return p.check(token)
 }
 
-// readSecret reads a file that holds a secret, blanks around it left out.
-func readSecret(what, path string) (Secret, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", what, err)
+// minTokenBytes is the length below which a capability token may be found by trying.
+const minTokenBytes = 16
+
+// checkToken returns a warning about a token that is too short.
+func checkToken(token []byte) []string {
+	if len(token) >= minTokenBytes {
+		return nil
 	}
-	return Secret(strings.TrimSpace(string(b))), nil
+	return []string{fmt.Sprintf("the token has %d bytes, and may be guessed: take %d or more, as 'openssl rand -hex 32' prints", len(token), minTokenBytes)}
+}
+
+// readSecret reads a file that holds a secret, blanks around it left out. It refuses one
+// that others may write, and warns of one that they may read.
+func readSecret(what, path string) (secret Secret, warnings []string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	switch mode := info.Mode(); {
+	case !mode.IsRegular(): // a pipe of a shell
+	case mode&0o022 != 0:
+		return nil, nil, fmt.Errorf("read %s: %s can be written by others than its owner (mode %04o), who could get in then: chmod go-w %s", what, path, mode.Perm(), path)
+	case mode&0o044 != 0:
+		warnings = append(warnings, fmt.Sprintf("%s file %s can be read by others than its owner (mode %04o): chmod 600 %s", what, path, mode.Perm(), path))
+	}
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	return Secret(strings.TrimSpace(string(b))), warnings, nil
 }

@@ -175,3 +175,52 @@ func TestSecret(t *testing.T) {
 		t.Error("a secret beside a mode is taken")
 	}
 }
+
+// A file of a token is refused when others may write it; what else is weak is said.
+func TestSL10WeakTokens(t *testing.T) {
+	long := strings.Repeat("t", minTokenBytes)
+	for _, tc := range []struct {
+		content string
+		mode    os.FileMode
+		refused bool
+		warns   []string // part of each
+	}{
+		{long, 0o600, false, nil},
+		{long, 0o400, false, nil},
+		{long, 0o644, false, []string{"chmod 600"}},
+		{long, 0o640, false, []string{"chmod 600"}},
+		{"x", 0o600, false, []string{"has 1 bytes"}},
+		{"x", 0o604, false, []string{"chmod 600", "has 1 bytes"}},
+		{long, 0o666, true, nil},
+		{long, 0o620, true, nil},
+		{long, 0o602, true, nil},
+	} {
+		path := write(t, tc.content)
+		if err := os.Chmod(path, tc.mode); err != nil {
+			t.Fatal(err)
+		}
+		p, err := New(Config{Mode: ModeCapabilityToken, TokenFile: path})
+		if (err != nil) != tc.refused || err != nil && !strings.Contains(err.Error(), "chmod go-w "+path) {
+			t.Errorf("%04o: %v", tc.mode, err)
+		}
+		got := p.Warnings()
+		for i, want := range tc.warns {
+			if i >= len(got) || !strings.Contains(got[i], want) {
+				t.Errorf("%04o, %d bytes: warnings %q, want %q", tc.mode, len(tc.content), got, tc.warns)
+			}
+		}
+		if len(got) != len(tc.warns) {
+			t.Errorf("%04o, %d bytes: warnings %q, want %q", tc.mode, len(tc.content), got, tc.warns)
+		}
+	}
+	path := write(t, testKey)
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Config{Mode: ModeSignedBearerToken, SharedSecretFile: path}); err == nil {
+		t.Error("a shared secret that all may write is taken")
+	}
+	if p := newPolicy(t, Config{Secret: Secret("short")}); len(p.Warnings()) != 1 {
+		t.Errorf("a short secret: %q", p.Warnings())
+	}
+}

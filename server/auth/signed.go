@@ -20,6 +20,7 @@ type verifier struct {
 	skew             time.Duration
 	now              func() time.Time
 	parser           *jwt.Parser
+	warnings         []string
 }
 
 func newSigned(cfg Config) (*Policy, error) {
@@ -27,21 +28,21 @@ func newSigned(cfg Config) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Policy{check: v.check}, nil
+	return &Policy{check: v.check, warnings: v.warnings}, nil
 }
 
 func newVerifier(cfg Config) (*verifier, error) {
 	if cfg.SharedSecretFile == "" {
 		return nil, errors.New("--ws-auth signed-bearer-token needs --ws-shared-secret-file")
 	}
-	secret, err := readSecret("websocket shared secret", cfg.SharedSecretFile)
+	secret, warnings, err := readSecret("websocket shared secret", cfg.SharedSecretFile)
 	if err != nil {
 		return nil, err
 	}
 	if len(secret) < minSecretBytes {
 		return nil, fmt.Errorf("websocket shared secret file %s must hold at least %d bytes", cfg.SharedSecretFile, minSecretBytes)
 	}
-	v := &verifier{secret: secret, issuer: cfg.Issuer, audience: cfg.Audience, skew: DefaultClockSkew, now: time.Now}
+	v := &verifier{secret: secret, issuer: cfg.Issuer, audience: cfg.Audience, skew: DefaultClockSkew, now: time.Now, warnings: warnings}
 	if cfg.ClockSkew != nil {
 		if v.skew = *cfg.ClockSkew; v.skew < 0 {
 			return nil, errors.New("--ws-max-clock-skew-seconds must not be negative")

@@ -2,6 +2,7 @@ package execserver
 
 import (
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/wsd-dev/wsd/fs"
@@ -80,7 +81,7 @@ func New(cfg Config) (*server.Server, error) {
 		NewConnection: func(n rpc.Notifier) []rpc.Service {
 			files := fs.NewService(n, fs.Config{Sandbox: sandboxer(cfg.Sandbox), Logger: cfg.Logger})
 			return append([]rpc.Service{
-				env, files, discovery.NewService(newFiles(files), discovery.Config{}), httprequest.NewService(n, httprequest.Config{Logger: cfg.Logger}),
+				env, files, discovery.NewService(newFiles(files), discovery.Config{}), httprequest.NewService(n, httprequest.Config{Logger: cfg.Logger, LookupEnv: lookupEnv}),
 			}, workspaceServices(n, &cfg)...)
 		},
 		Info:         env.Info,
@@ -121,6 +122,14 @@ func behaviours(cfg Config) []string {
 		caps = append(caps, protocol.CapSandboxedFileStreaming, protocol.CapCapabilityDiscoverySandbox)
 	}
 	return caps
+}
+
+// lookupEnv is os.LookupEnv for what requests may send: not the server's own secrets.
+func lookupEnv(name string) (string, bool) {
+	if process.OwnSecret(name) || name == workspace.SecretVariable {
+		return "", false
+	}
+	return os.LookupEnv(name)
 }
 
 // launcher keeps a missing Sandbox a nil Launcher.

@@ -3,8 +3,11 @@ package httprequest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -25,14 +28,36 @@ func newClient() *client {
 	}}
 }
 
-// do makes one request, following redirects, ten at most, unless policy is "stop".
-func (c *client) do(req *http.Request, policy string) (*http.Response, error) {
-	h := http.Client{Transport: c.Transport}
-	if policy == redirectStop {
-		h.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	}
+// maxRedirects is how many redirects are followed.
+const maxRedirects = 10
+
+// do makes one request, following redirects unless policy is "stop". The headers called
+// secret go to no other host than the first.
+func (c *client) do(req *http.Request, policy string, secret []string) (*http.Response, error) {
+	h := http.Client{Transport: c.Transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
+		switch {
+		case policy == redirectStop:
+			return http.ErrUseLastResponse
+		case len(via) >= maxRedirects:
+			return fmt.Errorf("stopped after %d redirects", maxRedirects)
+		case leads(next, via):
+			for _, name := range secret {
+				next.Header.Del(name)
+			}
+		}
+		return nil
+	}}
 	resp, err := h.Do(req)
 	return resp, withoutURL(err)
+}
+
+// leads reports whether a chain of redirects has led away from where it began: to another
+// host or port, or from https to http. It stays so when it leads back.
+func leads(next *http.Request, via []*http.Request) bool {
+	first := via[0].URL
+	return slices.ContainsFunc(append(via[1:len(via):len(via)], next), func(r *http.Request) bool {
+		return !strings.EqualFold(r.URL.Host, first.Host) || first.Scheme == "https" && r.URL.Scheme != "https"
+	})
 }
 
 // withoutURL is err without the URL, which may hold a secret.

@@ -96,6 +96,16 @@ func (s *Service) setHeaders(req *http.Request, headers []protocol.HTTPHeader) e
 	return nil
 }
 
+// fromEnvironment returns the names of headers whose values the client does not know.
+func fromEnvironment(headers []protocol.HTTPHeader) (names []string) {
+	for _, h := range headers {
+		if h.ValueEnvVar != nil {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
+
 // notToken reports whether r may not stand in a method or a header name (RFC 9110,
 // section 5.6.2).
 func notToken(r rune) bool {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -188,5 +190,35 @@ func TestResponseHeaders(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got.Headers); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Headers with values of the environment go to the host that the client named, and no
+// further by a redirect, nor back to it from elsewhere.
+func TestSL14EnvironmentHeadersStayAtTheirHost(t *testing.T) {
+	const key = "env-value"
+	seen := make(map[string]http.Header)
+	note := func(w http.ResponseWriter, r *http.Request) {
+		seen[r.Host+r.URL.Path] = r.Header.Clone()
+		if to := r.URL.Query().Get("to"); to != "" {
+			http.Redirect(w, r, to, http.StatusTemporaryRedirect)
+		}
+	}
+	first, other := serve(t, note), serve(t, note)
+	c := connect(t, httprequest.Config{LookupEnv: func(string) (string, bool) { return key, true }})
+	back := first + "/back"
+	away := other + "/away?to=" + url.QueryEscape(back)
+	here := first + "/here?to=" + url.QueryEscape(away)
+	p := get(first + "/start?to=" + url.QueryEscape(here))
+	p.Headers = []protocol.HTTPHeader{
+		{Name: "X-Api-Key", ValueEnvVar: new("KEY")}, {Name: "Cookie", ValueEnvVar: new("KEY")}, {Name: "x-plain", Value: "plain"},
+		{Name: "x-api-key", Value: "second"},
+	}
+	c.must(p)
+	for at, sent := range map[string]bool{first + "/start": true, first + "/here": true, other + "/away": false, first + "/back": false} {
+		h := seen[strings.TrimPrefix(at, "http://")]
+		if got := slices.Contains(h["X-Api-Key"], key); got != sent || h.Get("X-Plain") != "plain" || (h.Get("Cookie") != "") != sent {
+			t.Errorf("%s got %v", at, h)
+		}
 	}
 }

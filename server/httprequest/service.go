@@ -146,7 +146,7 @@ func (s *Service) requestWhole(ctx context.Context, req *http.Request, p *protoc
 
 // send makes a request as far as the head of its response.
 func (s *Service) send(ctx context.Context, req *http.Request, p *protocol.HTTPRequestParams) (*http.Response, error) {
-	resp, err := s.http.do(req.WithContext(ctx), p.RedirectPolicy)
+	resp, err := s.http.do(req.WithContext(ctx), p.RedirectPolicy, fromEnvironment(p.Headers))
 	if err != nil {
 		return nil, protocol.Errorf(protocol.CodeInternal, "http/request failed: %s", reason(err))
 	}

@@ -40,7 +40,7 @@ const lockGrace = 2 * time.Second
 
 // takeLock takes the lock beside the database at path.
 func takeLock(ctx context.Context, path string) (*lock, error) {
-	file, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := openLock(path + ".lock")
 	if err != nil {
 		return nil, err
 	}

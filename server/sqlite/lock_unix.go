@@ -2,10 +2,21 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
+
+// openLock opens the file of a lock, and makes it if need be. It is written to: a link
+// that somebody put there would lead to another file.
+func openLock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if errors.Is(err, unix.ELOOP) {
+		err = fmt.Errorf("%s is a link: remove it", path)
+	}
+	return file, err
+}
 
 // tryLock takes the lock of the file if it is free. It ends with the open file, of which
 // no other process has a copy: Go's files are closed on exec.

@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	iofs "io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -296,6 +298,99 @@ func TestSH5EveryFileOfEveryProgram(t *testing.T) {
 					w.Errorf("%s: fs/readFile of %s gives %d bytes", name, path, len(got))
 				}
 			}
+		}
+	})
+}
+
+// A store is not made where a link to nothing leads, and its lock truncates no other file.
+func TestSL7StoreFollowsNoPlantedLink(t *testing.T) {
+	each(t, func(w *world) {
+		other := filepath.Join(w.home, "other")
+		w.mkdir(other)
+		link := func(to, at string) {
+			if err := os.Symlink(to, at); err != nil {
+				w.Fatal(err)
+			}
+		}
+		serve := func(store string) string {
+			cmd := w.command("serve", "--listen", "ws://127.0.0.1:0", "--exit-on-stdin-close", "--workspace", w.dir, "--store", store)
+			out, err := cmd.CombinedOutput() // its input ends at once
+			if err == nil {
+				w.Errorf("served with the store %s", store)
+			}
+			return string(out)
+		}
+		link(filepath.Join(w.dir, "real.db"), filepath.Join(other, "s.db"))
+		if out := serve(filepath.Join(other, "s.db")); !strings.Contains(out, "link") {
+			w.Errorf("the refusal: %s", out)
+		}
+		if made, err := filepath.Glob(filepath.Join(w.dir, "real.db*")); err != nil || len(made) > 0 {
+			w.Errorf("made %v, %v", made, err)
+		}
+		text := secret()
+		w.write(filepath.Join(w.home, "precious"), text, 0o600)
+		link(filepath.Join(w.home, "precious"), filepath.Join(other, "t.db.lock"))
+		if out := serve(filepath.Join(other, "t.db")); !strings.Contains(out, "link") {
+			w.Errorf("the refusal: %s", out)
+		}
+		if got, err := os.ReadFile(filepath.Join(w.home, "precious")); err != nil || string(got) != text {
+			w.Errorf("the lock overwrote another file: %q, %v", got, err)
+		}
+	})
+}
+
+// Tokens that the server was given in variables are in no place where the system shows
+// its environment, and no request sends them anywhere.
+func TestSL8SecretsOfTheEnvironment(t *testing.T) {
+	each(t, func(w *world) {
+		token, key, shared := secret(), secret(), secret()
+		s := w.serve([]string{"WSD_TOKEN=" + token, "WSD_API_KEY=" + key, "RPC_CLIENT_SECRET=" + shared, "PLAIN=plain"})
+		for _, name := range []string{"environ", "cmdline"} {
+			text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.PID), name))
+			if err != nil {
+				w.Fatal(err)
+			}
+			for _, value := range []string{token, key, shared} {
+				hidden(w, "/proc/PID/"+name, string(text), value)
+			}
+		}
+		got := make(chan http.Header, 16)
+		web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
+		defer web.Close()
+		c, rc := s.dial(nil), s.raw()
+		ask := func(variable string) error {
+			return rc.Call("http/request", map[string]any{"requestId": variable, "method": "GET", "url": web.URL,
+				"headers": []any{map[string]any{"name": "x-sent", "value": "", "valueEnvVar": variable}}}, nil)
+		}
+		for _, variable := range []string{"WSD_TOKEN", "WSD_API_KEY", "RPC_CLIENT_SECRET"} {
+			if err := ask(variable); err == nil {
+				w.Errorf("http/request sends %s: %v", variable, <-got)
+			}
+		}
+		if err := ask("PLAIN"); err != nil || (<-got).Get("X-Sent") != "plain" {
+			w.Errorf("http/request of another variable: %v", err)
+		}
+		r := s.sh(c, nil, "env; tr '\\0' '\\n' </proc/"+strconv.Itoa(s.PID)+"/environ")
+		for _, value := range []string{token, key, shared} {
+			hidden(w, "a command", r.text(), value)
+		}
+	})
+}
+
+// A token file that others may write is refused, and a weak one is warned of.
+func TestSL10WeakTokenFile(t *testing.T) {
+	each(t, func(w *world) {
+		file := filepath.Join(w.home, "T")
+		w.write(file, "x", 0o666)
+		out, err := w.command("serve", "--listen", "ws://127.0.0.1:0", "--exit-on-stdin-close", "--ws-auth", "capability-token", "--ws-token-file", file).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "chmod go-w") {
+			w.Errorf("mode 0666: %v, %s", err, out)
+		}
+		w.write(file, "x", 0o644)
+		s := w.serve(nil, "--ws-auth", "capability-token", "--ws-token-file", file)
+		_ = s.Stop()
+		if text := s.log.String(); !strings.Contains(text, "chmod 600") || !strings.Contains(text, "may be guessed") {
+			w.Errorf("nothing is said of a token of one character that all may read:\n%s", text)
 		}
 	})
 }
