@@ -7,8 +7,9 @@
 //
 // Order. Methods that only read run beside each other; those that change something,
 // and fs/open, run alone, in the order of arrival, so that requests sent one after
-// another without waiting behave as if each had waited. fs/glob, fs/grep and the
-// watches keep no order.
+// another without waiting behave as if each had waited. fs/glob, fs/grep and watches
+// wait for changes before them and hold up nothing, except that changes wait until the
+// watches before them are set up.
 //
 // Writes replace files as package atomicfile says; readers never see a mix. A
 // condition (ifMatch, ifNoneMatch) is checked once the new content is ready, right

@@ -11,15 +11,10 @@ import (
 
 const family = "filesystem"
 
-// lane holds the methods that keep order.
-const lane = "fs"
-
+// The orders of methods whose requests are mostly about one small file.
 var (
-	reads  = rpc.Shared(lane)
-	writes = rpc.Serial(lane)
-	// Of methods whose requests are mostly about one small file.
-	quickReads  = rpc.Quick(reads)
-	quickWrites = rpc.Quick(writes)
+	quickReads  = rpc.Quick(rpc.ReadsFiles)
+	quickWrites = rpc.Quick(rpc.ChangesFiles)
 )
 
 // method describes a method with a path: where its parameters have the sandbox, and
@@ -53,7 +48,7 @@ func Register(t *rpc.Table) {
 		paramsError: writeFileParamsError,
 	}, (*Service).writeFile)
 	add(t, method[protocol.CreateDirectoryParams, protocol.Empty]{
-		name: protocol.MethodFsCreateDirectory, order: writes, write: true,
+		name: protocol.MethodFsCreateDirectory, order: rpc.ChangesFiles, write: true,
 		sandbox: func(p *protocol.CreateDirectoryParams) **protocol.Sandbox { return &p.Sandbox },
 	}, (*Service).createDirectory)
 	add(t, method[protocol.GetMetadataParams, protocol.Metadata]{
@@ -64,20 +59,20 @@ func Register(t *rpc.Table) {
 		name: protocol.MethodFsCanonicalize, order: quickReads, sandbox: pathSandbox,
 	}, (*Service).canonicalize)
 	add(t, method[protocol.ReadDirectoryParams, protocol.ReadDirectoryResult]{
-		name: protocol.MethodFsReadDirectory, order: reads,
+		name: protocol.MethodFsReadDirectory, order: rpc.ReadsFiles,
 		sandbox: func(p *protocol.ReadDirectoryParams) **protocol.Sandbox { return &p.Sandbox },
 	}, (*Service).readDirectory)
 	add(t, method[protocol.WalkParams, protocol.WalkResult]{
-		name: protocol.MethodFsWalk, order: reads,
+		name: protocol.MethodFsWalk, order: rpc.ReadsFiles,
 		sandbox: func(p *protocol.WalkParams) **protocol.Sandbox { return &p.Sandbox },
 	}, (*Service).walk)
 	add(t, method[protocol.RemoveParams, protocol.Empty]{
-		name: protocol.MethodFsRemove, order: writes, write: true,
+		name: protocol.MethodFsRemove, order: rpc.ChangesFiles, write: true,
 		sandbox: func(p *protocol.RemoveParams) **protocol.Sandbox { return &p.Sandbox },
 		changes: func(p *protocol.RemoveParams) []entry { return []entry{{p.Path, false}} },
 	}, (*Service).remove)
 	add(t, method[protocol.CopyParams, protocol.Empty]{
-		name: protocol.MethodFsCopy, order: writes, write: true, locksItself: true,
+		name: protocol.MethodFsCopy, order: rpc.ChangesFiles, write: true, locksItself: true,
 		sandbox: func(p *protocol.CopyParams) **protocol.Sandbox { return &p.Sandbox },
 		changes: func(p *protocol.CopyParams) []entry {
 			if p.Recursive {
@@ -93,13 +88,13 @@ func Register(t *rpc.Table) {
 func registerStreams(t *rpc.Table) {
 	// fs/open has an order of its own: see Service.open.
 	rpc.Handle(t, rpc.Spec[protocol.OpenParams]{
-		Name: protocol.MethodFsOpen, Family: family, Order: rpc.Always[protocol.OpenParams](writes),
+		Name: protocol.MethodFsOpen, Family: family, Order: rpc.Always[protocol.OpenParams](rpc.ChangesFiles),
 	}, answer((*Service).open))
 	rpc.Handle(t, rpc.Spec[protocol.ReadBlockParams]{
-		Name: protocol.MethodFsReadBlock, Family: family, Order: rpc.Always[protocol.ReadBlockParams](reads),
+		Name: protocol.MethodFsReadBlock, Family: family, Order: rpc.Always[protocol.ReadBlockParams](rpc.ReadsFiles),
 	}, answer((*Service).readBlock))
 	rpc.Handle(t, rpc.Spec[protocol.WriteBlockParams]{
-		Name: protocol.MethodFsWriteBlock, Family: family, Order: rpc.Always[protocol.WriteBlockParams](writes),
+		Name: protocol.MethodFsWriteBlock, Family: family, Order: rpc.Always[protocol.WriteBlockParams](rpc.ChangesFiles),
 		ParamsError: func(err error) error {
 			if _, ok := errors.AsType[*wire.Base64Error](err); ok {
 				return invalid("%v", err)
@@ -108,51 +103,55 @@ func registerStreams(t *rpc.Table) {
 		},
 	}, answer((*Service).writeBlock))
 	rpc.Handle(t, rpc.Spec[protocol.CloseHandleParams]{
-		Name: protocol.MethodFsClose, Family: family, Order: rpc.Always[protocol.CloseHandleParams](writes),
+		Name: protocol.MethodFsClose, Family: family, Order: rpc.Always[protocol.CloseHandleParams](rpc.ChangesFiles),
 	}, answer((*Service).closeHandle))
 }
 
 func registerAdditive(t *rpc.Table) {
 	add(t, method[protocol.RenameParams, protocol.Empty]{
-		name: protocol.MethodFsRename, order: writes, write: true,
+		name: protocol.MethodFsRename, order: rpc.ChangesFiles, write: true,
 		sandbox: func(p *protocol.RenameParams) **protocol.Sandbox { return &p.Sandbox },
 		changes: func(p *protocol.RenameParams) []entry {
 			return []entry{{p.SourcePath, false}, {p.DestinationPath, false}}
 		},
 	}, (*Service).rename)
 	add(t, method[protocol.SymlinkParams, protocol.Empty]{
-		name: protocol.MethodFsSymlink, order: writes, write: true,
+		name: protocol.MethodFsSymlink, order: rpc.ChangesFiles, write: true,
 		sandbox: func(p *protocol.SymlinkParams) **protocol.Sandbox { return &p.Sandbox },
 	}, (*Service).symlink)
 	add(t, method[protocol.PathParams, protocol.ReadLinkResult]{
 		name: protocol.MethodFsReadLink, order: quickReads, sandbox: pathSandbox,
 	}, (*Service).readLink)
 	add(t, method[protocol.ChmodParams, protocol.Empty]{
-		name: protocol.MethodFsChmod, order: writes, write: true,
+		name: protocol.MethodFsChmod, order: rpc.ChangesFiles, write: true,
 		sandbox: func(p *protocol.ChmodParams) **protocol.Sandbox { return &p.Sandbox },
 		changes: func(p *protocol.ChmodParams) []entry { return []entry{{p.Path, true}} },
 	}, (*Service).chmod)
 	add(t, method[protocol.GlobParams, protocol.GlobResult]{
-		name: protocol.MethodFsGlob, order: rpc.Concurrent,
+		name: protocol.MethodFsGlob, order: rpc.LooksAtFiles,
 		sandbox: func(p *protocol.GlobParams) **protocol.Sandbox { return &p.Sandbox },
 	}, (*Service).glob)
 	add(t, method[protocol.GrepParams, protocol.GrepResult]{
-		name: protocol.MethodFsGrep, order: rpc.Concurrent,
+		name: protocol.MethodFsGrep, order: rpc.LooksAtFiles,
 		sandbox: func(p *protocol.GrepParams) **protocol.Sandbox { return &p.Sandbox },
 	}, (*Service).grep)
-	// Those of one id keep their order.
+	// Those of one id keep their order, and changes that are to be seen wait.
 	rpc.Handle(t, rpc.Spec[protocol.WatchParams]{
 		Name: protocol.MethodFsWatch, Family: family,
-		Order: func(p *protocol.WatchParams) rpc.Order { return rpc.Serial("fs/watch " + p.WatchID) },
+		Order: func(p *protocol.WatchParams) rpc.Order {
+			return rpc.SetsUpWatch.And(rpc.Serial("fs/watch " + p.WatchID))
+		},
 	}, answer((*Service).watch))
 	rpc.Handle(t, rpc.Spec[protocol.UnwatchParams]{
 		Name: protocol.MethodFsUnwatch, Family: family,
-		Order: func(p *protocol.UnwatchParams) rpc.Order { return rpc.Serial("fs/watch " + p.WatchID) },
+		Order: func(p *protocol.UnwatchParams) rpc.Order {
+			return rpc.SetsUpWatch.And(rpc.Serial("fs/watch " + p.WatchID))
+		},
 	}, answer((*Service).unwatch))
 	// One watch replaces the other, so the calls keep their order, among themselves.
 	rpc.Handle(t, rpc.Spec[protocol.WatchMissingParams]{
 		Name: protocol.MethodFsWatchMissing, Family: family,
-		Order: rpc.Always[protocol.WatchMissingParams](rpc.Serial("fs/watchMissing")),
+		Order: rpc.Always[protocol.WatchMissingParams](rpc.SetsUpWatch.And(rpc.Serial("fs/watchMissing"))),
 	}, answer((*Service).watchMissing))
 }
 

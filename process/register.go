@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"syscall"
 
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
@@ -13,28 +14,44 @@ const family = "exec"
 // Register adds the methods that a *Service serves. Requests about one process keep
 // their order, so that a client may send a start and what follows it in one go. Those
 // that may wait for long give up their turn first: a terminate is never behind them.
+//
+// A start waits for changes of files before it, such as that of its program, and holds up
+// those behind it until it is done. Input, the end of input and signals that a program may
+// take as an order wait for changes of files, too: the program may look at them next.
 func Register(t *rpc.Table) {
-	handle(t, protocol.MethodProcessStart, (*Service).start, func(p *protocol.StartParams) string { return p.ProcessID })
-	handle(t, protocol.MethodProcessRead, (*Service).read, func(p *protocol.ReadParams) string { return p.ProcessID })
-	rpc.Handle(t, rpc.Spec[protocol.WriteParams]{
-		Name: protocol.MethodProcessWrite, Family: family,
-		Order: func(p *protocol.WriteParams) rpc.Order { return rpc.Quick(lane(p.ProcessID)) },
-	}, (*Service).write)
-	handle(t, protocol.MethodProcessCloseStdin, (*Service).closeStdin, func(p *protocol.ProcessParams) string { return p.ProcessID })
-	handle(t, protocol.MethodProcessSignal, (*Service).signal, func(p *protocol.SignalParams) string { return p.ProcessID })
-	handle(t, protocol.MethodProcessTerminate, (*Service).terminate, func(p *protocol.TerminateParams) string { return p.ProcessID })
-	handle(t, protocol.MethodProcessResize, (*Service).resize, func(p *protocol.ResizeParams) string { return p.ProcessID })
-	rpc.Handle(t, rpc.Spec[protocol.ListParams]{Name: protocol.MethodProcessList, Family: family}, (*Service).list)
+	handle(t, protocol.MethodProcessStart, (*Service).start, func(p *protocol.StartParams) rpc.Order { return starts.And(about(p.ProcessID)) })
+	handle(t, protocol.MethodProcessRead, (*Service).read, func(p *protocol.ReadParams) rpc.Order { return about(p.ProcessID) })
+	handle(t, protocol.MethodProcessWrite, (*Service).write, func(p *protocol.WriteParams) rpc.Order { return rpc.Quick(orders(p.ProcessID)) })
+	handle(t, protocol.MethodProcessCloseStdin, (*Service).closeStdin, func(p *protocol.ProcessParams) rpc.Order { return orders(p.ProcessID) })
+	handle(t, protocol.MethodProcessSignal, (*Service).signal, signalOrder)
+	handle(t, protocol.MethodProcessTerminate, (*Service).terminate, func(p *protocol.TerminateParams) rpc.Order { return about(p.ProcessID) })
+	handle(t, protocol.MethodProcessResize, (*Service).resize, func(p *protocol.ResizeParams) rpc.Order { return about(p.ProcessID) })
+	handle(t, protocol.MethodProcessList, (*Service).list, rpc.Always[protocol.ListParams](rpc.BehindAll(laneStarts)))
 }
 
-// handle adds a method whose requests take turns by the process that id names.
-func handle[P, R any](t *rpc.Table, name string, fn func(*Service, context.Context, *P) (R, error), id func(*P) string) {
-	rpc.Handle(t, rpc.Spec[P]{
-		Name:   name,
-		Family: family,
-		Order:  func(p *P) rpc.Order { return lane(id(p)) },
-	}, fn)
+func handle[P, R any](t *rpc.Table, name string, fn func(*Service, context.Context, *P) (R, error), order func(*P) rpc.Order) {
+	rpc.Handle(t, rpc.Spec[P]{Name: name, Family: family, Order: order}, fn)
 }
 
-// lane is the order of requests about one process.
-func lane(id string) rpc.Order { return rpc.Serial("process:" + id) }
+// laneStarts is held by each start.
+const laneStarts = "process/start"
+
+// starts is the order of a start, but for its process.
+var starts = rpc.Shared(laneStarts).And(rpc.ReadsFiles, rpc.SeenByWatches)
+
+// about is the order of requests about one process.
+func about(id string) rpc.Order { return rpc.Serial("process:" + id) }
+
+// orders is the order of what a process may take as an order to look at files.
+func orders(id string) rpc.Order { return about(id).And(rpc.LooksAtFiles, rpc.SeenByWatches) }
+
+// signalOrder lets those signals wait that programs take as an order to look at files, and
+// none that is to end a process.
+func signalOrder(p *protocol.SignalParams) rpc.Order {
+	switch sig, _ := parseSignal(p.Signal); sig { // 0 for one that is refused
+	case syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT:
+		return orders(p.ProcessID)
+	default:
+		return about(p.ProcessID)
+	}
+}

@@ -26,7 +26,8 @@ func NewService(peer Peer, streams *stream.Set) *Service {
 func (s *Service) Close() error { return nil }
 
 // Register adds the methods of a *Service to t, but not the notifications of streams.
-// They run beside each other, and those that stream or settle hold up nobody.
+// They wait for changes of files before them, and run beside each other: those that stream
+// or settle hold up nobody, and take effect when they are answered.
 func Register(t *rpc.Table) {
 	handle(t, protocol.MethodSyncWatermarks, (*Service).watermarks)
 	handle(t, protocol.MethodSyncHasObjects, (*Service).hasObjects)
@@ -40,7 +41,8 @@ func Register(t *rpc.Table) {
 }
 
 func handle[P, R any](t *rpc.Table, method string, fn func(*Service, context.Context, *P) (R, error)) {
-	rpc.Handle(t, rpc.Spec[P]{Name: method, Family: "sync"}, func(s *Service, ctx context.Context, p *P) (R, error) {
+	order := rpc.Always[P](rpc.LooksAtFiles.And(rpc.SeenByWatches))
+	rpc.Handle(t, rpc.Spec[P]{Name: method, Family: "sync", Order: order}, func(s *Service, ctx context.Context, p *P) (R, error) {
 		result, err := fn(s, ctx, p)
 		return result, answerError(err)
 	})

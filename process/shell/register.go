@@ -31,19 +31,36 @@ func NewService(runs ListedRuns, streams *stream.Set) *Service {
 // Close implements rpc.Service. The streams end with their Set.
 func (s *Service) Close() error { return nil }
 
+// laneRuns is held by what makes a run known, or forgotten.
+const laneRuns = "shell"
+
+// starts is the order of a start, but for its id.
+var starts = rpc.Shared(laneRuns).And(rpc.ReadsFiles, rpc.SeenByWatches)
+
+// known is the lane of those that make the run id known, or forgotten.
+func known(id string) string { return laneRuns + ":" + id }
+
 // Register adds the methods of a *Service to t, but not the notifications of streams.
-// They run beside each other: a start that takes its time holds up nothing.
+// They run beside each other: a start that takes its time holds up only what is about
+// the same run, the list, and changes of files.
 func Register(t *rpc.Table) {
-	handle(t, protocol.MethodShellExec, (*Service).exec)
-	handle(t, protocol.MethodShellGetExec, (*Service).getExec)
-	handle(t, protocol.MethodShellKillExec, (*Service).killExec)
-	handle(t, protocol.MethodShellDisposeExec, (*Service).disposeExec)
-	handle(t, protocol.MethodShellList, (*Service).list)
+	handle(t, protocol.MethodShellExec, (*Service).exec, func(p *protocol.ExecParams) rpc.Order {
+		if p.ID == nil {
+			return starts
+		}
+		return starts.And(rpc.Serial(known(*p.ID)))
+	})
+	handle(t, protocol.MethodShellGetExec, (*Service).getExec, func(p *protocol.GetExecParams) rpc.Order { return rpc.Behind(known(p.ID)) })
+	handle(t, protocol.MethodShellKillExec, (*Service).killExec, func(p *protocol.KillExecParams) rpc.Order { return rpc.Behind(known(p.ID)) })
+	handle(t, protocol.MethodShellDisposeExec, (*Service).disposeExec, func(p *protocol.DisposeExecParams) rpc.Order {
+		return rpc.Shared(laneRuns).And(rpc.Serial(known(p.ID)))
+	})
+	handle(t, protocol.MethodShellList, (*Service).list, func(*protocol.ListExecsParams) rpc.Order { return rpc.BehindAll(laneRuns) })
 }
 
-func handle[P, R any](t *rpc.Table, method string, fn func(*Service, context.Context, *P) (R, error)) {
-	rpc.Handle(t, rpc.Spec[P]{Name: method, Family: "shell"}, func(s *Service, ctx context.Context, p *P) (R, error) {
-		rpc.Async(ctx)
+func handle[P, R any](t *rpc.Table, method string, fn func(*Service, context.Context, *P) (R, error), order func(*P) rpc.Order) {
+	rpc.Handle(t, rpc.Spec[P]{Name: method, Family: "shell", Order: order}, func(s *Service, ctx context.Context, p *P) (R, error) {
+		rpc.Yield(ctx)
 		result, err := fn(s, ctx, p)
 		return result, answerError(err)
 	})

@@ -78,14 +78,17 @@ func (d *Dispatcher) HandleRequest(ctx context.Context, req *Request) {
 	}
 
 	order := m.order(params)
-	if order.kind == inline {
+	if order.inline {
 		t := &task{order: order}
 		result, err := d.serve(taskContext{ctx, t, req}, m, service, params, req)
 		req.ReplyInline(result, err)
 		return
 	}
 	if d.cfg.Concurrency == 1 {
-		order = Order{kind: serial, quick: order.quick}
+		quick := order.quick
+		if order = Serial(""); quick {
+			order = Quick(order)
+		}
 	}
 	t := &task{order: order, run: func(t *task) {
 		if req.peer.Err() != nil {
@@ -156,6 +159,18 @@ func (c taskContext) Value(key any) any {
 func Async(ctx context.Context) {
 	if c, ok := ctx.Value(taskKey{}).(taskContext); ok {
 		c.task.release()
+		if c.task.here {
+			c.req.HandOff()
+		}
+	}
+}
+
+// Yield gives the place of the request that ctx belongs to to another, as Async does.
+// The requests that its order has wait for it still wait. A method calls it before a wait
+// that may be long, but after which it does what they build upon.
+func Yield(ctx context.Context) {
+	if c, ok := ctx.Value(taskKey{}).(taskContext); ok {
+		c.task.yield()
 		if c.task.here {
 			c.req.HandOff()
 		}

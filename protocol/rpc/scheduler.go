@@ -2,23 +2,27 @@ package rpc
 
 import "sync"
 
-// scheduler runs tasks on at most limit goroutines at a time, in the order that
-// their lanes ask for.
+// scheduler runs tasks on at most limit goroutines at a time. A task becomes ready once
+// the earlier tasks that its order names are done with their lanes, and ready tasks run
+// in that order.
 type scheduler struct {
 	limit int
 
 	mu      sync.Mutex
-	running int
+	running int     // tasks that have a place
 	ready   []*task // may run as soon as there is a place
 	lanes   map[string]*taskLane
 	wg      sync.WaitGroup
 }
 
-// taskLane is the state of one lane; it exists while it has tasks.
+// taskLane is the state of one lane; it exists while tasks hold it.
 type taskLane struct {
-	waiting []*task
-	active  int // of waiting's former members, now ready or running
-	serial  bool
+	holders int
+	// alone is the latest holder that is alone; nil once it has let go. It waits for
+	// every holder before it.
+	alone *task
+	// shared are the holders that arrived after that one.
+	shared []*task
 }
 
 // task is one request to be run.
@@ -28,7 +32,13 @@ type task struct {
 	sched *scheduler
 	here  bool // runs on the reading goroutine
 
-	released bool // guarded by scheduler.mu
+	// The rest is guarded by scheduler.mu.
+
+	waits   int            // earlier tasks that have not let go, each once for each lane
+	behind  []*task        // tasks that this one is counted in the waits of
+	places  [maxClaims]int // index in taskLane.shared of each claim
+	yielded bool           // has given up its place
+	letGo   bool           // has let go of its lanes
 }
 
 func newScheduler(limit int) *scheduler {
@@ -42,25 +52,86 @@ func (s *scheduler) submit(t *task) (here bool) {
 	s.wg.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	idle := s.running == 0 && len(s.ready) == 0
-	if t.order.kind == concurrent {
-		s.ready = append(s.ready, t)
-	} else {
-		l := s.lanes[t.order.lane]
-		if l == nil {
-			l = new(taskLane)
-			s.lanes[t.order.lane] = l
-		}
-		l.waiting = append(l.waiting, t)
-		s.promote(l)
+	for i := range t.order.count {
+		s.claim(t, i)
 	}
-	if t.order.quick && idle && len(s.ready) == 1 && s.ready[0] == t {
-		s.ready[0], s.ready = nil, s.ready[:0]
+	if t.waits > 0 {
+		return false
+	}
+	if t.order.quick && s.running == 0 && len(s.ready) == 0 {
 		s.running++
 		return true
 	}
+	s.ready = append(s.ready, t)
 	s.start()
 	return false
+}
+
+// claim has t wait for the holders of the lane of its claim i, and hold the lane.
+func (s *scheduler) claim(t *task, i int) {
+	c := &t.order.claims[i]
+	l := s.lanes[c.lane]
+	if l == nil {
+		if c.passing {
+			return
+		}
+		l = new(taskLane)
+		s.lanes[c.lane] = l
+	}
+	if l.alone != nil {
+		t.waitFor(l.alone)
+	}
+	if c.alone {
+		for _, holder := range l.shared {
+			t.waitFor(holder)
+		}
+	}
+	switch {
+	case c.passing:
+		return
+	case c.alone:
+		l.alone, l.shared = t, nil
+	default:
+		t.places[i] = len(l.shared)
+		l.shared = append(l.shared, t)
+	}
+	l.holders++
+}
+
+func (t *task) waitFor(earlier *task) {
+	t.waits++
+	earlier.behind = append(earlier.behind, t)
+}
+
+// leave undoes claim.
+func (s *scheduler) leave(t *task, i int) {
+	c := &t.order.claims[i]
+	if c.passing {
+		return
+	}
+	l := s.lanes[c.lane]
+	if l.holders--; l.holders == 0 {
+		delete(s.lanes, c.lane)
+		return
+	}
+	if c.alone {
+		if l.alone == t {
+			l.alone = nil
+		}
+		return
+	}
+	at, last := t.places[i], len(l.shared)-1
+	if at > last || l.shared[at] != t {
+		return // a holder that is alone stands for t
+	}
+	moved := l.shared[last]
+	l.shared[at], l.shared[last] = moved, nil
+	l.shared = l.shared[:last]
+	for j := range moved.order.count {
+		if m := &moved.order.claims[j]; m.lane == c.lane && !m.passing && !m.alone && moved.places[j] == last {
+			moved.places[j] = at
+		}
+	}
 }
 
 // runHere runs a task that submit has given back.
@@ -68,21 +139,6 @@ func (s *scheduler) runHere(t *task) {
 	defer s.wg.Done()
 	defer t.release()
 	t.run(t)
-}
-
-// promote makes ready what the lane lets run.
-func (s *scheduler) promote(l *taskLane) {
-	for len(l.waiting) > 0 {
-		next := l.waiting[0]
-		if l.active > 0 && (l.serial || next.order.kind == serial) {
-			return
-		}
-		l.serial = next.order.kind == serial
-		l.active++
-		l.waiting[0] = nil
-		l.waiting = l.waiting[1:]
-		s.ready = append(s.ready, next)
-	}
 }
 
 // start runs ready tasks while there are places.
@@ -100,8 +156,26 @@ func (s *scheduler) start() {
 	}
 }
 
-// release gives up the task's place and its turn in the lane. Only the first call
-// counts.
+// yield gives up the place of t, which goes on. Only the first call counts.
+func (t *task) yield() {
+	s := t.sched
+	if s == nil {
+		return // inline
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.yield(t)
+	s.start()
+}
+
+func (s *scheduler) yield(t *task) {
+	if !t.yielded {
+		t.yielded = true
+		s.running--
+	}
+}
+
+// release gives up the task's place and its lanes. Only the first call counts.
 func (t *task) release() {
 	s := t.sched
 	if s == nil {
@@ -109,18 +183,18 @@ func (t *task) release() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.released {
-		return
-	}
-	t.released = true
-	s.running--
-	if t.order.kind != concurrent {
-		l := s.lanes[t.order.lane]
-		l.active--
-		s.promote(l)
-		if l.active == 0 && len(l.waiting) == 0 {
-			delete(s.lanes, t.order.lane)
+	s.yield(t)
+	if !t.letGo {
+		t.letGo = true
+		for i := range t.order.count {
+			s.leave(t, i)
 		}
+		for _, next := range t.behind {
+			if next.waits--; next.waits == 0 {
+				s.ready = append(s.ready, next)
+			}
+		}
+		t.behind = nil
 	}
 	s.start()
 }

@@ -2,11 +2,14 @@ package rpc
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 // journal records what happens in which order.
@@ -38,7 +41,7 @@ func TestSchedulerOrders(t *testing.T) {
 			name  string
 			order Order
 		}
-		want    []string
+		want    []string // nil where some run beside each other
 		seconds int
 	}{
 		{
@@ -65,6 +68,30 @@ func TestSchedulerOrders(t *testing.T) {
 			}{{"a", Concurrent}, {"b", Serial("x")}, {"c", Concurrent}},
 			want: []string{"+a", "-a", "+b", "-b", "+c", "-c"}, seconds: 3,
 		},
+		{
+			name: "what passes waits for those before, and holds up nobody", limit: 9,
+			jobs: []struct {
+				name  string
+				order Order
+			}{{"w", Serial("x")}, {"p", Behind("x").And(Serial("y"))}, {"q", Serial("y")}, {"v", Serial("x")}},
+			seconds: 3,
+		},
+		{
+			name: "one that is behind all waits for shared ones", limit: 9,
+			jobs: []struct {
+				name  string
+				order Order
+			}{{"r", Shared("x")}, {"p", BehindAll("x")}, {"s", BehindAll("x").And(Shared("y"))}, {"t", Serial("y")}},
+			seconds: 3,
+		},
+		{
+			name: "shared ones hold a serial one until the last of them", limit: 9,
+			jobs: []struct {
+				name  string
+				order Order
+			}{{"a", Serial("y")}, {"r", Shared("x")}, {"s", Shared("x").And(Serial("y"))}, {"w", Serial("x")}},
+			seconds: 3,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -75,7 +102,10 @@ func TestSchedulerOrders(t *testing.T) {
 					s.submit(j.job(job.name, job.order))
 				}
 				s.wait()
-				if !slices.Equal(j.lines, tc.want) {
+				if len(s.lanes) != 0 || s.running != 0 {
+					t.Errorf("left behind: %d lanes, %d running", len(s.lanes), s.running)
+				}
+				if tc.want != nil && !slices.Equal(j.lines, tc.want) {
 					t.Errorf("got %v, want %v", j.lines, tc.want)
 				}
 				if took := time.Since(start); took != time.Duration(tc.seconds)*time.Second {
@@ -129,4 +159,84 @@ func TestReleaseLetsTheNextRun(t *testing.T) {
 			t.Errorf("got %v, want %v", j.lines, want)
 		}
 	})
+}
+
+// A task that has yielded leaves its place to another, but not its lane.
+func TestYieldKeepsTheLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		s := newScheduler(1)
+		s.submit(&task{order: Serial("x"), run: func(t *task) {
+			j.add("+long")
+			t.yield()
+			t.yield() // harmless
+			time.Sleep(time.Hour)
+			j.add("-long")
+		}})
+		s.submit(j.job("next", Serial("x")))
+		s.submit(j.job("other", Concurrent))
+		s.wait()
+		if want := []string{"+long", "+other", "-other", "-long", "+next", "-next"}; !slices.Equal(j.lines, want) {
+			t.Errorf("got %v, want %v", j.lines, want)
+		}
+		if len(s.lanes) != 0 || s.running != 0 {
+			t.Errorf("left behind: %d lanes, %d running", len(s.lanes), s.running)
+		}
+	})
+}
+
+// Whatever the orders are, a task runs after the earlier ones that its order names.
+func TestSchedulerKeepsEveryOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		lanes := []string{"x", "y", "z"}
+		kinds := []func(string) Order{Serial, Shared, Behind, BehindAll}
+		orders := make([]Order, rapid.IntRange(1, 30).Draw(rt, "tasks"))
+		for i := range orders {
+			for _, lane := range lanes {
+				if k := rapid.IntRange(0, 2*len(kinds)).Draw(rt, "kind"); k < len(kinds) {
+					orders[i] = orders[i].And(kinds[k](lane))
+				}
+			}
+		}
+		s := newScheduler(rapid.IntRange(1, 4).Draw(rt, "limit"))
+		var mu sync.Mutex
+		var clock int
+		began, ended := make([]int, len(orders)), make([]int, len(orders))
+		for i, order := range orders {
+			s.submit(&task{order: order, run: func(*task) {
+				mu.Lock()
+				clock++
+				began[i] = clock
+				mu.Unlock()
+				runtime.Gosched()
+				mu.Lock()
+				clock++
+				ended[i] = clock
+				mu.Unlock()
+			}})
+		}
+		s.wait()
+		for i := range orders {
+			for j := range i {
+				if mustWait(&orders[i], &orders[j]) && began[i] < ended[j] {
+					rt.Fatalf("task %d (%+v) ran before task %d (%+v) had ended", i, orders[i], j, orders[j])
+				}
+			}
+		}
+		if len(s.lanes) != 0 || s.running != 0 {
+			rt.Fatalf("left behind: %d lanes, %d running", len(s.lanes), s.running)
+		}
+	})
+}
+
+// mustWait reports whether a task of the order later waits for an earlier one.
+func mustWait(later, earlier *Order) bool {
+	for _, l := range later.claims[:later.count] {
+		for _, e := range earlier.claims[:earlier.count] {
+			if l.lane == e.lane && !e.passing && (l.alone || e.alone) {
+				return true
+			}
+		}
+	}
+	return false
 }

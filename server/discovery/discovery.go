@@ -34,10 +34,10 @@ func (*Service) Close() error { return nil }
 // Register adds the methods of a *Service to t.
 func Register(t *rpc.Table) {
 	rpc.Handle(t, rpc.Spec[protocol.DiscoverRootsParams]{
-		Name: protocol.MethodDiscoverRoots, Family: "capability discovery",
+		Name: protocol.MethodDiscoverRoots, Family: "capability discovery", Order: rpc.Always[protocol.DiscoverRootsParams](rpc.LooksAtFiles),
 	}, (*Service).discoverRoots)
 	rpc.Handle(t, rpc.Spec[protocol.DiscoverCapabilitiesParams]{
-		Name: protocol.MethodDiscoverCapabilities, Family: "capability discovery",
+		Name: protocol.MethodDiscoverCapabilities, Family: "capability discovery", Order: rpc.Always[protocol.DiscoverCapabilitiesParams](rpc.LooksAtFiles),
 	}, (*Service).discoverCapabilities)
 }
 
