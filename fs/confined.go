@@ -38,11 +38,10 @@ func (s *Service) readFileInBlocks(ctx context.Context, h *helper, p *protocol.R
 		closeErr := h.call(context.WithoutCancel(ctx), protocol.MethodFsClose, &protocol.CloseHandleParams{HandleID: id}, nil)
 		err = errors.Join(err, closeErr)
 	}()
-	held := &loan{memory: s.host.memory}
+	var held content
 	var data []byte
 	for {
 		if err := held.grow(ctx, int64(len(data))+protocol.MaxBlockBytes); err != nil {
-			held.release()
 			return nil, err
 		}
 		block := &protocol.ReadBlockResult{}
@@ -56,14 +55,12 @@ func (s *Service) readFileInBlocks(ctx context.Context, h *helper, p *protocol.R
 			}
 		}
 		if err != nil {
-			held.release()
 			return nil, err
 		}
 		if block.EOF {
 			break
 		}
 	}
-	rpc.AfterReply(ctx, held.release)
 	result = &protocol.ReadFileResult{DataBase64: data}
 	if isSet(p.IncludeHash) {
 		result.Hash = hashOf(data)

@@ -149,7 +149,9 @@ func (s *Service) copyTree(ctx context.Context, from, to string, top bool) error
 	if err != nil {
 		return err
 	}
-	d, entries, err := listDir(from)
+	listed := &listing{ctx: ctx}
+	defer listed.release()
+	d, entries, err := listDir(from, listed)
 	if err != nil {
 		return err
 	}

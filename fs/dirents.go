@@ -59,19 +59,19 @@ func (d *directory) kindOf(e dirent, follow bool) (uint32, error) {
 }
 
 // sorted lists the directory, sorted by name, bytewise.
-func (d *directory) sorted() ([]dirent, error) {
-	entries, err := d.list()
+func (d *directory) sorted(l *listing) ([]dirent, error) {
+	entries, err := d.list(l)
 	slices.SortFunc(entries, func(a, b dirent) int { return strings.Compare(a.name, b.name) })
 	return entries, err
 }
 
 // listDir lists the directory at path, sorted.
-func listDir(path string) (*directory, []dirent, error) {
+func listDir(path string, l *listing) (*directory, []dirent, error) {
 	d, err := openDir(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	entries, err := d.sorted()
+	entries, err := d.sorted(l)
 	if err != nil {
 		d.close()
 		return nil, nil, err

@@ -19,8 +19,8 @@ const (
 	direntName = 19
 )
 
-// list lists the directory, without "." and "..", unsorted.
-func (d *directory) list() ([]dirent, error) {
+// list lists the directory, without "." and "..", unsorted. l is charged for it.
+func (d *directory) list(l *listing) ([]dirent, error) {
 	buf := direntBuffers.Get().(*[128 << 10]byte)
 	defer direntBuffers.Put(buf)
 	var entries []dirent
@@ -40,6 +40,9 @@ func (d *directory) list() ([]dirent, error) {
 			size := int(binary.NativeEndian.Uint16(rest[direntLen:]))
 			name := cString(rest[direntName:size])
 			if name != "." && name != ".." {
+				if err := l.add(len(name)); err != nil {
+					return nil, err
+				}
 				entries = append(entries, dirent{name: name, kind: uint32(rest[direntType]) << 12}) // DT_* are S_IF* shifted
 			}
 			rest = rest[size:]

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
@@ -17,13 +15,6 @@ func ServeConfinedOn(ctx context.Context, conn rpc.Connection) error {
 		return nil
 	}
 	return err
-}
-
-// NewHostWithMemory makes a Host with little memory for large reads.
-func NewHostWithMemory(bytes int64, wait time.Duration) *Host {
-	h := NewHost()
-	h.memory = &memory{room: semaphore.NewWeighted(bytes), size: bytes, wait: wait}
-	return h
 }
 
 // KeepHelpers makes idle helpers stay, so that a busy machine does not change which
@@ -38,15 +29,4 @@ func (h *Host) Locks() int {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
 	return len(h.locks.held)
-}
-
-// Borrow takes bytes of the memory for large reads, once those that were answered have
-// given theirs back, and returns a function that gives them back.
-func (h *Host) Borrow(bytes int64) func() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := h.memory.room.Acquire(ctx, bytes); err != nil {
-		panic("nothing left to borrow")
-	}
-	return func() { h.memory.room.Release(bytes) }
 }

@@ -23,7 +23,7 @@ func (s *Service) grep(ctx context.Context, p *protocol.GrepParams) (*protocol.G
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGrep(root, p)
+	g, err := newGrep(ctx, root, p)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ type grep struct {
 	result  protocol.GrepResult
 }
 
-func newGrep(root string, p *protocol.GrepParams) (*grep, error) {
+func newGrep(ctx context.Context, root string, p *protocol.GrepParams) (*grep, error) {
 	g := &grep{root: root, result: protocol.GrepResult{Matches: []protocol.GrepMatch{}, Errors: []protocol.WalkError{}}}
 	var err error
 	if g.include, err = compilePatterns("include", p.Include); err != nil {
@@ -77,7 +77,10 @@ func newGrep(root string, p *protocol.GrepParams) (*grep, error) {
 	if isSet(p.FixedString) {
 		text = regexp.QuoteMeta(text)
 	}
-	if g.matcher, err = newLineMatcher(text, isSet(p.IgnoreCase), size); err != nil {
+	if g.matcher, err = newLineMatcher(ctx, text, isSet(p.IgnoreCase), size); err != nil {
+		if _, told := errors.AsType[*protocol.Error](err); told || ctx.Err() != nil {
+			return nil, err
+		}
 		return nil, invalid("pattern: %v", err)
 	}
 	return g, nil

@@ -53,6 +53,12 @@ func (h clientHandler) HandleNotification(_ context.Context, method string, para
 // function that ends it and waits for the Service to close.
 func serve(t *testing.T, cfg fs.Config) (rpc.Connection, func()) {
 	t.Helper()
+	return serveWith(t, cfg, nil)
+}
+
+// serveWith is serve with an account of memory.
+func serveWith(t *testing.T, cfg fs.Config, account *rpc.Account) (rpc.Connection, func()) {
+	t.Helper()
 	if cfg.Host == nil {
 		cfg.Host = fs.NewHost()
 	}
@@ -61,7 +67,7 @@ func serve(t *testing.T, cfg fs.Config) (rpc.Connection, func()) {
 	scope := table.NewScope()
 	a, b := rpc.Pair()
 	dispatcher := rpc.NewDispatcher(scope, rpc.DispatcherConfig{})
-	server := rpc.NewPeer(a, rpc.PeerConfig{Handler: serverHandler{dispatcher}})
+	server := rpc.NewPeer(a, rpc.PeerConfig{Handler: serverHandler{dispatcher}, Account: account})
 	service := fs.NewService(server, cfg)
 	scope.Bind(service)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -83,7 +89,13 @@ func serve(t *testing.T, cfg fs.Config) (rpc.Connection, func()) {
 // newClient serves fs/* and returns a client.
 func newClient(t *testing.T, cfg fs.Config) *client {
 	t.Helper()
-	conn, end := serve(t, cfg)
+	return newClientWith(t, cfg, nil)
+}
+
+// newClientWith is newClient with an account of memory.
+func newClientWith(t *testing.T, cfg fs.Config, account *rpc.Account) *client {
+	t.Helper()
+	conn, end := serveWith(t, cfg, account)
 	notes := make(chan note, 4096)
 	peer := rpc.NewPeer(conn, rpc.PeerConfig{Handler: clientHandler{notes}})
 	done := make(chan struct{})

@@ -172,7 +172,9 @@ func (t *helpers) run(h *helper, sandbox *protocol.Sandbox) {
 		close(h.ready)
 		return
 	}
-	h.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: h, Logger: s.logger, MaxValues: maxHelperValues})
+	h.peer = rpc.NewPeer(conn, rpc.PeerConfig{
+		Handler: h, Logger: s.logger, MaxValues: maxHelperValues, Account: rpc.AccountOf(s.notifier),
+	})
 	close(h.ready)
 	err = h.peer.Serve(s.ctx)
 	_ = h.peer.Close()

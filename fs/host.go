@@ -9,9 +9,8 @@ import (
 
 // Host is what all Services of a server share.
 type Host struct {
-	locks  locks
-	memory *memory
-	watch  *watch.Hub
+	locks locks
+	watch *watch.Hub
 
 	helperIdle time.Duration
 }
@@ -19,7 +18,7 @@ type Host struct {
 // NewHost makes a Host.
 func NewHost() *Host {
 	return &Host{
-		locks: locks{held: make(map[lockKey]*lock)}, memory: newMemory(), watch: watch.NewHub(),
+		locks: locks{held: make(map[lockKey]*lock)}, watch: watch.NewHub(),
 		helperIdle: helperIdle,
 	}
 }

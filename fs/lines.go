@@ -31,25 +31,18 @@ type lineMatcher struct {
 	perLine, atLineEnd bool
 }
 
-func newLineMatcher(text string, ignoreCase bool, maxSize int64) (*lineMatcher, error) {
+func newLineMatcher(ctx context.Context, text string, ignoreCase bool, maxSize int64) (*lineMatcher, error) {
 	flags := "(?m:"
 	if ignoreCase {
 		flags = "(?mi:"
 	}
-	if _, err := regexp.Compile(text); err != nil { // alone, so that no bracket of ours closes one of it
-		return nil, err
-	}
-	re, err := regexp.Compile(flags + text + ")")
+	re, parsed, err := compileExpression(ctx, flags, text, ")")
 	if err != nil {
 		return nil, err
 	}
 	m := &lineMatcher{re: re, maxSize: maxSize}
 	if prefix, complete := re.LiteralPrefix(); complete && prefix != "" && !strings.Contains(prefix, "\n") {
 		m.literal = []byte(prefix)
-	}
-	parsed, err := syntax.Parse(flags+text+")", syntax.Perl)
-	if err != nil {
-		return nil, err
 	}
 	m.inspect(parsed)
 	return m, nil

@@ -2,65 +2,67 @@ package fs
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
-	"golang.org/x/sync/semaphore"
-
-	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
-// memory is what large reads may hold at a time, all connections together: the
-// content and its encoded form, until the answer is queued. A read that finds none
-// left waits for a while and is then refused.
-type memory struct {
-	room *semaphore.Weighted
-	size int64
-	wait time.Duration
+// smallRead is the size up to which contents are not charged for before they are read:
+// their encoded answers are charged for anyway.
+const smallRead = 32 << 10
+
+// content charges the server's memory budget for what one request reads and for its
+// encoded form. The answer gives all of it back.
+type content struct {
+	charged int64
 }
 
-// smallRead is the size up to which reads are not counted: the places for requests
-// bound them well enough.
-const smallRead = 1 << 20
-
-func newMemory() *memory {
-	return &memory{room: semaphore.NewWeighted(protocol.MaxReadMemoryBytes), size: protocol.MaxReadMemoryBytes, wait: protocol.ReadMemoryWait}
-}
-
-// loan is what one read holds.
-type loan struct {
-	memory *memory
-	taken  int64
-}
-
-// grow makes the loan cover a content of n bytes.
-func (l *loan) grow(ctx context.Context, n int64) error {
+// grow makes the charge cover a content of n bytes.
+func (c *content) grow(ctx context.Context, n int64) error {
 	if n <= smallRead {
 		return nil
 	}
-	need := min(n+n/3*4+4, l.memory.size) - l.taken
-	if need <= 0 {
+	more := n + n/3*4 + 4 - c.charged
+	if more <= 0 {
 		return nil
 	}
-	if !l.memory.room.TryAcquire(need) {
-		waitCtx, cancel := context.WithTimeout(ctx, l.memory.wait)
-		defer cancel()
-		if err := l.memory.room.Acquire(waitCtx, need); err != nil {
-			if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-				return fmt.Errorf("too many large files are being read at the same time; read this one in blocks or try again")
-			}
-			return context.Cause(ctx)
-		}
+	if err := rpc.Charge(ctx, more); err != nil {
+		return err
 	}
-	l.taken += need
+	c.charged += more
 	return nil
 }
 
-// release gives everything back.
-func (l *loan) release() {
-	if l.taken > 0 {
-		l.memory.room.Release(l.taken)
-		l.taken = 0
+// listing charges the server's memory budget for the names of a directory that a request
+// lists, in large steps.
+type listing struct {
+	ctx     context.Context
+	pending int64
+	charged int64
+}
+
+const (
+	// listingStep is what is charged at a time.
+	listingStep = 256 << 10
+	// listedOverhead is what a listed name takes besides its bytes: in the listing, in the
+	// result and encoded.
+	listedOverhead = 256
+)
+
+// add notes a name of n bytes.
+func (l *listing) add(n int) error {
+	if l.pending += int64(3*n + listedOverhead); l.pending < listingStep {
+		return nil
 	}
+	if err := rpc.Charge(l.ctx, l.pending); err != nil {
+		return err
+	}
+	l.charged += l.pending
+	l.pending = 0
+	return nil
+}
+
+// release gives the charge back before the request has been answered.
+func (l *listing) release() {
+	rpc.Refund(l.ctx, l.charged)
+	l.charged = 0
 }

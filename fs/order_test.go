@@ -7,10 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/wsd-dev/wsd/fs"
 	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
 // Requests that are sent without waiting have the effect and the answers that they
@@ -82,37 +82,34 @@ func TestPipelined(t *testing.T) {
 	}
 }
 
-// Large reads wait for memory, and are refused when none comes; small ones go on.
+// Large reads take turns with the memory that there is, and are refused when it would
+// never be enough; small ones go on. All of it comes back.
 func TestReadMemory(t *testing.T) {
 	const size = 2 << 20
-	host := fs.NewHostWithMemory(2*size, 2*time.Second)
-	c := newClient(t, fs.Config{Host: host})
+	budget := rpc.NewBudget(8 * size)
+	other := budget.NewAccount(nil)
+	c := newClientWith(t, fs.Config{}, budget.NewAccount(nil))
 	c.put("large", strings.Repeat("x", size))
+	c.put("huge", strings.Repeat("x", 4*size))
 	c.put("small", "x")
-	c.put("grown", "")
-	const refusal = "-32603 too many large files are being read at the same time; *"
-	for range 3 { // what is lent comes back
-		c.want(`{"dataBase64":"eHh4*}`, "fs/readFile", object{"path": "$U/large"})
-	}
-	giveBack := host.Borrow(2 * size)
-	c.want(refusal, "fs/readFile", object{"path": "$U/large"})
-	c.want(`{"dataBase64":"eA=="}`, "fs/readFile", object{"path": "$U/small"})
-	giveBack()
-	c.want(`{"dataBase64":"eHh4*}`, "fs/readFile", object{"path": "$U/large"})
-
-	patient := fs.NewHostWithMemory(2*size, time.Hour)
-	c2 := newClient(t, fs.Config{Host: patient})
-	c2.dir, c2.uri = c.dir, c.uri
-	giveBack = patient.Borrow(2 * size)
+	c.want("-32013 this needs 18 MiB of memory, and the server gives one client 12 MiB at most; *", "fs/readFile", object{"path": "$U/huge"})
 	var wg sync.WaitGroup
-	for range 4 { // each needs more than half, so they take turns
-		wg.Go(func() { c2.want(`{"dataBase64":"eHh4*}`, "fs/readFile", object{"path": "$U/large"}) })
+	for range 8 { // each needs more than a quarter
+		wg.Go(func() { c.want(`{"dataBase64":"eHh4*}`, "fs/readFile", object{"path": "$U/large"}) })
 	}
-	c2.want(`{"dataBase64":"eA=="}`, "fs/readFile", object{"path": "$U/small"})
-	giveBack()
 	wg.Wait()
-	giveBack = patient.Borrow(2 * size) // all of it is back
-	giveBack()
+
+	if !other.TryTake(6 * size) {
+		t.Fatal("another connection gets nothing")
+	}
+	wg.Go(func() { c.want(`{"dataBase64":"eHh4*}`, "fs/readFile", object{"path": "$U/large"}) }) // waits
+	c.want(`{"dataBase64":"eA=="}`, "fs/readFile", object{"path": "$U/small"})
+	other.Give(6 * size)
+	wg.Wait()
+	c.end()
+	if used := budget.Used(); used != 0 {
+		t.Errorf("%d bytes have not come back", used)
+	}
 }
 
 // Locks exist while somebody wants them.

@@ -8,7 +8,11 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
 )
+
+// metadataOverhead is what the metadata of a listed name takes, encoded, too.
+const metadataOverhead = 768
 
 func (s *Service) readDirectory(ctx context.Context, p *protocol.ReadDirectoryParams) (*protocol.ReadDirectoryResult, error) {
 	path, err := fileuri.Path(p.Path)
@@ -20,12 +24,17 @@ func (s *Service) readDirectory(ctx context.Context, p *protocol.ReadDirectoryPa
 		return nil, err
 	}
 	defer d.close()
-	listed, err := d.list()
+	listed, err := d.list(&listing{ctx: ctx})
 	if err != nil {
 		return nil, err
 	}
 	if s.confined && len(listed) > maxConfinedEntries {
 		return nil, refused("directory is too large to be listed in a sandbox: limit is %d entries", maxConfinedEntries)
+	}
+	if isSet(p.IncludeMetadata) {
+		if err := rpc.Charge(ctx, int64(len(listed))*metadataOverhead); err != nil {
+			return nil, err
+		}
 	}
 	result := &protocol.ReadDirectoryResult{Entries: make([]protocol.DirectoryEntry, 0, len(listed))}
 	for _, e := range listed {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/protocol"
-	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
 func (s *Service) readFile(ctx context.Context, p *protocol.ReadFileParams) (*protocol.ReadFileResult, error) {
@@ -24,17 +23,13 @@ func (s *Service) readFile(ctx context.Context, p *protocol.ReadFileParams) (*pr
 	if s.confined && info.Size > maxConfinedRead {
 		return nil, errReadInBlocks
 	}
-	held := &loan{memory: s.host.memory}
-	data, err := readAll(ctx, f, info.Size, held)
+	data, err := readAll(ctx, f, info.Size)
 	if err != nil {
-		held.release()
 		return nil, err
 	}
 	if s.confined && len(data) > maxConfinedRead {
-		held.release()
 		return nil, errReadInBlocks
 	}
-	rpc.AfterReply(ctx, held.release)
 	result := &protocol.ReadFileResult{DataBase64: data}
 	if isSet(p.IncludeHash) {
 		result.Hash = hashOf(data)
@@ -46,10 +41,11 @@ var errTooLarge = refused("file is too large to read: limit is %d bytes", protoc
 
 // readAll reads f to its end. size is a guess: files of the kernel say 0, and others
 // grow.
-func readAll(ctx context.Context, f *os.File, size int64, held *loan) ([]byte, error) {
+func readAll(ctx context.Context, f *os.File, size int64) ([]byte, error) {
 	if size > protocol.MaxReadFileBytes {
 		return nil, errTooLarge
 	}
+	var held content
 	if err := held.grow(ctx, size); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/ignore"
 	"github.com/wsd-dev/wsd/fs/pattern"
+	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
 // searcher walks a tree for fs/glob and fs/grep, in the bytewise order of the paths,
@@ -60,7 +61,12 @@ type step struct {
 // enter visits the children of d and closes it.
 func (s *searcher) enter(ctx context.Context, d *directory, rel string, depth int, rules *ignore.Rules) error {
 	defer d.close()
-	entries, err := d.list()
+	listed := &listing{ctx: ctx}
+	defer listed.release()
+	entries, err := d.list(listed)
+	if rpc.IsBusy(err) {
+		return err // what is missing would not be missed
+	}
 	if err != nil {
 		return s.fail(d.path, err)
 	}

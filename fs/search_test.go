@@ -238,3 +238,39 @@ func TestGrepManyFiles(t *testing.T) {
 		t.Errorf("%d results, ending in %.20q", len(got), got[len(got)-2:])
 	}
 }
+
+// Expressions that would take much memory or time are refused before they do, and so
+// are lists of globs.
+func TestSM4PatternsAreBounded(t *testing.T) {
+	c := newClient(t, fs.Config{})
+	c.put("f", "aaa\n")
+	for name, pattern := range map[string]string{
+		"optional repetitions":    strings.Repeat("(?:a{0,1000}){0,1}", 1000),
+		"repetitions in others":   strings.Repeat("(?:(?:ab?c?d?e?f?g?){30}){30}", 10),
+		"open repetitions":        strings.Repeat("(?:b{900,}){1,}", 100),
+		"classes":                 strings.Repeat(`\pL`, 10_000),
+		"classes that fold":       "(?i)" + strings.Repeat("[B-\U0001e924]", 3000),
+		"escaped ranges":          "(?i)" + strings.Repeat(`[B-\x{1e924}]`, 2000),
+		"alternatives of repeats": "(?:x{1000}|" + strings.Repeat("y{0,1000}|", 60) + "z)",
+	} {
+		c.want("-32600 pattern is too complex, *", "fs/grep", object{"path": "$U", "pattern": pattern})
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	for name, pattern := range map[string]string{
+		"words":       strings.Repeat("word|", 4000) + "aaa",
+		"repetitions": `(?:\w{1,30}\.?){1,30}`,
+		"classes":     `[\p{L}\p{N}]{1,500}`,
+	} {
+		c.want(`{"matches":[{*`, "fs/grep", object{"path": "$U", "pattern": pattern})
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	braces := make([]string, 200)
+	for i := range braces {
+		braces[i] = fmt.Sprint(strings.Repeat("{a,b}", 10), strings.Repeat("x", 900), i)
+	}
+	c.want("-32602 exclude: the patterns stand for more than 4194304 bytes *", "fs/glob", object{"path": "$U", "pattern": "*", "exclude": braces})
+}

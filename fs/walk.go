@@ -59,7 +59,7 @@ func (s *Service) walk(ctx context.Context, p *protocol.WalkParams) (*protocol.W
 		}
 		next := w.queue[0]
 		w.queue = w.queue[1:]
-		w.visit(next)
+		w.visit(ctx, next)
 	}
 	return &w.result, nil
 }
@@ -93,8 +93,10 @@ func (w *walker) enqueue(path string, depth uint64, id fileID) {
 }
 
 // visit lists the children of dir.
-func (w *walker) visit(dir walkDir) {
-	d, entries, err := listDir(dir.path)
+func (w *walker) visit(ctx context.Context, dir walkDir) {
+	listed := &listing{ctx: ctx}
+	defer listed.release()
+	d, entries, err := listDir(dir.path, listed)
 	if err != nil {
 		w.fail(dir.path, err)
 		return

@@ -38,7 +38,7 @@ func TestWorkEndsWithItsRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m, err := newLineMatcher("x", false, 1<<20)
+	m, err := newLineMatcher(t.Context(), "x", false, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,9 @@ const (
 	// CodePreconditionFailed: the file is not what ifMatch or ifNoneMatch asked for
 	// (additive). The data is a PreconditionData.
 	CodePreconditionFailed Code = -32011
+	// CodeBusy: the server's memory budget has nothing left for a request as large as
+	// this one. It may be sent again later (additive).
+	CodeBusy Code = -32013
 	// CodeNamed: sync/* and shell/* failed in a way that has a name (additive). The data
 	// is a NamedData.
 	CodeNamed Code = -32012

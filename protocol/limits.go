@@ -20,6 +20,21 @@ const (
 	// At the limit notifications wait, which holds back the child that prints.
 	MaxQueuedNotificationBytes = 512 << 10
 
+	// FreeConnectionBytes of each connection's messages, answers and bodies do not count
+	// towards the server's memory budget; the rest does. For more than the budget has, a
+	// request waits up to MemoryWait and is then refused with CodeBusy, and a message that
+	// is being received closes its connection. MemoryPatience is how long a connection may
+	// keep counted memory without giving back as much while another one waits; the one
+	// that holds most is closed then.
+	FreeConnectionBytes = 256 << 10
+	MemoryWait          = 15 * time.Second
+	MemoryPatience      = 30 * time.Second
+	// MaxFirstMessageBytes bounds each message before initialize has succeeded, and
+	// InitializeTimeout the time until initialized has arrived. The connection is closed
+	// with 1009 and 1008. A stdio server has neither: its other end is its parent.
+	MaxFirstMessageBytes = 64 << 10
+	InitializeTimeout    = 10 * time.Second
+
 	// PingInterval is the time between the server's WebSocket pings.
 	PingInterval = 30 * time.Second
 	// SessionGrace is how long a detached session keeps its processes.
@@ -74,11 +89,6 @@ const (
 	// MaxReadFileBytes bounds fs/readFile; larger files are read in blocks. It is
 	// that of the wire (512 MiB).
 	MaxReadFileBytes = 512 << 20
-	// MaxReadMemoryBytes bounds what the fs/readFile calls of a server hold in memory,
-	// content and encoded form, of files over 1 MiB. A call waits up to
-	// ReadMemoryWait for its share and is then refused.
-	MaxReadMemoryBytes = 1536 << 20
-	ReadMemoryWait     = 30 * time.Second
 	// MaxBlockBytes bounds one block of a file stream.
 	MaxBlockBytes = 1 << 20
 	// MaxHandleIDBytes bounds a file handle's id, MaxFileHandles the open handles of
@@ -110,8 +120,11 @@ const (
 	MaxSearchBytes = 16 << 20
 	// MaxPatterns bounds each list of patterns, MaxPatternBytes a regular expression;
 	// beyond either the request is refused.
+	// MaxPatternSteps bounds the instructions that a regular expression compiles to, so
+	// that repetitions in repetitions take neither memory nor time without end.
 	MaxPatterns     = 1024
 	MaxPatternBytes = 32 << 10
+	MaxPatternSteps = 50_000
 	// MaxGrepMatches and MaxGrepFileBytes are the defaults of fs/grep.
 	MaxGrepMatches   = 1000
 	MaxGrepFileBytes = 64 << 20

@@ -34,6 +34,10 @@ type Config struct {
 	// rpc.DispatcherConfig.
 	Concurrency int
 
+	// Budget bounds the memory that all connections hold together for messages, answers
+	// and bodies. nil means no bound over connections.
+	Budget *rpc.Budget
+
 	// Observer watches; the zero value does not.
 	Observer Observer
 	// Logger is told of the life of the server (Info) and of its requests (Debug),

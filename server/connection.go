@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,8 @@ type connection struct {
 	session  *Session
 	services []rpc.Service // connection-lived
 
+	account *rpc.Account            // nil without a Config.Budget
+	late    *time.Timer             // closes the connection if the handshake takes too long
 	cancel  context.CancelCauseFunc // of the context that serve runs with
 	probing atomic.Bool
 }
@@ -37,14 +40,37 @@ func newConnection(s *Server, conn rpc.Connection, opts ConnectionOptions) *conn
 	c.dispatcher = rpc.NewDispatcher(c.scope, rpc.DispatcherConfig{
 		Concurrency: s.cfg.Concurrency, Gate: c.gate, Observe: c.observe(), Logger: s.cfg.Logger,
 	})
-	c.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: c, Logger: s.cfg.Logger, ParsePrefix: opts.ParsePrefix})
+	c.account = s.budget.NewAccount(c.revoke)
+	if !opts.Parent {
+		c.account.SetMaxMessage(protocol.MaxFirstMessageBytes)
+	}
+	c.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: c, Logger: s.cfg.Logger, ParsePrefix: opts.ParsePrefix, Account: c.account})
 	return c
+}
+
+// revoke ends a connection that keeps memory which others wait for.
+func (c *connection) revoke(reason string) {
+	c.log.Warn("connection closed", "conn", c.opts.Remote, "err", reason)
+	c.peer.CloseFault(rpc.CloseTryAgainLater, reason)
+	c.cancel(errors.New(reason))
+}
+
+// tooLate ends a connection whose handshake has not ended in time.
+func (c *connection) tooLate() {
+	reason := fmt.Sprintf("initialize and initialized did not arrive within %s", protocol.InitializeTimeout)
+	c.log.Warn("connection closed", "conn", c.opts.Remote, "err", reason)
+	c.peer.CloseFault(rpc.ClosePolicyViolation, reason)
 }
 
 // serve runs the connection to its end.
 func (c *connection) serve(ctx context.Context) error {
 	began := time.Now()
 	c.log.Debug("connection opened", "conn", c.opts.Remote, "request", c.opts.RequestID)
+	if !c.opts.Parent {
+		c.late = time.AfterFunc(protocol.InitializeTimeout, c.tooLate)
+		defer c.late.Stop()
+	}
+	defer c.account.Close()
 	err := c.peer.Serve(ctx)
 	if err == nil && c.opts.AnswerAll {
 		err = c.answerAll()

@@ -156,7 +156,7 @@ func (s *Server) stdio(cfg EndpointConfig) (*Endpoint, error) {
 			// What ends the connection has been logged and is no failure of the program.
 			_ = s.ServeConnection(ctx, conn, ConnectionOptions{
 				Remote: "stdio", ParsePrefix: "failed to parse JSON-RPC message from exec-server stdio: ",
-				Final: true, AnswerAll: true,
+				Parent: true, Final: true, AnswerAll: true,
 			})
 			return nil
 		},

@@ -61,6 +61,7 @@ func (c *connection) initialize(ctx context.Context, p *protocol.InitializeParam
 		c.scope.Bind(service)
 	}
 	c.stage = stageAnswered
+	c.account.SetMaxMessage(0)
 	rpc.AfterReply(ctx, func() { close(bond.live) })
 	c.log.Info("connection initialized", "conn", c.opts.Remote, "request", c.opts.RequestID,
 		"session", session.id, "resumed", p.ResumeSessionID != nil, "client", shorten(p.ClientName))
@@ -74,6 +75,9 @@ func (c *connection) attach(resume *string) (*Session, *attachment, error) {
 	session, bond, holder, err := c.server.sessions.resume(*resume, c)
 	if holder != nil {
 		holder.probe(session)
+		if c.late != nil {
+			c.late.Reset(protocol.InitializeTimeout) // the client knows a session, and may wait for it
+		}
 	}
 	return session, bond, err
 }
@@ -96,6 +100,9 @@ func (c *connection) HandleNotification(_ context.Context, method string, params
 		return protocol.Errorf(protocol.CodeInvalidRequest, "client must call initialize before sending the notification `%s`", method)
 	}
 	c.stage = stageReady
+	if c.late != nil {
+		c.late.Stop()
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type Server struct {
 	cfg      Config
 	methods  map[string]bool // the names in cfg.Table
 	sessions *sessions
+	budget   *rpc.Budget // cfg.Budget, or one without a bound
 	started  time.Time
 	draining atomic.Bool
 	guests   context.Context // of what Join let in; ended by Shutdown
@@ -46,7 +48,10 @@ func New(cfg Config) *Server {
 	if !names[protocol.MethodInitialize] {
 		panic("server: Register was not called on the table")
 	}
-	s := &Server{cfg: cfg, methods: names, sessions: newSessions(cfg), started: time.Now(), conns: make(map[*connection]struct{})}
+	s := &Server{cfg: cfg, methods: names, sessions: newSessions(cfg), budget: cfg.Budget, started: time.Now(), conns: make(map[*connection]struct{})}
+	if s.budget == nil {
+		s.budget = rpc.NewBudget(math.MaxInt64)
+	}
 	s.guests, s.dismiss = context.WithCancelCause(context.Background())
 	return s
 }
@@ -60,6 +65,9 @@ type ConnectionOptions struct {
 	// ParsePrefix begins the error that answers an unparsable message; see
 	// rpc.PeerConfig.
 	ParsePrefix string
+	// Parent says that the other end is the process that started this one: it may take
+	// its time with initialize, and begin with a message of any size.
+	Parent bool
 	// Final ends the session with the connection: there is no other way back to it.
 	Final bool
 	// AnswerAll keeps the connection after an orderly end of its input until all that

@@ -131,6 +131,8 @@ func TestContention(t *testing.T) {
 		a.ping()
 		a.conn.Close()
 		a.ended()
+		b.ended() // it has waited for longer than initialize may take
+		b = w.dial(ConnectionOptions{})
 		b.open(id)
 		b.ping()
 	})

@@ -46,6 +46,7 @@ type serveOptions struct {
 	tls         server.TLSFiles
 	concurrency int
 	grace       time.Duration
+	memory      memorySize
 	stdinClose  bool
 	remote      remoteOptions
 	forward     string
@@ -129,6 +130,7 @@ func (o *serveOptions) addFlags(f *pflag.FlagSet, listen, logLevel string) {
 	f.StringVar(&o.tls.ClientCA, "tls-client-ca", "", "ask for client certificates signed by an authority in `PATH`")
 	f.IntVar(&o.concurrency, "concurrent-requests", rpc.DefaultConcurrency, "run `COUNT` requests of a connection at a time; 1 is one by one")
 	f.DurationVar(&o.grace, "session-grace", protocol.SessionGrace, "for a `DURATION` a session whose connection is lost keeps its processes\nand can be resumed; 0s ends them with the connection")
+	f.Var(&o.memory, "memory-budget", "all connections together hold at most `SIZE` of messages, answers and\nbodies, such as 512M or 2G; a quarter of the memory there is by default")
 	f.BoolVar(&o.stdinClose, "exit-on-stdin-close", false, "end when standard input is closed")
 	o.remote.addFlags(f)
 	addForwardFlag(f, &o.forward)
@@ -218,7 +220,10 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 		private.addStore(ws.Store)
 	}
 	directory := process.NewDirectory()
+	budget := rpc.NewBudget(o.memory.orDefault())
+	budget.Guard()
 	cfg := execserver.Config{
+		Budget:  budget,
 		Version: version, SessionGrace: o.sessionGrace(), Concurrency: o.concurrency, Directory: directory, Logger: log,
 		Sandbox: box, Confines: runtime.GOOS == "linux", Observer: watching.observer(), Workspace: ws,
 	}

@@ -14,6 +14,8 @@ const (
 	MaxBytes = 4096
 	// MaxAlternatives bounds what the braces of a pattern multiply out to.
 	MaxAlternatives = 1024
+	// MaxSetBytes bounds the bytes of all alternatives of a Set together.
+	MaxSetBytes = 4 << 20
 	// maxTotal bounds the bytes of those alternatives together.
 	maxTotal = 1 << 20
 )
@@ -122,6 +124,7 @@ type Set []*Pattern
 // CompileSet compiles patterns into a Set.
 func CompileSet(texts []string) (Set, error) {
 	var set Set
+	size := 0
 	for _, text := range texts {
 		if !strings.Contains(strings.TrimSuffix(text, "/"), "/") {
 			text = "**/" + text
@@ -129,6 +132,12 @@ func CompileSet(texts []string) (Set, error) {
 		p, err := Compile(strings.TrimSuffix(text, "/"))
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", text, err)
+		}
+		for _, g := range p.globs {
+			size += len(g.text)
+		}
+		if size > MaxSetBytes {
+			return nil, fmt.Errorf("the patterns stand for more than %d bytes of alternatives together", MaxSetBytes)
 		}
 		set = append(set, p)
 	}

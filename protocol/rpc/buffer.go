@@ -23,6 +23,26 @@ type buffer struct {
 	b      []byte
 	lane   lane
 	weight int64
+	held   int64 // of the account; given back when the message has been written
+}
+
+// footprint is the memory that a queued message takes.
+func (b *buffer) footprint() int64 {
+	if cap(b.b) > maxSmallBuffer {
+		return int64(cap(b.b))
+	}
+	return int64(len(b.b))
+}
+
+// trim returns a buffer with the message whose memory is no larger than it has to be: a
+// reader that is slow lets many short messages wait.
+func (b *buffer) trim() *buffer {
+	if cap(b.b) > maxSmallBuffer || cap(b.b) <= 2*len(b.b)+1024 {
+		return b
+	}
+	short := &buffer{b: append(make([]byte, 0, len(b.b)), b.b...), lane: b.lane, weight: b.weight, held: b.held}
+	b.recycle()
+	return short
 }
 
 // takeBuffer returns an empty buffer for a message with that much binary data.
@@ -32,7 +52,7 @@ func takeBuffer(binary int) *buffer {
 		return smallBuffers.Get().(*buffer)
 	}
 	b, ok := largeBuffers.Get().(*buffer)
-	if !ok {
+	if !ok || cap(b.b) > 4*size { // too large a one would be held for too little
 		b = new(buffer)
 	}
 	if cap(b.b) < size {

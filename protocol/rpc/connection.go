@@ -33,6 +33,12 @@ type TryWriter interface {
 	TryWrite(msg []byte) (finish func() error, err error)
 }
 
+// A Metered connection charges an Account for the messages that it receives, as their
+// bytes arrive, and heeds its MaxMessage. Meter is called before anything is read.
+type Metered interface {
+	Meter(account *Account)
+}
+
 // An Awaiter is a Connection whose messages a Peer can take where they arrive, on the
 // goroutine that has received them, so that no other has to be woken for them.
 type Awaiter interface {
@@ -56,6 +62,7 @@ const (
 	CloseGoingAway       = 1001
 	ClosePolicyViolation = 1008
 	CloseTooLarge        = 1009
+	CloseTryAgainLater   = 1013
 )
 
 var (

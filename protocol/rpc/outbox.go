@@ -31,6 +31,7 @@ type outbox struct {
 	conn    Connection
 	try     TryWriter   // conn, if it is one
 	onError func(error) // told why a write failed; it calls fail
+	account *Account    // holds for each message what its held says
 
 	notifications, replies lane
 
@@ -41,10 +42,10 @@ type outbox struct {
 	err      error         // set once nothing can be written any more
 }
 
-func newOutbox(conn Connection, onError func(error)) *outbox {
+func newOutbox(conn Connection, account *Account, onError func(error)) *outbox {
 	try, _ := conn.(TryWriter)
 	return &outbox{
-		conn: conn, try: try, onError: onError,
+		conn: conn, try: try, account: account, onError: onError,
 		notifications: newLane(protocol.MaxQueuedNotificationBytes),
 		replies:       newLane(maxQueuedReplyBytes),
 	}
@@ -54,6 +55,7 @@ func newOutbox(conn Connection, onError func(error)) *outbox {
 func (o *outbox) send(ctx context.Context, l lane, msg *buffer) error {
 	msg.lane, msg.weight = l, l.weigh(msg)
 	if err := l.room.Acquire(ctx, msg.weight); err != nil {
+		o.account.Give(msg.held)
 		msg.recycle()
 		return context.Cause(ctx)
 	}
@@ -78,7 +80,7 @@ func (o *outbox) enqueue(msg *buffer) error {
 		return err
 	}
 	if o.draining {
-		o.queue = append(o.queue, msg)
+		o.queue = append(o.queue, msg.trim())
 		o.mu.Unlock()
 		return nil
 	}
@@ -133,6 +135,7 @@ func (o *outbox) rest() bool {
 
 func (o *outbox) done(msg *buffer) {
 	msg.lane.room.Release(msg.weight)
+	o.account.Give(msg.held)
 	msg.recycle()
 }
 

@@ -73,7 +73,7 @@ func TestOutboxWritesAtOnce(t *testing.T) {
 	for _, stalls := range []string{"wait", "part"} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &tryConn{room: make(chan struct{})}
-			o := newOutbox(c, func(err error) { t.Error(err) })
+			o := newOutbox(c, nil, func(err error) { t.Error(err) })
 			want := ""
 			for range 3 {
 				_ = put(t, o, "a")
@@ -110,7 +110,7 @@ func TestOutboxFailsAtOnce(t *testing.T) {
 	c := &tryConn{fails: errors.New("broken")}
 	var o *outbox
 	var told []error
-	o = newOutbox(c, func(err error) { told = append(told, err); o.fail(err) })
+	o = newOutbox(c, nil, func(err error) { told = append(told, err); o.fail(err) })
 	if err := put(t, o, "a"); err != nil {
 		t.Errorf("the write whose failure is told elsewhere: %v", err)
 	}
@@ -127,7 +127,7 @@ func TestOutboxConcurrently(t *testing.T) {
 	const senders, each = 8, 200
 	c := &tryConn{room: make(chan struct{})}
 	close(c.room)
-	o := newOutbox(c, func(err error) { t.Error(err) })
+	o := newOutbox(c, nil, func(err error) { t.Error(err) })
 	var wg sync.WaitGroup
 	for s := range senders {
 		wg.Go(func() {

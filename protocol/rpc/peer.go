@@ -47,16 +47,20 @@ type PeerConfig struct {
 	// MaxValues bounds the JSON values of an incoming message; 0 means
 	// protocol.MaxJSONValues. A client sets more: what it asked for may be long.
 	MaxValues int
+	// Account is charged for the messages that are held, in and out; nil is for peers
+	// whose other end is trusted with the memory of this one.
+	Account *Account
 }
 
 // A Peer speaks JSON-RPC on one Connection, in either role or both.
 type Peer struct {
-	conn   Connection
-	await  Awaiter // conn, if it is one
-	cfg    PeerConfig
-	out    *outbox
-	calls  calls
-	window window
+	conn    Connection
+	await   Awaiter // conn, if it is one
+	cfg     PeerConfig
+	account *Account
+	out     *outbox
+	calls   calls
+	window  window
 
 	version2 atomic.Bool // write "jsonrpc":"2.0", as a request had it
 	closed   chan struct{}
@@ -79,9 +83,12 @@ func NewPeer(conn Connection, cfg PeerConfig) *Peer {
 	if cfg.MaxValues == 0 {
 		cfg.MaxValues = protocol.MaxJSONValues
 	}
-	p := &Peer{conn: conn, cfg: cfg, closed: make(chan struct{}), shutDown: make(chan struct{}), ended: make(chan error, 1)}
+	p := &Peer{conn: conn, cfg: cfg, account: cfg.Account, window: window{account: cfg.Account}, closed: make(chan struct{}), shutDown: make(chan struct{}), ended: make(chan error, 1)}
 	p.await, _ = conn.(Awaiter)
-	p.out = newOutbox(conn, func(err error) { p.shut(err, 0, "") })
+	if metered, ok := conn.(Metered); ok && p.account != nil {
+		metered.Meter(p.account)
+	}
+	p.out = newOutbox(conn, p.account, func(err error) { p.shut(err, 0, "") })
 	p.calls.peer = p
 	return p
 }
@@ -96,8 +103,11 @@ func (p *Peer) Serve(ctx context.Context) error {
 	p.readOn = func() { go p.read(ctx, nil) } // ends with the connection, or with such a handler
 	p.readOn()
 	err := p.wait(ctx)
-	if errors.Is(err, ErrTooLarge) {
+	switch {
+	case errors.Is(err, ErrTooLarge):
 		p.CloseFault(CloseTooLarge, err.Error())
+	case IsBusy(err):
+		p.CloseFault(CloseTryAgainLater, err.Error())
 	}
 	p.calls.end(err)
 	select {
@@ -160,13 +170,23 @@ func (p *Peer) next(ctx context.Context) ([]byte, error) {
 		if msg == nil && err == nil && ctx.Err() != nil && p.await.Forget() {
 			err = context.Cause(ctx) // wait has found nothing to forget
 		}
-		return msg, err
+		return p.checked(msg, err)
 	}
-	return p.conn.Read(ctx)
+	return p.checked(p.conn.Read(ctx))
+}
+
+// checked refuses a message that is longer than the account allows for now, which a
+// Metered connection does itself.
+func (p *Peer) checked(msg []byte, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return msg, p.account.CheckMessage(len(msg))
 }
 
 // take is the Peer's Taker. It takes what came meanwhile, too.
 func (p *Peer) take(ctx context.Context, msg []byte, err error, handOff func()) (goOn bool) {
+	msg, err = p.checked(msg, err)
 	if err != nil {
 		p.ended <- err
 		return true
@@ -247,13 +267,16 @@ func (p *Peer) fault(failure *protocol.Error) { p.replyFault(faultID, failure) }
 
 func (p *Peer) replyFault(id wire.ID, failure *protocol.Error) {
 	p.window.add(0)
-	p.reply(id, nil, failure, p.version2.Load(), false, func() { p.window.remove(0) })
+	p.reply(id, nil, failure, p.version2.Load(), false, 0, func() { p.window.remove(0) })
 }
 
 // reply queues the answer to a request, then calls queued. With wait it returns
-// after that; without, a goroutine waits for room if there is none.
-func (p *Peer) reply(id wire.ID, result any, failure *protocol.Error, version2, wait bool, queued func()) {
+// after that; without, a goroutine waits for room if there is none. loan is what the
+// request has taken from the account. What of it the encoded answer does not need is
+// given back once that is queued.
+func (p *Peer) reply(id wire.ID, result any, failure *protocol.Error, version2, wait bool, loan int64, queued func()) {
 	if p.Err() != nil { // nobody is there to be answered
+		p.account.Give(loan)
 		queued()
 		return
 	}
@@ -273,6 +296,16 @@ func (p *Peer) reply(id wire.ID, result any, failure *protocol.Error, version2, 
 			msg.b, _ = wire.AppendError(nil, id, &protocol.Error{Code: failure.Code, Message: failure.Message}, version2)
 		}
 	}
+	if err := p.cover(msg, loan, wait); err != nil {
+		msg.recycle()
+		msg = takeBuffer(0)
+		msg.b, _ = wire.AppendError(msg.b[:0], id, WireError(err), version2)
+		_ = p.cover(msg, loan, false)
+	}
+	if rest := loan - msg.held; rest > 0 {
+		after := queued
+		queued = func() { p.account.Give(rest); after() }
+	}
 	// It fails when the connection has ended, as its reader is told.
 	if sent, _ := p.out.trySend(p.out.replies, msg); sent {
 		queued()
@@ -287,6 +320,25 @@ func (p *Peer) reply(id wire.ID, result any, failure *protocol.Error, version2, 
 		p.sendOwn(p.out.replies, msg)
 		queued()
 	}()
+}
+
+// cover has the account hold what msg takes until it is written. loan is taken already.
+// Only with wait may it wait, and fail.
+func (p *Peer) cover(msg *buffer, loan int64, wait bool) error {
+	need := msg.footprint()
+	switch more := need - loan; {
+	case more <= 0 || p.account.TryTake(more):
+	case wait:
+		ctx, cancel := p.lifetime(context.Background())
+		defer cancel()
+		if err := p.account.Take(ctx, more); err != nil {
+			return err
+		}
+	default:
+		p.account.Force(more)
+	}
+	msg.held = need
+	return nil
 }
 
 // sendOwn sends a message that only the end of the connection may keep from being
@@ -309,6 +361,13 @@ func (p *Peer) Notify(ctx context.Context, method string, params any) error {
 	if msg.b, err = wire.AppendRequest(msg.b[:0], wire.ID{}, method, params, p.version2.Load()); err != nil {
 		return err
 	}
+	if msg.held = msg.footprint(); !p.account.TryTake(msg.held) {
+		if err := p.awaitMemory(ctx, msg.held); err != nil {
+			msg.held = 0
+			msg.recycle()
+			return err
+		}
+	}
 	if sent, err := p.out.trySend(p.out.notifications, msg); sent {
 		return err
 	}
@@ -316,6 +375,20 @@ func (p *Peer) Notify(ctx context.Context, method string, params any) error {
 	defer cancel()
 	return p.out.send(ctx, p.out.notifications, msg)
 }
+
+// awaitMemory takes n bytes for a notification, however long that takes.
+func (p *Peer) awaitMemory(ctx context.Context, n int64) error {
+	ctx, cancel := p.lifetime(ctx)
+	defer cancel()
+	for {
+		if err := p.account.Take(ctx, n); !IsBusy(err) {
+			return err
+		}
+	}
+}
+
+// Account is the account that the Peer was made with.
+func (p *Peer) Account() *Account { return p.account }
 
 // Flush waits until everything queued so far is written.
 func (p *Peer) Flush(ctx context.Context) error {

@@ -18,6 +18,7 @@ type Request struct {
 	peer     *Peer
 	version2 bool
 	size     int
+	loan     atomic.Int64 // taken from the peer's account by Charge
 	reader   atomic.Int32 // reader*
 	handOff  func()       // has another goroutine receive for others, too; may be nil
 
@@ -53,7 +54,7 @@ func (r *Request) ReplyInline(result any, err error) { r.reply(result, err, fals
 
 func (r *Request) reply(result any, err error, wait bool) {
 	failure := WireError(err)
-	r.peer.reply(r.ID, result, failure, r.version2, wait, func() {
+	r.peer.reply(r.ID, result, failure, r.version2, wait, r.loan.Swap(0), func() {
 		r.peer.window.remove(r.size)
 		r.mu.Lock()
 		after := r.after
@@ -65,7 +66,10 @@ func (r *Request) reply(result any, err error, wait bool) {
 }
 
 // drop gives up a request whose connection has ended.
-func (r *Request) drop() { r.peer.window.remove(r.size) }
+func (r *Request) drop() {
+	r.peer.account.Give(r.loan.Swap(0))
+	r.peer.window.remove(r.size)
+}
 
 func (r *Request) afterReply(fn func()) {
 	r.mu.Lock()

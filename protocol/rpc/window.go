@@ -10,6 +10,8 @@ import (
 // window counts the requests that have no answer queued yet. While there are too
 // many, or they are too large together, nothing more is read.
 type window struct {
+	account *Account // of what the requests hold
+
 	mu    sync.Mutex
 	count int
 	bytes int
@@ -17,6 +19,7 @@ type window struct {
 }
 
 func (w *window) add(size int) {
+	w.account.Force(int64(size))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count++
@@ -24,6 +27,7 @@ func (w *window) add(size int) {
 }
 
 func (w *window) remove(size int) {
+	w.account.Give(int64(size))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count--
@@ -41,13 +45,20 @@ func (w *window) full() bool {
 
 // isFull says that wait would wait.
 func (w *window) isFull() bool {
+	if !w.account.within() {
+		return true
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.full()
 }
 
-// wait returns once the window is open.
+// wait returns once the window is open, and its requests hold no more memory than the
+// account allows.
 func (w *window) wait(ctx context.Context, closed <-chan struct{}) error {
+	if err := w.account.settle(ctx, closed); err != nil {
+		return err
+	}
 	w.mu.Lock()
 	if !w.full() {
 		w.mu.Unlock()

@@ -30,6 +30,8 @@ type Config struct {
 	// ProcessRetention is how long a closed process stays readable; 0 means
 	// protocol.ProcessRetention.
 	ProcessRetention time.Duration
+	// Budget is that of server.Config.
+	Budget *rpc.Budget
 	// Directory lists the processes of all sessions; nil means one of its own.
 	Directory *process.Directory
 	// Sandbox confines what clients want confined; nil refuses that. Confines says that
@@ -86,7 +88,7 @@ func New(cfg Config) (*server.Server, error) {
 		},
 		Info:         env.Info,
 		SessionGrace: cfg.SessionGrace, Concurrency: cfg.Concurrency,
-		Observer: cfg.Observer, Logger: cfg.Logger,
+		Budget: cfg.Budget, Observer: cfg.Observer, Logger: cfg.Logger,
 	})
 	return srv, nil
 }

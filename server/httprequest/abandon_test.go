@@ -44,7 +44,7 @@ func TestCloseBeforeTheAnswer(t *testing.T) {
 	}
 	b := &body{t: t}
 	lifetime, cancel := s.lifetime(nil)
-	if !s.setReady(st, b, cancel) {
+	if !s.setReady(st, b, cancel, new(lender)) {
 		t.Fatal("a live service takes no stream")
 	}
 	if err := s.Close(); err != nil {
@@ -63,7 +63,7 @@ func TestReadyAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	if s.setReady(st, &body{t: t}, func() {}) {
+	if s.setReady(st, &body{t: t}, func() {}, new(lender)) {
 		t.Error("a closed service takes a stream")
 	}
 	if err := s.begin(); err == nil {

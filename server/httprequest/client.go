@@ -11,6 +11,13 @@ import (
 	"time"
 )
 
+const (
+	// maxHeadBytes bounds the head of a response; a longer one fails the request.
+	maxHeadBytes = 256 << 10
+	// maxUnreadBytes bounds what a server may send of a body over HTTP/2 before it is read.
+	maxUnreadBytes = 512 << 10
+)
+
 // client makes the HTTP requests of one connection.
 type client struct {
 	*http.Transport
@@ -25,6 +32,9 @@ func newClient() *client {
 		IdleConnTimeout:       90 * time.Second,
 		TLSHandshakeTimeout:   30 * time.Second,
 		ExpectContinueTimeout: time.Second,
+
+		MaxResponseHeaderBytes: maxHeadBytes,
+		HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: maxUnreadBytes},
 	}}
 }
 

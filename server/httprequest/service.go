@@ -136,12 +136,27 @@ func (s *Service) requestWhole(ctx context.Context, req *http.Request, p *protoc
 	if err != nil {
 		return nil, err
 	}
-	result, body := responseOf(resp)
+	memory := s.lender(lifetime)
+	defer memory.release()
+	result, body := responseOf(resp, memory)
 	defer body.Close()
-	if result.BodyBase64, err = readAll(body); err != nil {
+	if result.BodyBase64, err = readAll(ctx, body, lengthOf(resp)); err != nil {
 		return nil, err
 	}
 	return result, nil
+}
+
+// lender is for an exchange of ctx.
+func (s *Service) lender(ctx context.Context) *lender {
+	return &lender{ctx: ctx, account: rpc.AccountOf(s.notifier)}
+}
+
+// lengthOf is the length of a response's body, -1 when it is not known.
+func lengthOf(resp *http.Response) int64 {
+	if resp.Header.Get("Content-Length") == "" { // as it was decoded, too
+		return -1
+	}
+	return resp.ContentLength
 }
 
 // send makes a request as far as the head of its response.

@@ -18,10 +18,11 @@ type stream struct {
 	id   string
 	done chan struct{} // closed once the id is free again
 
-	// Guarded by the Service's mutex; body and cancel are set on the way to ready.
+	// Guarded by the Service's mutex; body, cancel and memory are set on the way to ready.
 	state  streamState
 	body   io.ReadCloser
 	cancel context.CancelFunc
+	memory *lender
 }
 
 type streamState int
@@ -59,8 +60,9 @@ func (s *Service) requestStream(ctx context.Context, req *http.Request, p *proto
 		cancel()
 		return nil, err
 	}
-	result, body := responseOf(resp)
-	if !s.setReady(st, body, cancel) {
+	memory := s.lender(lifetime)
+	result, body := responseOf(resp, memory)
+	if !s.setReady(st, body, cancel, memory) {
 		cancel()
 		body.Close()
 		return nil, errServiceClosed
@@ -107,13 +109,13 @@ func (s *Service) release(st *stream) {
 }
 
 // setReady gives a stream its body; false when the Service has been closed.
-func (s *Service) setReady(st *stream, body io.ReadCloser, cancel context.CancelFunc) bool {
+func (s *Service) setReady(st *stream, body io.ReadCloser, cancel context.CancelFunc, memory *lender) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
-	st.state, st.body, st.cancel = ready, body, cancel
+	st.state, st.body, st.cancel, st.memory = ready, body, cancel, memory
 	return true
 }
 
@@ -133,6 +135,7 @@ func (s *Service) pump(st *stream) {
 	defer s.running.Done()
 	defer s.release(st)
 	defer st.cancel()
+	defer st.memory.release()
 	defer st.body.Close()
 	seq, err := s.copyBody(st)
 	s.mu.Lock()
@@ -153,6 +156,9 @@ func (s *Service) pump(st *stream) {
 // copyBody sends the body's pieces as they come and returns the number of the last
 // one, and io.EOF or why the body ended early.
 func (s *Service) copyBody(st *stream) (seq uint64, err error) {
+	if err := st.memory.take(deltaBytes); err != nil {
+		return 0, err
+	}
 	buf := make([]byte, deltaBytes)
 	for {
 		n, err := st.body.Read(buf)

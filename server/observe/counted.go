@@ -47,6 +47,13 @@ func (c *counted) counted(size int, err error) error {
 	return err
 }
 
+// Meter implements rpc.Metered.
+func (c *counted) Meter(account *rpc.Account) {
+	if m, ok := c.Connection.(rpc.Metered); ok {
+		m.Meter(account)
+	}
+}
+
 // CloseFault implements rpc.FaultCloser.
 func (c *counted) CloseFault(code int, reason string) error {
 	if f, ok := c.Connection.(rpc.FaultCloser); ok {

@@ -17,8 +17,12 @@ import (
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
-// readBuffer is the size of the reader's buffer; longer lines are collected.
-const readBuffer = 64 << 10
+const (
+	// readBuffer is the size of the reader's buffer; longer lines are collected.
+	readBuffer = 64 << 10
+	// keptLine is up to what size the memory of such a line is kept for the next one.
+	keptLine = 1 << 20
+)
 
 // Conn is an rpc.Connection.
 type Conn struct {
@@ -27,11 +31,12 @@ type Conn struct {
 	close func() error
 	max   int
 
-	start  sync.Once
-	lines  chan line
-	more   chan struct{} // asks for the next line, and gives the last one back
-	asked  bool
-	failed error // what ended the reading
+	account *rpc.Account // nil unless Meter was called
+	start   sync.Once
+	lines   chan line
+	more    chan struct{} // asks for the next line, and gives the last one back
+	asked   bool
+	failed  error // what ended the reading
 
 	writing chan struct{} // holds a token while somebody writes
 	out     []byte
@@ -59,6 +64,9 @@ func New(r io.Reader, w io.Writer, closer func() error) *Conn {
 		writing: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 }
+
+// Meter implements rpc.Metered.
+func (c *Conn) Meter(account *rpc.Account) { c.account = account }
 
 // Read implements rpc.Connection. After its context ended, the line that it waited
 // for is returned by the next Read.
@@ -91,13 +99,19 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 
 func (c *Conn) pump() {
 	var long []byte
+	defer func() {
+		if cap(long) > keptLine {
+			c.account.Give(int64(cap(long)))
+		}
+	}()
 	for {
 		select {
 		case <-c.more:
 		case <-c.closed:
 			return
 		}
-		if cap(long) > 1<<20 {
+		if cap(long) > keptLine {
+			c.account.Give(int64(cap(long)))
 			long = nil
 		}
 		text, err := c.next(&long)
@@ -122,6 +136,9 @@ func (c *Conn) next(long *[]byte) ([]byte, error) {
 				if len(*long) > c.max {
 					return nil, rpc.ErrTooLarge
 				}
+				if memErr := c.enlarge(long); memErr != nil {
+					return nil, memErr
+				}
 				text, err = c.r.ReadSlice('\n')
 				*long = append(*long, text...)
 			}
@@ -137,6 +154,26 @@ func (c *Conn) next(long *[]byte) ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// enlarge makes room in long for what the reader's buffer holds. Above keptLine the
+// account is charged for it.
+func (c *Conn) enlarge(long *[]byte) error {
+	had := cap(*long)
+	if had-len(*long) >= readBuffer {
+		return nil
+	}
+	size := max(2*had, 2*readBuffer)
+	if size > keptLine {
+		if err := c.account.Take(context.Background(), int64(size)); err != nil {
+			return err
+		}
+	}
+	*long = append(make([]byte, 0, size), *long...)
+	if had > keptLine {
+		c.account.Give(int64(had))
+	}
+	return nil
 }
 
 // Write implements rpc.Connection. A message that contains a line end would be read

@@ -2,33 +2,51 @@ package wsconn
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"sync"
 
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
 const (
 	smallBuffer = 4 << 10
-	largeBuffer = 1 << 20
+	// mediumBuffer holds any message that may come before initialize.
+	mediumBuffer = protocol.MaxFirstMessageBytes + 1
+	largeBuffer  = 1 << 20
 	// hugeBuffer grows by less, because its memory has to be cleared, too.
 	hugeBuffer = 16 << 20
 )
 
-// Buffers are kept in two sizes, so that small messages do not hold large memory
+// Buffers are kept in three sizes, so that small messages do not hold large memory
 // and large ones are not copied from size to size.
 var (
-	smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
-	largeBuffers sync.Pool // of *[]byte, largeBuffer bytes or more
+	smallBuffers  = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
+	mediumBuffers = sync.Pool{New: func() any { return new([mediumBuffer]byte) }}
+	largeBuffers  sync.Pool // of *[]byte, largeBuffer bytes or more
 )
 
+// intake is what the messages of one connection are read into. It charges account for
+// buffers that are not small, before they are filled.
+type intake struct {
+	account *rpc.Account
+}
+
 // readAll reads a message of at most limit bytes into a buffer that release takes
-// back. The limit is not gorilla's, which closes without a reason.
-func readAll(r io.Reader, limit int64) ([]byte, error) {
+// back. The limit is not gorilla's, which closes without a reason. ctx ends the wait for
+// memory.
+func (in intake) readAll(ctx context.Context, r io.Reader, limit int64) ([]byte, error) {
+	limit = in.account.MaxMessage(limit)
 	buf := smallBuffers.Get().(*[smallBuffer]byte)[:0]
 	for {
 		if len(buf) == cap(buf) {
-			buf = enlarge(buf, limit)
+			next, err := in.enlarge(ctx, buf, limit)
+			if err != nil {
+				in.release(buf)
+				return nil, err
+			}
+			buf = next
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -36,45 +54,71 @@ func readAll(r io.Reader, limit int64) ([]byte, error) {
 			return buf, nil
 		}
 		if err == nil && int64(len(buf)) > limit {
-			err = rpc.ErrTooLarge
+			if err = in.account.CheckMessage(len(buf)); err == nil {
+				err = rpc.ErrTooLarge
+			}
 		}
 		if err != nil {
-			release(buf)
+			in.release(buf)
 			return nil, err
 		}
 	}
 }
 
 // enlarge makes room, for one byte more than limit at most.
-func enlarge(buf []byte, limit int64) []byte {
-	var next []byte
-	if cap(buf) < largeBuffer {
-		next = takeLarge()
+func (in intake) enlarge(ctx context.Context, buf []byte, limit int64) ([]byte, error) {
+	var size int
+	switch {
+	case cap(buf) < mediumBuffer:
+		size = mediumBuffer
+	case cap(buf) < largeBuffer:
+		size = largeBuffer
+	case cap(buf) < hugeBuffer:
+		size = 4 * cap(buf)
+	default:
+		size = 2 * cap(buf)
 	}
-	if cap(next) <= cap(buf) {
-		factor := 4
-		if cap(buf) >= hugeBuffer {
-			factor = 2
-		}
-		next = make([]byte, 0, min(cap(buf)*factor, int(limit)+1))
+	if size > largeBuffer {
+		size = min(size, int(limit)+1)
+	}
+	next, err := in.take(ctx, size)
+	if err != nil {
+		return nil, err
 	}
 	next = append(next, buf...)
-	release(buf)
-	return next
+	in.release(buf)
+	return next, nil
 }
 
-func takeLarge() []byte {
-	if b, ok := largeBuffers.Get().(*[]byte); ok {
-		return (*b)[:0]
+// take returns a buffer with room for size bytes at least.
+func (in intake) take(ctx context.Context, size int) ([]byte, error) {
+	if size == mediumBuffer {
+		if err := in.account.Take(ctx, mediumBuffer); err != nil {
+			return nil, err
+		}
+		return mediumBuffers.Get().(*[mediumBuffer]byte)[:0], nil
 	}
-	return make([]byte, 0, largeBuffer)
+	if b, ok := largeBuffers.Get().(*[]byte); ok {
+		if cap(*b) >= size && cap(*b) <= 4*size && in.account.TryTake(int64(cap(*b))) {
+			return (*b)[:0], nil
+		}
+		largeBuffers.Put(b)
+	}
+	if err := in.account.Take(ctx, int64(size)); err != nil {
+		return nil, err
+	}
+	return make([]byte, 0, size), nil
 }
 
-func release(buf []byte) {
+func (in intake) release(buf []byte) {
 	switch {
 	case cap(buf) == smallBuffer:
 		smallBuffers.Put((*[smallBuffer]byte)(buf[:smallBuffer]))
+	case cap(buf) == mediumBuffer:
+		in.account.Give(mediumBuffer)
+		mediumBuffers.Put((*[mediumBuffer]byte)(buf[:mediumBuffer]))
 	case cap(buf) >= largeBuffer:
+		in.account.Give(int64(cap(buf)))
 		buf = buf[:0]
 		largeBuffers.Put(&buf)
 	}

@@ -94,6 +94,7 @@ type Conn struct {
 	stopRead    func() bool
 	readStopped chan struct{} // closed once the end of reading has taken effect
 	buf         []byte        // of the latest Read
+	intake      intake        // of the messages; without an account unless Meter was called
 	faulted     atomic.Bool   // the other end broke the protocol; it has been sent a close frame
 	closing     atomic.Bool   // the other end has said goodbye, and was answered
 
@@ -140,7 +141,7 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	}
 	defer func() { <-c.inRead }()
 	c.watch(ctx)
-	release(c.buf)
+	c.intake.release(c.buf)
 	c.buf = nil
 	kind, r, err := c.ws.NextReader()
 	if wrong := c.wrongKind(kind); err == nil && wrong != nil {
@@ -153,7 +154,7 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	case c.cfg.Owned:
 		msg, err = readOwned(r, c.cfg.MaxMessageBytes)
 	default:
-		msg, err = readAll(r, c.cfg.MaxMessageBytes)
+		msg, err = c.intake.readAll(ctx, r, c.cfg.MaxMessageBytes)
 		c.buf = msg
 	}
 	if err != nil {
@@ -162,6 +163,9 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	c.hear()
 	return msg, nil
 }
+
+// Meter implements rpc.Metered.
+func (c *Conn) Meter(account *rpc.Account) { c.intake.account = account }
 
 // wrongKind refuses messages that are not as Config says.
 func (c *Conn) wrongKind(kind int) error {
@@ -186,7 +190,7 @@ func (c *Conn) readError(ctx context.Context, err error) error {
 	if cause := c.cause.Load(); cause != nil {
 		return *cause
 	}
-	if errors.Is(err, rpc.ErrTooLarge) {
+	if errors.Is(err, rpc.ErrTooLarge) || rpc.IsBusy(err) {
 		return err
 	}
 	if closing, ok := errors.AsType[*websocket.CloseError](err); ok {

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+const (
+	// minBudget is the least --memory-budget: with less, not even messages of a few
+	// megabytes would pass.
+	minBudget = 16 << 20
+	// unknownMemory is assumed where the system does not say how much there is.
+	unknownMemory = 4 << 30
+)
+
+// memorySize is a flag: a number of bytes with K, M, G or T for powers of 1,024. 0 is the
+// default.
+type memorySize int64
+
+// Type implements pflag.Value.
+func (*memorySize) Type() string { return "size" }
+
+// String implements pflag.Value.
+func (m *memorySize) String() string {
+	if *m == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*m), 10)
+}
+
+// Set implements pflag.Value.
+func (m *memorySize) Set(text string) error {
+	digits := strings.TrimRight(strings.ToUpper(text), "IB")
+	shift := 0
+	if i := strings.IndexAny(digits, "KMGT"); i >= 0 && i == len(digits)-1 {
+		shift = 10 * (1 + strings.IndexByte("KMGT", digits[i]))
+		digits = digits[:i]
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64>>shift {
+		return fmt.Errorf("want a size such as 512M or 2G")
+	}
+	if n <<= shift; n < minBudget {
+		return fmt.Errorf("it must be %dM or more", minBudget>>20)
+	}
+	*m = memorySize(n)
+	return nil
+}
+
+// orDefault is the budget in bytes: a quarter of the memory there is, unless the flag says
+// otherwise.
+func (m *memorySize) orDefault() int64 {
+	if *m != 0 {
+		return int64(*m)
+	}
+	total := int64(unknownMemory)
+	if n := systemMemory(); n > 0 {
+		total = n
+	}
+	return max(total/4, minBudget)
+}

@@ -1,0 +1,68 @@
+package rpc
+
+import (
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+)
+
+// A guard keeps the memory of the program near what the Budget counts: while much is in
+// use the garbage collector has a limit, and what was in use goes back to the system.
+type guard struct {
+	budget  *Budget
+	from    int64 // use from which the guard looks
+	running atomic.Bool
+}
+
+const (
+	// guardSlack is what the program may have beyond the Budget and what it had before.
+	guardSlack = 24 << 20
+	// guardInterval is how often the guard looks while something is in use.
+	guardInterval = 500 * time.Millisecond
+	// guardQuiet is for how many looks little must be in use before memory goes back.
+	guardQuiet = 4
+)
+
+// Guard has the garbage collector heed the Budget. It is for the one Budget of a program.
+func (b *Budget) Guard() {
+	b.guard = &guard{budget: b, from: min(b.size/8, 32<<20)}
+}
+
+// wake has the guard look, if it does not yet.
+func (g *guard) wake() {
+	if g.running.CompareAndSwap(false, true) {
+		go g.run() // ends soon after little is in use
+	}
+}
+
+func (g *guard) run() {
+	before := debug.SetMemoryLimit(-1)
+	if limit := g.other() + g.budget.size + guardSlack; limit < before {
+		debug.SetMemoryLimit(limit)
+	}
+	tick := time.NewTicker(guardInterval)
+	defer tick.Stop()
+	for quiet := 0; quiet < guardQuiet; {
+		<-tick.C
+		if quiet++; g.budget.Used() >= g.from {
+			quiet = 0
+		}
+	}
+	debug.FreeOSMemory() // pools give up their memory at the second collection
+	debug.FreeOSMemory()
+	debug.SetMemoryLimit(before)
+	g.running.Store(false)
+	if g.budget.Used() >= g.from {
+		g.wake()
+	}
+}
+
+// other is the memory that the program has besides what the Budget counts.
+func (g *guard) other() int64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	metrics.Read(sample)
+	total := sample[0].Value.Uint64() - sample[1].Value.Uint64() - sample[2].Value.Uint64()
+	return max(0, int64(min(total, math.MaxInt64))-g.budget.Used())
+}
