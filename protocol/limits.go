@@ -22,12 +22,14 @@ const (
 
 	// FreeConnectionBytes of each connection's messages, answers and bodies do not count
 	// towards the server's memory budget; the rest does. For more than the budget has, a
-	// request waits up to MemoryWait and is then refused with CodeBusy, and a message that
-	// is being received closes its connection. MemoryPatience is how long a connection may
+	// request waits up to MemoryWait and is then refused with CodeBusy. For more than it
+	// holds already it waits up to MemoryMoreWait, and so does a message that is being
+	// received, whose connection is closed with 1013 then. MemoryPatience is how long a connection may
 	// keep counted memory without giving back as much while another one waits; the one
 	// that holds most is closed then.
 	FreeConnectionBytes = 256 << 10
 	MemoryWait          = 15 * time.Second
+	MemoryMoreWait      = 3 * time.Second
 	MemoryPatience      = 30 * time.Second
 	// MaxFirstMessageBytes bounds each message before initialize has succeeded, and
 	// InitializeTimeout the time until initialized has arrived. The connection is closed

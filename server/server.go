@@ -194,6 +194,8 @@ type Stats struct {
 	SessionsAttached int
 	SessionsDetached int
 	Uptime           time.Duration
+	MemoryBudget     int64 // in bytes; see Config.Budget
+	MemoryUsed       int64
 }
 
 // Stats counts what the server holds.
@@ -201,6 +203,7 @@ func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	stats := Stats{Connections: s.reserved, Uptime: time.Since(s.started)}
 	s.mu.Unlock()
+	stats.MemoryBudget, stats.MemoryUsed = s.budget.Size(), s.budget.Used()
 	stats.SessionsAttached, stats.SessionsDetached = s.sessions.count()
 	return stats
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
 const (
@@ -60,4 +62,13 @@ func (m *memorySize) orDefault() int64 {
 		total = n
 	}
 	return max(total/4, minBudget)
+}
+
+// budget is the budget of a server. A sixteenth of the memory is left to the garbage
+// collector, so that it need not run all the time while all else is in use.
+func (m *memorySize) budget() *rpc.Budget {
+	size := m.orDefault()
+	b := rpc.NewBudget(size - size/16)
+	b.Guard(size)
+	return b
 }

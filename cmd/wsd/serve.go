@@ -220,8 +220,7 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 		private.addStore(ws.Store)
 	}
 	directory := process.NewDirectory()
-	budget := rpc.NewBudget(o.memory.orDefault())
-	budget.Guard()
+	budget := o.memory.budget()
 	cfg := execserver.Config{
 		Budget:  budget,
 		Version: version, SessionGrace: o.sessionGrace(), Concurrency: o.concurrency, Directory: directory, Logger: log,

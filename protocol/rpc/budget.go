@@ -153,6 +153,16 @@ func (b *Budget) grown(used int64) {
 // Take takes n bytes. It waits for them, protocol.MemoryWait at most, and then returns
 // an error that tells the client to try again, or the cause of ctx's end.
 func (a *Account) Take(ctx context.Context, n int64) error {
+	return a.take(ctx, n, protocol.MemoryWait)
+}
+
+// TakeMore is Take for who holds some already, and therefore waits only for
+// protocol.MemoryMoreWait: others might wait for that in turn.
+func (a *Account) TakeMore(ctx context.Context, n int64) error {
+	return a.take(ctx, n, protocol.MemoryMoreWait)
+}
+
+func (a *Account) take(ctx context.Context, n int64, wait time.Duration) error {
 	if a.TryTake(n) {
 		return nil
 	}
@@ -161,7 +171,7 @@ func (a *Account) Take(ctx context.Context, n int64) error {
 		return protocol.Errorf(protocol.CodeBusy, "this needs %d MiB of memory, and the server gives one client %d MiB at most; "+
 			"ask for less at a time, for files with fs/open and fs/readBlock", n>>20, b.most()>>20)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, protocol.MemoryWait, errNoMemory)
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, errNoMemory)
 	defer cancel()
 	b.waiting.Add(1)
 	defer b.waiting.Add(-1)
@@ -343,7 +353,11 @@ func Charge(ctx context.Context, n int64) error {
 		if c.task.here {
 			c.req.HandOff()
 		}
-		if err := account.Take(ctx, n); err != nil {
+		take := account.Take
+		if c.req.loan.Load() > 0 {
+			take = account.TakeMore
+		}
+		if err := take(ctx, n); err != nil {
 			return err
 		}
 	}

@@ -12,22 +12,24 @@ import (
 // use the garbage collector has a limit, and what was in use goes back to the system.
 type guard struct {
 	budget  *Budget
+	size    int64 // what the program may have for what the Budget counts, garbage included
 	from    int64 // use from which the guard looks
 	running atomic.Bool
 }
 
 const (
-	// guardSlack is what the program may have beyond the Budget and what it had before.
-	guardSlack = 24 << 20
+	// guardSlack is what the program may have beyond size and what it had before.
+	guardSlack = 8 << 20
 	// guardInterval is how often the guard looks while something is in use.
 	guardInterval = 500 * time.Millisecond
 	// guardQuiet is for how many looks little must be in use before memory goes back.
 	guardQuiet = 4
 )
 
-// Guard has the garbage collector heed the Budget. It is for the one Budget of a program.
-func (b *Budget) Guard() {
-	b.guard = &guard{budget: b, from: min(b.size/8, 32<<20)}
+// Guard has the garbage collector keep what the Budget counts, with the garbage of it, within
+// size bytes. It is for the one Budget of a program, before that is used.
+func (b *Budget) Guard(size int64) {
+	b.guard = &guard{budget: b, size: size, from: min(b.size/8, 32<<20)}
 }
 
 // wake has the guard look, if it does not yet.
@@ -39,7 +41,7 @@ func (g *guard) wake() {
 
 func (g *guard) run() {
 	before := debug.SetMemoryLimit(-1)
-	if limit := g.other() + g.budget.size + guardSlack; limit < before {
+	if limit := g.other() + g.size + guardSlack; limit < before {
 		debug.SetMemoryLimit(limit)
 	}
 	tick := time.NewTicker(guardInterval)

@@ -25,6 +25,8 @@ import (
 //	wsd_connections                          connections
 //	wsd_sessions{state}                      sessions, "attached" and "detached"
 //	wsd_processes                            running processes
+//	wsd_memory_budget_bytes                  memory that connections may hold together
+//	wsd_memory_used_bytes                    what of it they hold
 //	wsd_build_info{version}                  1
 //
 // and the figures of the Go runtime and of the program's process. Requests that were
@@ -74,6 +76,8 @@ func (m *Metrics) Watch(stats func() server.Stats, processes func() int) {
 			func() float64 { return float64(value()) }))
 	}
 	if stats != nil {
+		gauge("wsd_memory_budget_bytes", "Memory that all connections may hold together.", nil, func() int { return int(stats().MemoryBudget) })
+		gauge("wsd_memory_used_bytes", "Memory that all connections hold together, of the budget.", nil, func() int { return int(stats().MemoryUsed) })
 		gauge("wsd_connections", "Connections.", nil, func() int { return stats().Connections })
 		const sessions = "Sessions, with and without a connection."
 		gauge("wsd_sessions", sessions, prometheus.Labels{"state": "attached"}, func() int { return stats().SessionsAttached })

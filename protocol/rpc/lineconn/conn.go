@@ -165,7 +165,7 @@ func (c *Conn) enlarge(long *[]byte) error {
 	}
 	size := max(2*had, 2*readBuffer)
 	if size > keptLine {
-		if err := c.account.Take(context.Background(), int64(size)); err != nil {
+		if err := c.account.TakeMore(context.Background(), int64(size)); err != nil {
 			return err
 		}
 	}

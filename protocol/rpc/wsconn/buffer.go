@@ -93,7 +93,7 @@ func (in intake) enlarge(ctx context.Context, buf []byte, limit int64) ([]byte, 
 // take returns a buffer with room for size bytes at least.
 func (in intake) take(ctx context.Context, size int) ([]byte, error) {
 	if size == mediumBuffer {
-		if err := in.account.Take(ctx, mediumBuffer); err != nil {
+		if err := in.account.TakeMore(ctx, mediumBuffer); err != nil {
 			return nil, err
 		}
 		return mediumBuffers.Get().(*[mediumBuffer]byte)[:0], nil
@@ -104,7 +104,7 @@ func (in intake) take(ctx context.Context, size int) ([]byte, error) {
 		}
 		largeBuffers.Put(b)
 	}
-	if err := in.account.Take(ctx, int64(size)); err != nil {
+	if err := in.account.TakeMore(ctx, int64(size)); err != nil {
 		return nil, err
 	}
 	return make([]byte, 0, size), nil
