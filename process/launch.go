@@ -39,7 +39,11 @@ func (s *Service) launch(r *request) (*Child, string, error) {
 // find checks the directory and finds the program, as findProgram does.
 func (r *request) find() (path string, err error) {
 	r.view.Do(func() {
-		if err = checkDir(r.dir); err != nil {
+		err = checkDir(r.dir)
+		if r.params.Sandbox != nil && errors.Is(err, syscall.EACCES) {
+			err = nil // the sandbox can enter what its last program has closed, or says why not
+		}
+		if err != nil {
 			err = spawnFailed("cwd "+r.dir, err, "")
 			return
 		}

@@ -36,6 +36,31 @@ type glob struct {
 
 // Compile compiles a pattern for relative paths.
 func Compile(text string) (*Pattern, error) {
+	alternatives, err := Alternatives(text)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pattern{}
+	for _, alt := range alternatives {
+		g := glob{text: alt}
+		for segment := range strings.SplitSeq(alt, "/") {
+			switch segment {
+			case "**":
+				g.depth = -1
+			default:
+				if g.depth >= 0 {
+					g.depth++
+				}
+			}
+		}
+		p.globs = append(p.globs, g)
+	}
+	return p, nil
+}
+
+// Alternatives returns the valid patterns without braces that a pattern for relative
+// paths stands for, sorted and each once.
+func Alternatives(text string) ([]string, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("pattern exceeds %d bytes", MaxBytes)
 	}
@@ -46,31 +71,22 @@ func Compile(text string) (*Pattern, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pattern{}
-	for _, alt := range alternatives {
+	for i, alt := range alternatives {
 		alt = strings.TrimPrefix(alt, "./")
+		alternatives[i] = alt
 		if strings.HasPrefix(alt, "/") {
 			return nil, fmt.Errorf("%w: it must be relative", ErrSyntax)
 		}
-		g := glob{text: alt}
 		for segment := range strings.SplitSeq(alt, "/") {
-			switch segment {
-			case "..":
+			if segment == ".." {
 				return nil, fmt.Errorf("%w: it must not leave its directory", ErrSyntax)
-			case "**":
-				g.depth = -1
-			default:
-				if g.depth >= 0 {
-					g.depth++
-				}
 			}
 		}
 		if _, err := doublestar.Match(alt, "x"); err != nil || !doublestar.ValidatePattern(alt) {
 			return nil, ErrSyntax
 		}
-		p.globs = append(p.globs, g)
 	}
-	return p, nil
+	return alternatives, nil
 }
 
 // Match reports whether the pattern matches all of path.

@@ -316,7 +316,7 @@ func list(dir string) ([]fs.DirEntry, error) {
 // vanished reports whether err says that a directory is not there any more, is none
 // any more, or may not be looked at: then there is nothing to watch.
 func vanished(err error) bool {
-	for _, e := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EACCES, unix.EPERM} {
+	for _, e := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EACCES, unix.EPERM, unix.ENAMETOOLONG} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -122,7 +122,9 @@ func (e *Enforcer) planFor(ctx context.Context, p *Policy) (*plan, []*mask, way,
 // only adds rights from the root downwards, and does not know of modes and times, so
 // that a place to write would be one among others to change.
 func (e *Enforcer) landlockPlan(ctx context.Context, p *Policy) (*plan, error) {
-	l, err := layOut(p)
+	var borrowed rights
+	l, err := layOut(p, &borrowed)
+	borrowed.giveBack()
 	if err != nil {
 		return nil, err
 	}

@@ -2,48 +2,47 @@ package sandbox
 
 import (
 	"errors"
-	iofs "io/fs"
-	"os"
 	"path"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/wsd-dev/wsd/fs/pattern"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
-// Limits of looking for what glob patterns deny. A policy that exceeds one is refused:
-// something would stay readable.
+// Limits of looking for what glob patterns deny. A command can make a tree that exceeds
+// them; directories that are not searched whole are then denied whole.
 const (
-	// MaxGlobDepth is how deep a tree may be in which a pattern is looked for.
-	MaxGlobDepth = 128
-	// MaxGlobVisits is how many directory entries all patterns of a policy may look at.
-	MaxGlobVisits = 400_000
-	// MaxGlobMatches is how many places all patterns of a policy may deny.
-	MaxGlobMatches = 4096
+	// MaxGlobDepth is the most that a policy can ask for. No path is longer.
+	MaxGlobDepth = 2048
+	// MaxGlobVisits is how many directory entries all patterns of a policy look at.
+	MaxGlobVisits = 2_000_000
+	// MaxGlobMatches is how many places all patterns of a policy deny one by one.
+	MaxGlobMatches = 8192
+	// maxScanPath is the longest path of a directory that is searched: with a name in it
+	// the path still fits PATH_MAX.
+	maxScanPath = 4095 - 256
 )
 
 // absolutePattern puts pattern below base, which is taken literally. A pattern for
 // everything below a directory becomes that directory: it is denied as a whole.
-func absolutePattern(base, pattern string) (string, error) {
-	if strings.ContainsRune(pattern, 0) {
+func absolutePattern(base, text string) (string, error) {
+	if strings.ContainsRune(text, 0) {
 		return "", protocol.Errorf(protocol.CodeInvalidParams, "a glob pattern must not contain NUL")
 	}
-	for _, part := range strings.Split(pattern, "/") {
+	for _, part := range strings.Split(text, "/") {
 		if part == ".." {
 			return "", protocol.Errorf(protocol.CodeInvalidParams, "a glob pattern must not contain `..`")
 		}
 	}
-	full := path.Clean("/" + escapeGlob(base) + "/" + pattern)
+	full := path.Clean("/" + escapeGlob(base) + "/" + text)
 	for strings.HasSuffix(full, "/**") && full != "/**" {
 		full = strings.TrimSuffix(full, "/**")
 	}
-	if full == "/" || full == "/**" {
-		return "", protocol.Errorf(protocol.CodeInvalidParams, "a glob pattern must not deny the whole disk")
-	}
-	if !doublestar.ValidatePattern(full) {
-		return "", protocol.Errorf(protocol.CodeInvalidParams, "invalid glob pattern `%s`", pattern)
+	if _, err := compileGlob(full); err != nil {
+		return "", protocol.Errorf(protocol.CodeInvalidParams, "invalid glob pattern `%s`: %v", text, err)
 	}
 	return full, nil
 }
@@ -70,96 +69,116 @@ func unescapeGlob(s string) string {
 	return b.String()
 }
 
-// expandGlobs returns what the patterns match now. A directory that matches stands
-// for all below it. What cannot be listed by this process is passed over, since the
-// confined one has no more rights.
-func expandGlobs(patterns []string, depth int) ([]string, error) {
-	s := globScan{depth: MaxGlobDepth}
-	if depth > 0 {
-		s.depth = depth
-		s.asked = true
-	}
-	for _, pattern := range patterns {
-		if err := s.expand(pattern); err != nil {
-			return nil, err
-		}
-	}
-	return s.matches, nil
+// A globPattern is an absolute pattern without alternatives.
+type globPattern struct {
+	base     string    // the directory above the first segment with a wildcard
+	segments []segment // below base; none when the pattern is the path base
+	seen     []int     // by segment, the listing for which it was last noted
 }
 
-type globScan struct {
-	depth   int
-	asked   bool // the depth is the policy's wish
-	visits  int
-	matches []string
+// A segment is what a pattern has between two slashes.
+type segment struct {
+	text string
+	kind segmentKind
+	// literal is the name of a segmentName, and what a segmentSuffix ends in.
+	literal string
 }
 
-func (s *globScan) expand(pattern string) error {
-	base, rest := doublestar.SplitPattern(pattern)
-	root := unescapeGlob(base)
-	if !hasMeta(rest) { // a plain path
-		at := join(root, unescapeGlob(rest))
-		if _, err := os.Lstat(at); err == nil {
-			return s.found(at)
-		}
-		return nil
-	}
-	return filepath.WalkDir(root, func(at string, d iofs.DirEntry, err error) error {
-		if err != nil {
-			if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, iofs.ErrPermission) {
-				return nil
-			}
-			return unavailablef("look for glob pattern %s: %v", pattern, err)
-		}
-		if s.visits++; s.visits > MaxGlobVisits {
-			return unavailablef("glob patterns have more than %d entries to look at", MaxGlobVisits)
-		}
-		matched, err := doublestar.Match(pattern, at)
-		switch {
-		case err != nil:
-			return protocol.Errorf(protocol.CodeInvalidParams, "invalid glob pattern `%s`", pattern)
-		case matched && at != root:
-			if err := s.found(at); err != nil {
-				return err
-			}
-			if d.IsDir() {
-				return iofs.SkipDir
-			}
-			return nil
-		case !d.IsDir():
-			return nil
-		}
-		return s.enter(pattern, root, at)
-	})
-}
+type segmentKind int
 
-// enter says whether the walk goes into the directory at.
-func (s *globScan) enter(pattern, root, at string) error {
-	if at == "/proc" || at == "/sys" || at == "/dev" {
-		return iofs.SkipDir
-	}
-	level := 0
-	if at != root {
-		level = strings.Count(strings.TrimPrefix(at, root), "/")
-		if root == "/" {
-			level = strings.Count(at, "/")
-		}
-	}
+const (
+	segmentName   segmentKind = iota
+	segmentSuffix             // * and a literal end
+	segmentGlob
+	segmentAny // **, any number of names
+)
+
+func newSegment(text string) segment {
 	switch {
-	case level < s.depth:
-		return nil
-	case s.asked:
-		return iofs.SkipDir
+	case text == "**":
+		return segment{text: text, kind: segmentAny}
+	case !hasMeta(text):
+		return segment{text: text, kind: segmentName, literal: unescapeGlob(text)}
+	case text[0] == '*' && !strings.ContainsAny(text[1:], `*?[{\\`):
+		return segment{text: text, kind: segmentSuffix, literal: text[1:]}
 	}
-	return unavailablef("the tree of glob pattern %s is deeper than %d", pattern, MaxGlobDepth)
+	return segment{text: text, kind: segmentGlob}
 }
 
-func (s *globScan) found(at string) error {
-	if len(s.matches) >= MaxGlobMatches {
-		return unavailablef("glob patterns match more than %d places", MaxGlobMatches)
+func (s *segment) match(name string) bool {
+	switch s.kind {
+	case segmentName:
+		return s.literal == name
+	case segmentSuffix:
+		return strings.HasSuffix(name, s.literal)
+	case segmentAny:
+		return true
+	case segmentGlob:
 	}
-	s.matches = append(s.matches, at)
-	return nil
+	ok, _ := doublestar.Match(s.text, name) // it compiled, so it has no error
+	return ok
 }
 
-func hasMeta(s string) bool { return strings.ContainsAny(s, `*?[{`) }
+// errWholeDisk is the error for a pattern that would leave nothing.
+var errWholeDisk = errors.New("it must not deny the whole disk")
+
+// compileGlob returns the patterns that an absolute one with braces stands for.
+func compileGlob(text string) ([]*globPattern, error) {
+	if strings.Trim(text, "/*") == "" {
+		return nil, errWholeDisk
+	}
+	alternatives, err := pattern.Alternatives(strings.TrimPrefix(text, "/"))
+	if err != nil {
+		return nil, err
+	}
+	var globs []*globPattern
+	for _, alt := range alternatives {
+		if strings.HasSuffix(alt, "/") {
+			continue // matches no path
+		}
+		parts := strings.Split(path.Clean(alt), "/")
+		for len(parts) > 1 && parts[len(parts)-1] == "**" {
+			parts = parts[:len(parts)-1]
+		}
+		if len(parts) == 1 && (parts[0] == "" || parts[0] == "." || parts[0] == "**") {
+			return nil, errWholeDisk
+		}
+		g := &globPattern{base: "/"}
+		for i, part := range parts {
+			if len(g.segments) == 0 && !hasMeta(part) && part != "**" {
+				g.base = join(g.base, unescapeGlob(parts[i]))
+				continue
+			}
+			g.segments = append(g.segments, newSegment(part))
+		}
+		g.seen = make([]int, len(g.segments))
+		globs = append(globs, g)
+	}
+	return globs, nil
+}
+
+// compileGlobs compiles the patterns of a policy, sorted by base.
+func compileGlobs(patterns []string) ([]*globPattern, error) {
+	var globs []*globPattern
+	for _, text := range patterns {
+		more, err := compileGlob(text)
+		if err != nil {
+			return nil, protocol.Errorf(protocol.CodeInvalidParams, "invalid glob pattern `%s`: %v", text, err)
+		}
+		globs = append(globs, more...)
+	}
+	slices.SortStableFunc(globs, func(a, b *globPattern) int { return comparePaths(a.base, b.base) })
+	return globs, nil
+}
+
+func hasMeta(s string) bool {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '*', '?', '[', '{':
+			return true
+		}
+	}
+	return false
+}

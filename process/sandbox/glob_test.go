@@ -1,9 +1,9 @@
 package sandbox
 
 import (
-	"errors"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,6 +43,18 @@ func TestEscapeGlob(t *testing.T) {
 	}
 }
 
+// scan returns what the patterns of a policy match.
+func scan(t *testing.T, p Policy) []match {
+	t.Helper()
+	var borrowed rights
+	b := newBuilder(&p, &borrowed)
+	matches, err := b.findMatches()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return matches
+}
+
 // expand returns the matches of patterns below dir, relative to it.
 func expand(t *testing.T, dir string, depth int, patterns ...string) []string {
 	t.Helper()
@@ -52,12 +64,9 @@ func expand(t *testing.T, dir string, depth int, patterns ...string) []string {
 			t.Fatal(err)
 		}
 	}
-	found, err := expandGlobs(patterns, depth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, f := range found {
-		found[i] = strings.TrimPrefix(f, dir+"/")
+	var found []string
+	for _, m := range scan(t, Policy{Globs: patterns, GlobDepth: depth}) {
+		found = append(found, strings.TrimPrefix(m.path, dir+"/"))
 	}
 	slices.Sort(found)
 	return found
@@ -77,7 +86,7 @@ func TestExpandGlobs(t *testing.T) {
 		{"one level", 1, []string{"**/*.env"}, []string{"a.env", "link.env"}},
 		{"two levels", 2, []string{"**/*.env"}, []string{".hidden/c.env", "[x]/y.env", "a.env", "d/e.env", "link.env", "x/y.env"}},
 		{"here", 0, []string{"*.env"}, []string{"a.env", "link.env"}},
-		{"a directory is not entered", 0, []string{"ke*", "**/two"}, []string{"keys", "keys/sub/two"}},
+		{"a directory is not entered", 0, []string{"ke*", "**/two"}, []string{"keys"}},
 		{"alternatives", 0, []string{"{a,b}.*"}, []string{"a.env", "b.txt"}},
 		{"a plain path", 0, []string{"d/e.env", "d/missing"}, []string{"d/e.env"}},
 		{"an escaped name", 0, []string{`\[x\]/*.env`}, []string{"[x]/y.env"}},
@@ -92,25 +101,91 @@ func TestExpandGlobs(t *testing.T) {
 	}
 }
 
-func TestExpandGlobsLimits(t *testing.T) {
+// What cannot be searched whole, or has too many matches, is denied whole.
+func TestSL5ScanDeniesWhatItCannotSearch(t *testing.T) {
 	dir := workspace(t)
-	deep := dir + strings.Repeat("/d", MaxGlobDepth+1)
-	if err := os.MkdirAll(deep, 0o755); err != nil {
+	fill(t, dir, "w/deep/", "w/kept/f", "w/loop.env -> loop.env")
+	at := dir + "/w/deep"
+	for len(at) < maxScanPath {
+		at += "/" + strings.Repeat("d", 200)
+	}
+	if err := os.MkdirAll(at+"/e", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := expandGlobs([]string{dir + "/**/*.env"}, 0); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("too deep a tree: %v", err)
+	_, places, err := lay(t, dir, "ro /", "rw w", "glob w/**/*.env")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := expandGlobs([]string{dir + "/**/*.env"}, 3); err != nil {
-		t.Errorf("a depth that was asked for: %v", err)
+	want := "-- " + strings.TrimPrefix(at, dir+"/") + "/"
+	if !slices.Contains(places, want) || !slices.Contains(places, "-- w/loop.env") {
+		t.Errorf("not denied: %.300q", places)
 	}
-	many := globScan{depth: MaxGlobDepth, matches: make([]string, MaxGlobMatches)}
-	fill(t, dir, "x.env")
-	if err := many.expand(dir + "/*.env"); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("too many matches: %v", err)
+}
+
+func TestSL5FewMatches(t *testing.T) {
+	var matches []match
+	for _, p := range []string{"/a/1", "/a/2", "/a/3", "/b/c/1", "/b/d/1", "/e/1"} {
+		matches = append(matches, match{path: p})
 	}
-	visits := globScan{depth: MaxGlobDepth, visits: MaxGlobVisits}
-	if err := visits.expand(dir + "/*.env"); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("too many entries: %v", err)
+	for _, tt := range []struct {
+		limit int
+		want  string
+	}{
+		{6, "/a/1 /a/2 /a/3 /b/c/1 /b/d/1 /e/1"},
+		{5, "/a /b/c/1 /b/d/1 /e/1"},
+		{4, "/a /b/c/1 /b/d/1 /e/1"},
+		{3, "/"},
+		{1, "/"},
+	} {
+		var got []string
+		for _, m := range few(slices.Clone(matches), tt.limit) {
+			got = append(got, m.path)
+		}
+		if diff := cmp.Diff(tt.want, strings.Join(got, " ")); diff != "" && tt.want != "/" || len(got) > tt.limit {
+			t.Errorf("%d: %v (-want +got):\n%s", tt.limit, got, diff)
+		}
+	}
+}
+
+func TestSL5TooManyMatchesLeaveTheRest(t *testing.T) {
+	dir := workspace(t)
+	fill(t, dir, "w/kept/f", "w/f", "w/kept/x.env")
+	for i := range MaxGlobMatches {
+		fill(t, dir, "w/"+strconv.Itoa(i)+".env")
+	}
+	l, places, err := lay(t, dir, "ro /", "rw w", "glob w/**/*.env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"-- w/", "rw w/f", "rw w/kept/", "-- w/kept/x.env"}, places); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !slices.ContainsFunc(l.Places, func(p place) bool { return p.Path == dir+"/w" && p.List }) {
+		t.Error("w cannot be listed")
+	}
+}
+
+// A pattern of a kind that is slow to match by trying each way costs little.
+func TestSL4PatternsAreBounded(t *testing.T) {
+	if _, err := absolutePattern("/w", strings.Repeat("{a*,a*}", 18)); err == nil || !strings.Contains(err.Error(), "alternatives") {
+		t.Errorf("many braces: %v", err)
+	}
+	for _, bad := range []string{"{..,a}/x", "{,/**}", "{**,a}", strings.Repeat("x", 5000)} {
+		if got, err := absolutePattern("", bad); err == nil {
+			t.Errorf("absolutePattern(%.20q) = %q", bad, got)
+		}
+	}
+	dir := workspace(t)
+	fill(t, dir, "a/b/c/x1.pem", "a/x2/id.pem", "q.env", "x2/b/id.pem")
+	for text, want := range map[string]string{
+		"{*.{env,key},**/x{1,2}/*.pem}": "a/x2/id.pem q.env",
+		"**/**/b/**/*.pem":              "a/b/c/x1.pem x2/b/id.pem",
+		"a/{b/**,x2/*}":                 "a/b a/x2/id.pem",
+		"{a,x2}/*/id.pem":               "a/x2/id.pem x2/b/id.pem",
+		`{a,\{b}/x[12]/id.???`:          "a/x2/id.pem",
+	} {
+		if diff := cmp.Diff(want, strings.Join(expand(t, dir, 0, text), " ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
 	}
 }

@@ -39,7 +39,7 @@ func runHelper() {
 		_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(signal), 0, 0, 0)
 	}
 	if p.Dir != nil {
-		if err := os.Chdir(string(p.Dir)); err != nil {
+		if err := p.enterDir(); err != nil {
 			tell(statusExec, &opError{op: "chdir", err: errnoOf(err)})
 			return
 		}
@@ -92,10 +92,37 @@ func confine(p *plan) error {
 	default:
 		return step(unix.EINVAL, "confine by %q", p.Mechanism)
 	}
+	if p.writesDir() {
+		_ = os.Chdir(string(p.Dir)) // also into one that its owner has closed
+	}
 	if err := lockDown(p); err != nil {
 		return err
 	}
 	return applyFilter(filter)
+}
+
+// writesDir reports whether the working directory is one whose mode the program can
+// change. A program that has closed it must not keep the next from starting there.
+func (p *plan) writesDir() bool {
+	access, best := p.Base, ""
+	for _, at := range p.Places {
+		if place := string(at.Path); within(string(p.Dir), place) && len(place) >= len(best) {
+			access, best = at.Access, place
+		}
+	}
+	return p.Dir != nil && access == Write
+}
+
+// enterDir changes to the working directory. This process may be there already.
+func (p *plan) enterDir() error {
+	err := os.Chdir(string(p.Dir))
+	if errors.Is(err, unix.EACCES) && p.Mechanism == mechanismNamespaces && p.writesDir() {
+		var here [unix.PathMax]byte
+		if n, cwdErr := unix.Getcwd(here[:]); cwdErr == nil && string(here[:n-1]) == string(p.Dir) {
+			return nil
+		}
+	}
+	return err
 }
 
 // lockDown takes away every capability and adds Landlock's rules.

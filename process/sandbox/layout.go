@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path"
@@ -27,6 +28,10 @@ type place struct {
 	// Pin: Path is a writable directory on the way to something protected, which must
 	// not be moved aside.
 	Pin bool
+	// List: Path is denied for what is in it, and can be listed.
+	List bool
+	// Fleeting: the policy does not name Path, which may be gone when the view is built.
+	Fleeting bool
 }
 
 // A link is a symbolic link on the way to a place.
@@ -40,9 +45,9 @@ type layout struct {
 	Links  []link  // sorted by path
 }
 
-// layOut puts a policy on the disk. It changes nothing there.
-func layOut(p *Policy) (*layout, error) {
-	b := builder{policy: p, links: map[string]string{}, kinds: map[string]bool{}, own: map[string]bool{}}
+// layOut puts a policy on the disk. It changes nothing there, but for what it borrows.
+func layOut(p *Policy, borrowed *rights) (*layout, error) {
+	b := newBuilder(p, borrowed)
 	if err := b.resolveRules(); err != nil {
 		return nil, err
 	}
@@ -58,20 +63,51 @@ func layOut(p *Policy) (*layout, error) {
 	return b.layout()
 }
 
+func newBuilder(p *Policy, borrowed *rights) *builder {
+	return &builder{
+		policy: p, borrowed: borrowed, links: map[string]string{}, kinds: map[string]bool{}, own: map[string]bool{},
+		regranted: map[string]bool{}, listed: map[string]bool{}, fleeting: map[string]bool{},
+	}
+}
+
 // found is what became of a rule's path.
 type found struct {
 	real    string // without links; what is missing is appended as it stands
 	exists  bool
 	dir     bool
 	missing string   // the first component that is missing, or empty
-	through []string // the directories that hold the links that were followed
+	through []string // the links that were followed
+	// blocked is a directory on the way that the confined process may open for itself,
+	// and that nobody else can look into.
+	blocked string
 }
 
 // maxLinks is how many links a path may lead through, as for the kernel.
 const maxLinks = 40
 
-// follow resolves the links in an absolute clean path, noting them in links.
-func follow(at string, links map[string]string) (found, error) {
+// errLoop is the error for a path with more links.
+var errLoop = errors.New("too many links")
+
+// isHopeless reports whether err says that a path leads nowhere for this process, and
+// so for no confined one.
+func isHopeless(err error) bool {
+	return errors.Is(err, errLoop) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENAMETOOLONG)
+}
+
+// A pathError says that a rule's path cannot be followed.
+type pathError struct {
+	op, path string
+	err      error
+}
+
+func (e *pathError) Error() string {
+	return fmt.Sprintf("sandbox unavailable: %s %s: %v", e.op, e.path, e.err)
+}
+func (e *pathError) Unwrap() error        { return e.err }
+func (e *pathError) Is(target error) bool { return target == ErrUnavailable }
+
+// follow resolves the links in an absolute clean path, noting them in b.links.
+func (b *builder) follow(at string) (found, error) {
 	var f found
 	f.real = "/"
 	rest := strings.TrimPrefix(at, "/")
@@ -86,19 +122,17 @@ func follow(at string, links map[string]string) (found, error) {
 			continue
 		}
 		next := join(f.real, name)
-		info, err := os.Lstat(next)
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		info, err := b.lstat(next)
+		switch {
+		case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR), err == nil && b.isMask(next, info):
 			f.missing = next
 			f.real = path.Clean(join(next, rest))
 			return f, nil
-		}
-		if err != nil {
-			return f, unavailablef("look at %s: %v", next, errors.Unwrap(err))
-		}
-		if isMask(info) {
-			f.missing = next
-			f.real = path.Clean(join(next, rest))
+		case errors.Is(err, errForeign):
+			f.blocked = f.real
 			return f, nil
+		case err != nil:
+			return f, &pathError{"look at", next, errors.Unwrap(err)}
 		}
 		if info.Mode()&os.ModeSymlink == 0 {
 			f.real = next
@@ -107,12 +141,12 @@ func follow(at string, links map[string]string) (found, error) {
 		}
 		target, err := os.Readlink(next)
 		if err != nil {
-			return f, unavailablef("read link %s: %v", next, errors.Unwrap(err))
+			return f, &pathError{"read link", next, errors.Unwrap(err)}
 		}
 		if hops++; hops > maxLinks {
-			return f, unavailablef("%s leads through too many links", at)
+			return f, &pathError{"follow", at, errLoop}
 		}
-		links[next] = target
+		b.links[next] = target
 		f.through = append(f.through, next)
 		if strings.HasPrefix(target, "/") {
 			f.real = "/"
@@ -126,14 +160,62 @@ func follow(at string, links map[string]string) (found, error) {
 	return f, nil
 }
 
+// isMask reports whether a mask is at a path. A directory of the same mode that holds
+// something, or that the policy lets be written, is none: the confined process may have
+// made it so.
+func (b *builder) isMask(at string, info os.FileInfo) bool {
+	if !isMask(info) || !isEmpty(at) {
+		return false
+	}
+	i, is := findRule(b.rules, at)
+	return !is || b.rules[i].Access != Write
+}
+
+// lstat is os.Lstat, also in directories whose owner has taken his own rights away.
+func (b *builder) lstat(at string) (os.FileInfo, error) {
+	info, err := os.Lstat(at)
+	if errors.Is(err, os.ErrPermission) && b.writable(parent(at)) {
+		if err := b.borrowed.borrow(parent(at)); err != nil {
+			return nil, err
+		}
+		info, err = os.Lstat(at)
+	}
+	return info, err
+}
+
+// openDir opens a directory, which must be no link, to list it.
+func (b *builder) openDir(at string) (*os.File, error) {
+	const flags = os.O_RDONLY | syscall.O_DIRECTORY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	f, err := os.OpenFile(at, flags, 0)
+	if !errors.Is(err, os.ErrPermission) || !b.writable(at) {
+		return f, err
+	}
+	if err := b.borrowed.borrow(at); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(at, flags, 0)
+}
+
+// writable reports whether the confined process may change the mode of a directory.
+func (b *builder) writable(at string) bool {
+	return accessIn(b.rules, at) == Write
+}
+
 type builder struct {
-	policy *Policy
-	links  map[string]string
-	rules  []Rule          // by real path, of what exists
-	kinds  map[string]bool // whether a real path is a directory
-	own    map[string]bool // whether a rule is not one of the policy
-	absent []absentRule    // of what does not exist
-	via    []viaRule       // rules that lead through links
+	policy   *Policy
+	borrowed *rights
+	links    map[string]string
+	rules    []Rule          // by real path, of what exists
+	kinds    map[string]bool // whether a real path is a directory
+	own      map[string]bool // whether a rule is not one of the policy
+	absent   []absentRule    // of what does not exist
+	via      []viaRule       // rules that lead through links
+	linked   []linkedRule    // rules to write that lead through links
+	held     []string        // links that must not be replaced
+	// regranted are what is beside denied matches in a directory that has too many.
+	regranted map[string]bool
+	listed    map[string]bool // those directories
+	fleeting  map[string]bool // what no rule names, by real path
 }
 
 type absentRule struct {
@@ -141,58 +223,261 @@ type absentRule struct {
 	missing string
 }
 
+type linkedRule struct {
+	rule  Rule
+	found found
+}
+
 type viaRule struct {
 	rule Rule
 	link string
 }
 
+// resolveRules resolves the rules that let something be written first: what they let be
+// changed is not to be trusted.
 func (b *builder) resolveRules() error {
-	for _, r := range b.policy.Rules {
-		if err := b.addRule(r); err != nil {
-			return err
+	for _, writes := range []bool{true, false} {
+		for _, r := range b.policy.Rules {
+			if (r.Access == Write) != writes {
+				continue
+			}
+			if err := b.addRule(r); err != nil {
+				return err
+			}
 		}
-	}
-	matches, err := expandGlobs(b.policy.Globs, b.policy.GlobDepth)
-	if err != nil {
-		return err
-	}
-	for _, at := range matches {
-		// A link that matches denies what it leads to; one that leads nowhere nothing.
-		f, err := follow(at, b.links)
-		if err != nil {
-			return err
-		}
-		if f.exists && f.real != "/" {
-			b.put(f, Deny)
+		if writes {
+			if err := b.addLinked(); err != nil {
+				return err
+			}
 		}
 	}
 	for _, v := range b.via {
-		if accessIn(b.rules, parent(v.link)) == Write {
+		if b.writable(parent(v.link)) {
 			return unavailablef("%s leads through the link %s, which the policy lets be replaced", v.rule.Path, v.link)
 		}
 	}
+	if err := b.denyGlobs(); err != nil {
+		return err
+	}
+	b.denyOtherNames()
 	return nil
 }
 
 func (b *builder) addRule(r Rule) error {
-	f, err := follow(r.Path, b.links)
+	f, err := b.follow(r.Path)
 	if err != nil {
 		return err
+	}
+	if r.Access == Write && len(f.through) > 0 {
+		b.linked = append(b.linked, linkedRule{r, f})
+		return nil
 	}
 	for _, l := range f.through {
 		b.via = append(b.via, viaRule{r, l})
 	}
-	if !f.exists {
+	switch {
+	case f.blocked != "":
+		b.put(found{real: f.blocked, dir: true}, Deny)
+		return nil
+	case !f.exists:
 		if r.Access != Write { // nothing is made to be written
 			b.absent = append(b.absent, absentRule{Rule{f.real, r.Access}, f.missing})
 		}
 		return nil
 	}
-	if within(f.real, "/proc") && f.real != "/proc" || f.real == "/proc" && r.Access == Write {
-		return b.addProc(f.real, r.Access)
+	return b.addFound(f, r.Access)
+}
+
+func (b *builder) addFound(f found, access Access) error {
+	if within(f.real, "/proc") && f.real != "/proc" || f.real == "/proc" && access == Write {
+		return b.addProc(f.real, access)
 	}
-	b.put(f, r.Access)
+	b.put(f, access)
 	return nil
+}
+
+// addLinked adds the rules that let be written what links lead to. One that the policy
+// lets be replaced gives nothing, since a command may have made it. One that another
+// policy may have let be made is refused.
+func (b *builder) addLinked() error {
+	for _, l := range b.linked {
+		if slices.ContainsFunc(l.found.through, func(at string) bool { return b.writable(parent(at)) }) {
+			continue
+		}
+		for _, at := range l.found.through {
+			if !isTrustedDir(parent(at)) {
+				return unavailablef("%s leads through the link %s, which a command may have made: name %s instead",
+					l.rule.Path, at, l.found.real)
+			}
+		}
+		if l.found.exists {
+			if err := b.addFound(l.found, Write); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// denyGlobs denies what the patterns match.
+func (b *builder) denyGlobs() error {
+	matches, err := b.findMatches()
+	if err != nil {
+		return err
+	}
+	b.denyMatches(matches, few(slices.Clone(matches), MaxGlobMatches))
+	return nil
+}
+
+// findMatches returns what the patterns match, sorted by path.
+func (b *builder) findMatches() ([]match, error) {
+	globs, err := compileGlobs(b.policy.Globs)
+	if err != nil {
+		return nil, err
+	}
+	s := globScan{b: b, depth: MaxGlobDepth}
+	if b.policy.GlobDepth > 0 {
+		s.depth = b.policy.GlobDepth
+	}
+	for len(globs) > 0 {
+		n := 1
+		for n < len(globs) && globs[n].base == globs[0].base {
+			n++
+		}
+		if err := s.expand(globs[0].base, globs[:n]); err != nil {
+			return nil, err
+		}
+		globs = globs[n:]
+	}
+	return outermost(s.matches), nil
+}
+
+// denyMatches denies the places of list, which stand for all matches.
+func (b *builder) denyMatches(all, list []match) {
+	granted := slices.Clone(b.rules)
+	var denied []Rule
+	for _, m := range list {
+		isLink := m.kind&os.ModeSymlink != 0
+		switch {
+		case m.foreign && b.isVital(m.path):
+			continue
+		case isLink:
+			denied = append(denied, b.targetOf(m.path)...)
+		case m.whole && b.holdsRule(m.path):
+			b.listed[m.path] = true
+			denied = append(denied, b.regrant(m.path, all, accessIn(granted, m.path))...)
+		}
+		if !isLink || b.writable(parent(m.path)) {
+			denied = append(denied, b.deny(m.path, m.kind.IsDir()))
+		}
+	}
+	b.addRules(denied)
+}
+
+// deny returns the rule that denies what was found on the disk.
+func (b *builder) deny(at string, dir bool) Rule {
+	b.kinds[at], b.fleeting[at] = dir, true
+	return Rule{at, Deny}
+}
+
+// addRules adds many rules at once.
+func (b *builder) addRules(more []Rule) {
+	all := append(b.rules, more...)
+	slices.SortStableFunc(all, func(a, b Rule) int { return comparePaths(a.Path, b.Path) })
+	b.rules = all[:0]
+	for _, r := range all {
+		if n := len(b.rules); n > 0 && b.rules[n-1].Path == r.Path {
+			b.rules[n-1].Access = max(b.rules[n-1].Access, r.Access)
+			continue
+		}
+		b.rules = append(b.rules, r)
+	}
+}
+
+// targetOf denies what a link that matches leads to. The link itself need be denied
+// only where it can be replaced; one that leads nowhere, or to what no command can do
+// without, denies nothing else.
+func (b *builder) targetOf(at string) []Rule {
+	f, err := b.follow(at)
+	if err != nil {
+		return nil
+	}
+	inside := b.writable(parent(at))
+	b.pinLinks(f.through[1:])
+	switch {
+	case f.blocked != "":
+		return []Rule{b.deny(f.blocked, true)}
+	case !f.exists, f.real == "/", inside && b.isVital(f.real):
+		return nil
+	}
+	return []Rule{b.deny(f.real, f.dir)}
+}
+
+// isVital reports whether commands could not run without at: it has the system's
+// programs, or a rule of the policy is for something in it.
+func (b *builder) isVital(at string) bool {
+	for _, sys := range append([]string{"/proc", "/sys", "/dev"}, minimalReads...) {
+		if within(at, sys) || within(sys, at) {
+			return true
+		}
+	}
+	return b.holdsRule(at)
+}
+
+// holdsRule reports whether the policy lets something be used that is at, or in it.
+func (b *builder) holdsRule(at string) bool {
+	i, _ := findRule(b.rules, at)
+	for ; i < len(b.rules) && within(b.rules[i].Path, at); i++ {
+		if b.rules[i].Access != Deny {
+			return true
+		}
+	}
+	return false
+}
+
+// maxRegranted is how much of a directory with too many matches can still be used.
+const maxRegranted = 1024
+
+// regrant returns the rules that give back what does not match in a directory with too
+// many matches, so that commands which work there do.
+func (b *builder) regrant(dir string, all []match, access Access) []Rule {
+	f, err := b.openDir(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close() //nolint:errcheck // only read
+	var rules []Rule
+	for len(rules) < maxRegranted {
+		entries, err := f.ReadDir(4096)
+		for _, e := range entries {
+			at := join(dir, e.Name())
+			_, matches := slices.BinarySearchFunc(all, at, func(m match, at string) int { return comparePaths(m.path, at) })
+			_, ruled := findRule(b.rules, at)
+			if matches || ruled || len(rules) == maxRegranted {
+				continue
+			}
+			rules = append(rules, Rule{at, access})
+			b.fleeting[at] = true
+			b.kinds[at], b.regranted[at] = e.IsDir(), true
+		}
+		if err != nil {
+			break
+		}
+	}
+	return rules
+}
+
+// pinLinks keeps links from being replaced that the policy would let be. It reports
+// whether there are any.
+func (b *builder) pinLinks(links []string) bool {
+	some := false
+	for _, l := range links {
+		if b.writable(parent(l)) {
+			b.held = append(b.held, l)
+			some = true
+		}
+	}
+	return some
 }
 
 // addProc is for rules in /proc, whose names mean other processes to the helper than
@@ -218,7 +503,7 @@ func (b *builder) hideSecrets() error {
 		return nil
 	}
 	for _, at := range systemSecrets {
-		f, err := follow(at, b.links)
+		f, err := b.follow(at)
 		if err != nil {
 			return err
 		}
@@ -236,7 +521,7 @@ func (b *builder) protect() error {
 		return nil
 	}
 	for _, r := range append([]Rule(nil), b.rules...) {
-		if r.Access != Write || !b.kinds[r.Path] || within(r.Path, "/dev") || slices.Contains(protectedNames, path.Base(r.Path)) {
+		if r.Access != Write || !b.kinds[r.Path] || within(r.Path, "/dev") || slices.Contains(protectedNames, path.Base(r.Path)) || b.regranted[r.Path] {
 			continue
 		}
 		for _, name := range protectedNames {
@@ -252,9 +537,11 @@ func (b *builder) protectName(at string) error {
 	if _, own := findRule(b.rules, at); own || b.policy.has(at) {
 		return nil
 	}
-	info, err := os.Lstat(at)
+	info, err := b.lstat(at)
 	switch {
-	case errors.Is(err, os.ErrNotExist), err == nil && isMask(info):
+	case errors.Is(err, errForeign):
+		return nil // the directory is denied
+	case errors.Is(err, os.ErrNotExist), err == nil && b.isMask(at, info):
 		b.absent = append(b.absent, absentRule{Rule{at, Read}, at})
 		return nil
 	case err != nil:
@@ -284,7 +571,7 @@ func (b *builder) protectGitDir(file string) error {
 	if !path.IsAbs(target) {
 		target = join(parent(file), target)
 	}
-	f, err := follow(path.Clean(target), b.links)
+	f, err := b.follow(path.Clean(target))
 	if err != nil {
 		return err
 	}
@@ -331,14 +618,14 @@ func (b *builder) layout() (*layout, error) {
 			continue
 		}
 		kept = addRule(kept, r.Path, r.Access)
-		l.Places = append(l.Places, place{Path: r.Path, Access: r.Access, Dir: b.kinds[r.Path], Own: b.own[r.Path]})
+		l.Places = append(l.Places, place{Path: r.Path, Access: r.Access, Dir: b.kinds[r.Path], Own: b.own[r.Path], List: b.listed[r.Path], Fleeting: b.fleeting[r.Path] && !b.policy.has(r.Path)})
 	}
 	for _, a := range b.absent {
 		if accessIn(kept, parent(a.missing)) == Write {
 			l.Places = append(l.Places, place{Path: a.missing, Access: a.rule.Access, Dir: true, Mask: true})
 		}
 	}
-	l.Places = append(l.Places, pins(kept, l.Places)...)
+	l.Places = append(l.Places, b.pins(kept, l.Places)...)
 	slices.SortStableFunc(l.Places, func(a, b place) int { return comparePaths(a.Path, b.Path) })
 	l.Places = slices.CompactFunc(l.Places, func(a, b place) bool { return a.Path == b.Path })
 	for at, target := range b.links {
@@ -348,19 +635,30 @@ func (b *builder) layout() (*layout, error) {
 	return l, nil
 }
 
-// pins returns the writable directories between a writable place and something
-// read-only in it. Moved away, they would leave its path free for something else.
-func pins(kept []Rule, places []place) []place {
+// pins returns the writable directories between a writable place and something in it
+// that is protected or denied, and links on the way to what is denied. Moved away, they
+// would leave its path free for something else, and take it where no rule is.
+func (b *builder) pins(kept []Rule, places []place) []place {
 	var list []place
-	for _, p := range places {
-		if p.Access != Read {
-			continue
-		}
-		for dir := parent(p.Path); dir != "/"; dir = parent(dir) {
+	seen := make(map[string]bool)
+	above := func(at string) {
+		for dir := parent(at); dir != "/" && !seen[dir]; dir = parent(dir) {
+			seen[dir] = true
 			if _, is := findRule(kept, dir); is || accessIn(kept, dir) != Write {
-				break
+				return
 			}
-			list = append(list, place{Path: dir, Access: Write, Dir: true, Pin: true})
+			list = append(list, place{Path: dir, Access: Write, Dir: true, Pin: true, Fleeting: true})
+		}
+	}
+	for _, p := range places {
+		if p.Access != Write {
+			above(p.Path)
+		}
+	}
+	for _, l := range b.held {
+		if accessIn(kept, l) == Write {
+			list = append(list, place{Path: l, Access: Write, Pin: true, Fleeting: true})
+			above(l)
 		}
 	}
 	return list

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,26 @@ var errMoved = errors.New("the directories of the sandbox change too fast")
 func ownedByMe(info os.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Geteuid()
+}
+
+func hasOtherNames(info os.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink > 1
+}
+
+// systemDirs hold links of the system's. As root the owner of a directory does not tell
+// whether a command may have put something there.
+var systemDirs = []string{"/", "/etc", "/home", "/lib", "/media", "/mnt", "/opt", "/run", "/srv", "/usr", "/usr/lib", "/var"}
+
+// isTrustedDir reports whether no command of this user can have made a link in a
+// directory.
+func isTrustedDir(at string) bool {
+	info, err := os.Stat(at)
+	if err != nil || info.Mode()&0o022 != 0 {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Uid == 0 && (os.Geteuid() != 0 || slices.Contains(systemDirs, at))
 }
 
 // maskMode is the mode of a mask, as far as the umask lets it.
@@ -36,13 +57,13 @@ type mask struct {
 
 // hold makes a mask, or takes part in the one that is there. It returns nil when
 // the directory cannot be made by this process, and so by no confined one either.
-func hold(at string) (*mask, error) {
+func hold(at string, borrowed *rights) (*mask, error) {
 	up, err := openPlain(parent(at), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, errMoved
 	}
 	m := &mask{name: path.Base(at), parent: os.NewFile(uintptr(up), parent(at))}
-	held, err := m.take(up)
+	held, err := m.take(up, borrowed)
 	if err != nil || !held {
 		m.close()
 		return nil, err
@@ -61,9 +82,12 @@ func openPlain(at string, flags uint64) (int, error) {
 // another sandbox has ended meanwhile.
 const maxHoldTries = 1024
 
-func (m *mask) take(up int) (bool, error) {
+func (m *mask) take(up int, borrowed *rights) (bool, error) {
 	for range maxHoldTries {
 		err := unix.Mkdirat(up, m.name, maskMode)
+		if errors.Is(err, unix.EACCES) && borrowed.borrow(m.parent.Name()) == nil {
+			err = unix.Mkdirat(up, m.name, maskMode)
+		}
 		switch {
 		case err == nil, errors.Is(err, unix.EEXIST):
 		case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS):
@@ -95,7 +119,10 @@ func (m *mask) lock(up int) (bool, error) {
 		return false, errMoved
 	case flock(fd, unix.LOCK_SH) != nil:
 		return false, unavailablef("lock %s in %s", m.name, m.parent.Name())
-	case m.inPlace():
+	case !m.inPlace():
+	case !hasNothing(m.dir):
+		return false, errMoved
+	default:
 		return true, nil
 	}
 	_ = m.dir.Close()
@@ -137,12 +164,12 @@ func flock(fd, how int) error {
 
 // holdMasks holds the masks of a layout, and leaves out of it those that are not
 // needed.
-func holdMasks(l *layout) ([]*mask, error) {
+func holdMasks(l *layout, borrowed *rights) ([]*mask, error) {
 	var held []*mask
 	places := l.Places[:0]
 	for _, p := range l.Places {
 		if p.Mask {
-			m, err := hold(p.Path)
+			m, err := hold(p.Path, borrowed)
 			if err != nil {
 				releaseMasks(held)
 				return nil, err
@@ -167,14 +194,21 @@ func releaseMasks(masks []*mask) {
 // settle lays a policy out and holds its masks.
 func settle(p *Policy) (*layout, []*mask, error) {
 	for range 4 {
-		l, err := layOut(p)
-		if err != nil {
-			return nil, nil, err
-		}
-		masks, err := holdMasks(l)
+		l, masks, err := trySettle(p)
 		if !errors.Is(err, errMoved) {
 			return l, masks, err
 		}
 	}
 	return nil, nil, fmt.Errorf("%w: %w", ErrUnavailable, errMoved)
+}
+
+func trySettle(p *Policy) (*layout, []*mask, error) {
+	var borrowed rights
+	defer borrowed.giveBack()
+	l, err := layOut(p, &borrowed)
+	if err != nil {
+		return nil, nil, err
+	}
+	masks, err := holdMasks(l, &borrowed)
+	return l, masks, err
 }

@@ -12,7 +12,7 @@ import (
 
 func mustHold(t *testing.T, at string) *mask {
 	t.Helper()
-	m, err := hold(at)
+	m, err := hold(at, new(rights))
 	if err != nil || m == nil {
 		t.Fatalf("hold: %v, %v", m, err)
 	}
@@ -52,11 +52,11 @@ func TestMaskTakesNothingOfOthers(t *testing.T) {
 	dir := workspace(t)
 	fill(t, dir, "dir/", "file", "link -> dir", "locked/")
 	for _, name := range []string{"dir", "file", "link", "missing/x"} {
-		if m, err := hold(filepath.Join(dir, name)); !errors.Is(err, errMoved) {
+		if m, err := hold(filepath.Join(dir, name), new(rights)); !errors.Is(err, errMoved) {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}
-	if m, err := hold(dir + "/link/x"); !errors.Is(err, errMoved) {
+	if m, err := hold(dir+"/link/x", new(rights)); !errors.Is(err, errMoved) {
 		t.Errorf("through a link: %v, %v", m, err)
 	}
 	m := mustHold(t, dir+"/mask")
@@ -84,7 +84,7 @@ func TestMaskThatWasReplaced(t *testing.T) {
 }
 
 func TestMaskWhereNothingCanBeMade(t *testing.T) {
-	if m, err := hold("/proc/.git"); m != nil || err != nil && !errors.Is(err, errMoved) {
+	if m, err := hold("/proc/.git", new(rights)); m != nil || err != nil && !errors.Is(err, errMoved) {
 		t.Errorf("hold: %v, %v", m, err)
 	}
 }
@@ -96,7 +96,7 @@ func TestMaskUnderContention(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 100 {
-				m, err := hold(at)
+				m, err := hold(at, new(rights))
 				if err != nil || m == nil {
 					t.Errorf("hold: %v, %v", m, err)
 					return
@@ -118,7 +118,7 @@ func TestHoldMasksLeavesNothingOnFailure(t *testing.T) {
 	dir := workspace(t)
 	fill(t, dir, "real/")
 	l := &layout{Places: []place{{Path: dir + "/a", Mask: true}, {Path: dir + "/real", Mask: true}}}
-	if _, err := holdMasks(l); !errors.Is(err, errMoved) {
+	if _, err := holdMasks(l, new(rights)); !errors.Is(err, errMoved) {
 		t.Fatal(err)
 	}
 	if exists(dir + "/a") {

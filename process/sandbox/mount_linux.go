@@ -125,6 +125,9 @@ func (m *mounter) takeTrees() error {
 			attrs &^= unix.MOUNT_ATTR_NODEV // the policy names it
 		}
 		tree, err := takeTree(string(p.Path), attrs)
+		if p.Fleeting && hasGone(err) {
+			continue
+		}
 		if err != nil {
 			return step(err, "take %s", p.Path)
 		}
@@ -320,6 +323,9 @@ func (m *mounter) attachPlaces() error {
 			continue // is what attachSystem made it
 		}
 		tree := m.trees[i]
+		if tree < 0 && p.Access != Deny && !p.Mask {
+			continue // it was gone
+		}
 		if tree < 0 {
 			cover, err := m.cover(i)
 			if err != nil {
@@ -330,12 +336,18 @@ func (m *mounter) attachPlaces() error {
 		if err := m.target(at, p.Dir); err != nil {
 			return step(err, "make a place for %s", at)
 		}
-		if err := m.attachAt(tree, at); err != nil {
+		err := m.attachAt(tree, at)
+		_ = unix.Close(tree)
+		if err != nil && !(p.Fleeting && hasGone(err)) {
 			return step(err, "mount %s", at)
 		}
-		_ = unix.Close(tree)
 	}
 	return nil
+}
+
+// hasGone reports whether err says that a path is gone, or leads through a link now.
+func hasGone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
 }
 
 // target makes what a place is mounted on where that is up to us: in the new root, and
@@ -387,14 +399,18 @@ func (m *mounter) cover(i int) (int, error) {
 		}
 		inner = append(inner, q)
 	}
+	if len(inner) == 0 && p.List {
+		return cloneTree(m.store, "mask", attrRead)
+	}
 	if len(inner) == 0 {
 		return cloneTree(m.store, "denied", attrRead)
 	}
-	return m.coverWith(string(p.Path), inner)
+	return m.coverWith(string(p.Path), inner, p.List)
 }
 
-// coverWith makes a cover that cannot be listed, with what inner places are mounted on.
-func (m *mounter) coverWith(at string, inner []planPlace) (int, error) {
+// coverWith makes a cover with what inner places are mounted on. It can be listed if
+// list is true.
+func (m *mounter) coverWith(at string, inner []planPlace, list bool) (int, error) {
 	m.covers++
 	name := "cover" + strconv.Itoa(m.covers)
 	if err := makeDir(m.store, name, 0o711); err != nil {
@@ -425,7 +441,11 @@ func (m *mounter) coverWith(at string, inner []planPlace) (int, error) {
 		}
 	}
 	for _, dir := range append(dirs, name) {
-		if err := unix.Fchmodat(m.store, dir, 0o111, 0); err != nil {
+		mode := uint32(0o111)
+		if list && dir == name {
+			mode = 0o555
+		}
+		if err := unix.Fchmodat(m.store, dir, mode, 0); err != nil {
 			return -1, err
 		}
 	}

@@ -43,6 +43,10 @@ type planPlace struct {
 	Access Access
 	Dir    bool `json:",omitempty"`
 	Mask   bool `json:",omitempty"`
+	// List: a denied directory can be listed.
+	List bool `json:",omitempty"`
+	// Fleeting: a place that is gone needs nothing.
+	Fleeting bool `json:",omitempty"`
 }
 
 type planLink struct{ Path, Target []byte }
@@ -51,7 +55,7 @@ type planLink struct{ Path, Target []byte }
 func newPlan(l *layout) *plan {
 	p := &plan{Mechanism: mechanismNamespaces, Base: l.Base}
 	for _, at := range l.Places {
-		p.Places = append(p.Places, planPlace{[]byte(at.Path), at.Access, at.Dir, at.Mask})
+		p.Places = append(p.Places, planPlace{[]byte(at.Path), at.Access, at.Dir, at.Mask, at.List, at.Fleeting})
 	}
 	for _, ln := range l.Links {
 		p.Links = append(p.Links, planLink{[]byte(ln.Path), []byte(ln.Target)})

@@ -40,13 +40,14 @@ func (p *Policy) asksFullWrite() bool {
 // hidePrivate denies the private paths. The policy's rules for what is below them go.
 func (b *builder) hidePrivate() error {
 	for _, own := range b.policy.Private {
-		// The links are not the policy's: they are not made in a root of its own.
-		f, err := follow(own.Path, map[string]string{})
+		f, err := b.followOwn(own.Path)
 		switch {
 		case err != nil && outOfReach(own.Path) && accessIn(b.rules, f.real) != Write:
 			continue // the confined program cannot get there either, nor change that
 		case err != nil:
 			return err
+		case f.blocked != "":
+			b.put(found{real: f.blocked, dir: true}, Deny)
 		case f.exists && f.real != "/":
 			b.rules = slices.DeleteFunc(b.rules, func(r Rule) bool { return within(r.Path, f.real) })
 			b.put(f, Deny)
@@ -56,6 +57,15 @@ func (b *builder) hidePrivate() error {
 		}
 	}
 	return nil
+}
+
+// followOwn is follow for a path of the server's. The links are not the policy's: they
+// are not made in a root of its own.
+func (b *builder) followOwn(at string) (found, error) {
+	links := b.links
+	b.links = map[string]string{}
+	defer func() { b.links = links }()
+	return b.follow(at)
 }
 
 // outOfReach reports whether this process has no right to enter a directory above at.

@@ -122,10 +122,16 @@ func scratch(t *testing.T) string {
 	return dir
 }
 
-// mkdir makes a directory of the world's user with mode 0700.
+// mkdir makes a directory of the world's user with mode 0700, and those above it.
 func (w *world) mkdir(path string) {
 	w.Helper()
-	err := os.MkdirAll(path, 0o700)
+	if _, err := os.Lstat(path); err == nil {
+		return
+	}
+	if _, err := os.Lstat(filepath.Dir(path)); err != nil {
+		w.mkdir(filepath.Dir(path))
+	}
+	err := os.Mkdir(path, 0o700)
 	if err == nil && os.Geteuid() == 0 {
 		err = os.Chown(path, w.uid, w.uid)
 	}

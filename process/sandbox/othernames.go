@@ -1,0 +1,88 @@
+package sandbox
+
+import (
+	"os"
+	"slices"
+)
+
+// denyOtherNames denies the other names of denied files where a command can make such:
+// a hard link that was made before the file was worth denying.
+func (b *builder) denyOtherNames() {
+	var files []os.FileInfo
+	for _, r := range b.rules {
+		if r.Access != Deny || b.kinds[r.Path] {
+			continue
+		}
+		if info, err := os.Lstat(r.Path); err == nil && info.Mode().IsRegular() && hasOtherNames(info) {
+			files = append(files, info)
+		}
+	}
+	if len(files) == 0 {
+		return
+	}
+	s := nameScan{b: b, files: files}
+	for _, r := range slices.Clone(b.rules) {
+		if r.Access == Write && b.kinds[r.Path] && r.Path != "/" {
+			s.walk(r.Path)
+		}
+	}
+	b.addRules(s.found)
+}
+
+// A nameScan looks for names of files. It stops at the limit of what patterns look at:
+// more directories than that, none of which is denied, no command makes in passing.
+type nameScan struct {
+	b      *builder
+	files  []os.FileInfo
+	visits int
+	found  []Rule
+}
+
+func (s *nameScan) walk(root string) {
+	queue := []string{root}
+	for len(queue) > 0 {
+		dir := queue[0]
+		queue = queue[1:]
+		if dir != root && s.visits > MaxGlobVisits {
+			s.deny(dir, true)
+			continue
+		}
+		queue = append(queue, s.list(dir)...)
+	}
+}
+
+func (s *nameScan) deny(at string, dir bool) {
+	s.found = append(s.found, s.b.deny(at, dir))
+}
+
+// list looks at the names in dir, and returns the directories to look into.
+func (s *nameScan) list(dir string) []string {
+	f, err := s.b.openDir(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close() //nolint:errcheck // only read
+	entries, _ := f.ReadDir(-1)
+	var dirs []string
+	for _, e := range entries {
+		s.visits++
+		at := join(dir, e.Name())
+		i, ruled := findRule(s.b.rules, at)
+		switch {
+		case ruled && s.b.rules[i].Access == Deny:
+		case e.IsDir() && len(at) > maxScanPath:
+			s.deny(at, true)
+		case e.IsDir():
+			dirs = append(dirs, at)
+		case e.Type().IsRegular() && s.isOne(e):
+			s.deny(at, false)
+		}
+	}
+	return dirs
+}
+
+func (s *nameScan) isOne(e os.DirEntry) bool {
+	info, err := e.Info()
+	return err == nil && hasOtherNames(info) &&
+		slices.ContainsFunc(s.files, func(f os.FileInfo) bool { return os.SameFile(f, info) })
+}
