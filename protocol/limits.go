@@ -48,8 +48,10 @@ const (
 	// with status 503.
 	MaxConnections = 4096
 	// MaxHTTPConnections bounds the TCP connections that are no WebSocket, or not yet; for
-	// the next the one is closed of which nothing was heard for longest.
-	MaxHTTPConnections = 1024
+	// the next the one is closed of which nothing was heard for longest. From one IP
+	// address there are MaxHTTPConnectionsOfOne at most.
+	MaxHTTPConnections      = 1024
+	MaxHTTPConnectionsOfOne = MaxHTTPConnections / 2
 	// MaxHTTPHeaderBytes bounds the head of an HTTP request, answered 431 above, and
 	// HTTPHeaderTimeout the time it may take, TLS handshake included; the connection is
 	// closed then. HTTPIdleTimeout is how long one is kept between requests.

@@ -126,14 +126,20 @@ func ignoreClosed(err error) error {
 }
 
 func (s *Server) httpServer(cfg HTTPConfig) *http.Server {
+	newcomers := NewNewcomers(protocol.MaxHTTPConnections, protocol.MaxHTTPConnectionsOfOne, s.cfg.Logger)
 	return &http.Server{
 		Handler:                      s.Handler(cfg),
 		ReadHeaderTimeout:            protocol.HTTPHeaderTimeout,
 		IdleTimeout:                  protocol.HTTPIdleTimeout,
 		MaxHeaderBytes:               protocol.MaxHTTPHeaderBytes,
 		DisableGeneralOptionsHandler: true,
-		ConnState:                    new(newcomers).change,
-		ErrorLog:                     slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				tuneTCP(c)
+			}
+			newcomers.Change(c, state)
+		},
+		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 }
 

@@ -2,37 +2,61 @@ package server
 
 import (
 	"container/list"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
-	"github.com/wsd-dev/wsd/protocol"
+	"golang.org/x/time/rate"
 )
 
-// newcomers keeps the TCP connections that are no WebSockets few: for one too many,
+// newcomersWarning is how often it is logged that newcomers are closed.
+const newcomersWarning = time.Minute
+
+// Newcomers keeps the TCP connections that are no WebSockets few: for one too many,
 // the one goes of which nothing was heard for longest. So those that connect and send
-// nothing, or all but the end of a request, do not keep others out.
-type newcomers struct {
+// nothing, or all but the end of a request, or keep connections that they do not use, do
+// not keep others out. It serves relays too.
+type Newcomers struct {
+	most, mostOfOne int
+	log             *slog.Logger
+	warn            rate.Sometimes
+
 	mu     sync.Mutex
 	places map[net.Conn]*list.Element
-	quiet  list.List // of net.Conn, the quietest first
+	quiet  list.List      // of net.Conn, the quietest first
+	hosts  map[string]int // how many there are from each IP address
 }
 
-// change is the ConnState of an http.Server.
-func (n *newcomers) change(c net.Conn, state http.ConnState) {
-	if state == http.StateNew {
-		tuneTCP(c)
+// NewNewcomers lets most connections in, mostOfOne of them from one IP address: for one
+// more of an address another of the same address goes. 0 is no bound for an address, as
+// behind a proxy.
+func NewNewcomers(most, mostOfOne int, log *slog.Logger) *Newcomers {
+	return &Newcomers{
+		most: most, mostOfOne: mostOfOne, log: log, warn: rate.Sometimes{Interval: newcomersWarning},
+		places: map[net.Conn]*list.Element{}, hosts: map[string]int{},
 	}
-	if evicted := n.note(c, state); evicted != nil {
-		if secure, ok := evicted.(interface{ NetConn() net.Conn }); ok {
-			evicted = secure.NetConn() // a goodbye might have to wait
-		}
-		evicted.Close()
+}
+
+// Change is the ConnState of an http.Server.
+func (n *Newcomers) Change(c net.Conn, state http.ConnState) {
+	evicted := n.note(c, state)
+	if evicted == nil {
+		return
 	}
+	n.warn.Do(func() {
+		n.log.Warn("too many connections that are no WebSocket: the quietest are closed",
+			"most", n.most, "mostOfOneAddress", n.mostOfOne, "conn", evicted.RemoteAddr().String())
+	})
+	if secure, ok := evicted.(interface{ NetConn() net.Conn }); ok {
+		evicted = secure.NetConn() // a goodbye might have to wait
+	}
+	evicted.Close()
 }
 
 // note returns the connection that is to go.
-func (n *newcomers) note(c net.Conn, state http.ConnState) (evicted net.Conn) {
+func (n *Newcomers) note(c net.Conn, state http.ConnState) (evicted net.Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	place, known := n.places[c]
@@ -44,19 +68,42 @@ func (n *newcomers) note(c net.Conn, state http.ConnState) (evicted net.Conn) {
 	case known:
 		n.quiet.MoveToBack(place)
 	case state == http.StateNew:
-		if n.quiet.Len() >= protocol.MaxHTTPConnections {
+		host := hostOf(c)
+		switch {
+		case n.mostOfOne > 0 && host != "" && n.hosts[host] >= n.mostOfOne:
+			evicted = n.forget(n.quietestOf(host))
+		case n.quiet.Len() >= n.most:
 			evicted = n.forget(n.quiet.Front())
 		}
-		if n.places == nil {
-			n.places = make(map[net.Conn]*list.Element)
-		}
 		n.places[c] = n.quiet.PushBack(c)
+		n.hosts[host]++
 	}
 	return evicted
 }
 
-func (n *newcomers) forget(place *list.Element) net.Conn {
+// quietestOf finds the quietest of an address that has some.
+func (n *Newcomers) quietestOf(host string) *list.Element {
+	place := n.quiet.Front()
+	for hostOf(place.Value.(net.Conn)) != host {
+		place = place.Next()
+	}
+	return place
+}
+
+func (n *Newcomers) forget(place *list.Element) net.Conn {
 	c := n.quiet.Remove(place).(net.Conn)
 	delete(n.places, c)
+	host := hostOf(c)
+	if n.hosts[host]--; n.hosts[host] == 0 {
+		delete(n.hosts, host)
+	}
 	return c
+}
+
+// hostOf is the IP address at the other end, "" for what has none.
+func hostOf(c net.Conn) string {
+	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.IP.String()
+	}
+	return ""
 }

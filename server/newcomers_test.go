@@ -1,11 +1,14 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,29 +29,29 @@ func isOpen(t *testing.T, far net.Conn) bool {
 // For one connection too many the quietest goes, not the new one, and not one that has
 // become a WebSocket.
 func TestTheQuietestNewcomerGoes(t *testing.T) {
-	var n newcomers
+	n := NewNewcomers(protocol.MaxHTTPConnections, protocol.MaxHTTPConnectionsOfOne, slog.New(slog.DiscardHandler))
 	near, far := make([]net.Conn, protocol.MaxHTTPConnections+3), make([]net.Conn, protocol.MaxHTTPConnections+3)
 	for i := range near {
 		near[i], far[i] = net.Pipe()
 	}
 	limit := protocol.MaxHTTPConnections
 	for _, c := range near[:limit] {
-		n.change(c, http.StateNew)
+		n.Change(c, http.StateNew)
 	}
-	n.change(near[0], http.StateActive) // it has begun a request
-	n.change(near[limit], http.StateNew)
+	n.Change(near[0], http.StateActive) // it has begun a request
+	n.Change(near[limit], http.StateNew)
 	for i, want := range map[int]bool{0: true, 1: false, 2: true, limit: true} {
 		if got := isOpen(t, far[i]); got != want {
 			t.Errorf("connection %d is open: %v", i, got)
 		}
 	}
-	n.change(near[1], http.StateClosed) // as net/http says once it notices
-	n.change(near[2], http.StateHijacked)
-	n.change(near[limit+1], http.StateNew)
+	n.Change(near[1], http.StateClosed) // as net/http says once it notices
+	n.Change(near[2], http.StateHijacked)
+	n.Change(near[limit+1], http.StateNew)
 	if !isOpen(t, far[2]) || !isOpen(t, far[3]) || !isOpen(t, far[limit+1]) {
 		t.Error("a connection was closed although there was room")
 	}
-	n.change(near[limit+2], http.StateNew)
+	n.Change(near[limit+2], http.StateNew)
 	if isOpen(t, far[3]) || !isOpen(t, far[2]) {
 		t.Error("another than the quietest went")
 	}
@@ -70,5 +73,46 @@ func TestSilentClientsKeepNobodyOut(t *testing.T) {
 	}
 	if got := ask(t, addr, "GET /healthz HTTP/1.1\r\n"); got.status != http.StatusOK {
 		t.Errorf("status %d", got.status)
+	}
+}
+
+// from is a connection from an address.
+type from struct {
+	net.Conn
+	addr net.Addr
+}
+
+func (c from) RemoteAddr() net.Addr { return c.addr }
+
+// One address has its own bound: its connections go for its new ones, nobody else's.
+func TestSR6OneAddressHasItsOwnBound(t *testing.T) {
+	var log bytes.Buffer
+	n := NewNewcomers(8, 4, slog.New(slog.NewTextHandler(&log, nil)))
+	connect := func(ip byte) (far net.Conn) {
+		near, far := net.Pipe()
+		n.Change(from{near, &net.TCPAddr{IP: net.IPv4(192, 0, 2, ip)}}, http.StateNew)
+		return far
+	}
+	innocent := connect(1)
+	var flood []net.Conn
+	for range 100 {
+		flood = append(flood, connect(2))
+	}
+	if !isOpen(t, innocent) {
+		t.Error("the other address's went")
+	}
+	for i, c := range flood {
+		if isOpen(t, c) != (i >= 96) {
+			t.Errorf("connection %d of the flood is open: %v", i, i < 96)
+		}
+	}
+	for ip := range byte(7) { // of many addresses the quietest goes
+		connect(10 + ip)
+	}
+	if isOpen(t, innocent) || len(n.places) != 8 || len(n.hosts) != 8 {
+		t.Errorf("%d connections from %d addresses are kept", len(n.places), len(n.hosts))
+	}
+	if got := strings.Count(log.String(), "level=WARN"); got != 1 {
+		t.Errorf("%d warnings", got)
 	}
 }

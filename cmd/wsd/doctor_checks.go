@@ -75,17 +75,26 @@ func runtimeCheck() check {
 // filesCheck compares the limit of open files, which Go raises to the hard one.
 func filesCheck() check {
 	c := check{Name: "open files", Status: statusOK}
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+	most, err := openFiles()
+	if err != nil {
 		c.Status, c.Detail = statusLimited, err.Error()
 		return c
 	}
-	c.Detail = fmt.Sprintf("at most %d", limit.Max)
-	if limit.Max < wantFiles {
+	c.Detail = fmt.Sprintf("at most %d", most)
+	if most < wantFiles {
 		c.Status = statusLimited
 		c.Advice = fmt.Sprintf("a command takes up to 4 descriptors and a connection 1: raise the hard limit (ulimit -Hn) to %d for a busy server", wantFiles)
 	}
 	return c
+}
+
+// openFiles is how many files wsd may have open.
+func openFiles() (uint64, error) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("limit of open files: %w", err)
+	}
+	return limit.Max, nil
 }
 
 // mountCheck tries to have commands see a directory elsewhere, as a workspace at its mount

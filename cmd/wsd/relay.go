@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
@@ -37,7 +38,22 @@ const (
 	relayHeaderBytes   = 16 << 10
 	relayDrainTimeout  = 10 * time.Second
 	relayAnswerTimeout = 3 * time.Second // of that for requests under way
+	relayNewcomers     = 8192            // connections that are no sockets, or not yet
 )
+
+// relayShare is how many sockets, and how many other connections, a relay has room for
+// that may have so many files open: a quarter is left for all else.
+func relayShare(files uint64) (sockets, newcomers int) {
+	return int(min(files/2, rendezvous.MaxSockets)), int(min(files/4, relayNewcomers))
+}
+
+// newcomers bounds the connections that are no sockets. Behind a proxy all have one address.
+func (o *relayOptions) newcomers(most int, log *slog.Logger) *server.Newcomers {
+	if o.behindProxy {
+		return server.NewNewcomers(most, 0, log)
+	}
+	return server.NewNewcomers(most, most/2, log)
+}
 
 // relayOptions are the flags of wsd relay.
 type relayOptions struct {
@@ -201,13 +217,19 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
+	room, err := openFiles()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	sockets, newcomers := relayShare(room)
 	u.Host, u.Path = listener.Addr().String(), ""
 	public := o.publicURL
 	if public == "" {
 		public = u.String()
 	}
 	node, err := rendezvous.New(rendezvous.Config{
-		State: state, PublicURL: public, NodeURL: o.nodeURL, NodeID: o.nodeID, TrustProxy: o.behindProxy, Audit: audit, Logger: log,
+		State: state, PublicURL: public, NodeURL: o.nodeURL, NodeID: o.nodeID, TrustProxy: o.behindProxy, MaxSockets: sockets,
+		Audit: audit, Logger: log,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -221,7 +243,7 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 	if _, err := fmt.Fprintln(a.stdout, u); err != nil {
 		return errors.Join(fmt.Errorf("print the URL: %w", err), listener.Close())
 	}
-	return runNode(ctx, node, listener, log)
+	return runNode(ctx, node, listener, o.newcomers(newcomers, log), log)
 }
 
 // openAudit opens the audit log.

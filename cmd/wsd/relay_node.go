@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/wsd-dev/wsd/relay/rendezvous"
+	"github.com/wsd-dev/wsd/server"
 )
 
 // runNode serves listener until ctx ends, then lets everybody go.
@@ -19,12 +20,13 @@ import (
 // closed: whoever loses one asks again at once. That nobody is there is a reason to try
 // again, to codex too; that a request is cut is none. (The Shutdown of an http.Server cuts
 // those whose head has not come yet.)
-func runNode(ctx context.Context, node *rendezvous.Node, listener net.Listener, log *slog.Logger) error {
+func runNode(ctx context.Context, node *rendezvous.Node, listener net.Listener, newcomers *server.Newcomers, log *slog.Logger) error {
 	var requests sync.WaitGroup // connections that are no sockets yet
 	srv := &http.Server{
 		Handler: node.Handler(), ReadHeaderTimeout: relayHeaderTimeout, ReadTimeout: relayHeaderTimeout, IdleTimeout: relayIdleTimeout,
 		MaxHeaderBytes: relayHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		ConnState: func(_ net.Conn, state http.ConnState) {
+		ConnState: func(c net.Conn, state http.ConnState) {
+			newcomers.Change(c, state)
 			switch state {
 			case http.StateNew:
 				requests.Add(1)

@@ -28,7 +28,7 @@ func TestRelayAnswersWhileItShutsDown(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	ended := make(chan error, 1)
-	go func() { ended <- runNode(ctx, node, listener, log) }()
+	go func() { ended <- runNode(ctx, node, listener, (&relayOptions{}).newcomers(relayNewcomers, log), log) }()
 
 	addr := listener.Addr().String()
 	conn, err := net.Dial("tcp", addr)
