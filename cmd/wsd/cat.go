@@ -51,7 +51,7 @@ func catAll(ctx context.Context, a *app, c *client.Client, paths []string) error
 		}
 		if err != nil {
 			failed = true
-			fmt.Fprintf(a.stderr, "wsd cat: %v\n", err)
+			_ = say(a.stderr, "wsd cat: %v", err)
 		}
 	}
 	if failed {

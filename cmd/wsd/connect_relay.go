@@ -58,8 +58,7 @@ func (f *relayFlags) options(a *app, o *client.RelayOptions) (func(), error) {
 	}
 	o.KnownExecutors = f.known
 	o.Unknown = func(name string, key seal.Fingerprint) error {
-		_, err := fmt.Fprintf(a.stderr, "wsd: %s is new here; its key %s will be remembered\n", name, key)
-		return err
+		return say(a.stderr, "wsd: %s is new here; its key %s will be remembered", name, key)
 	}
 	if f.trace == "" {
 		return func() {}, nil

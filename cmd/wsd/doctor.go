@@ -112,12 +112,12 @@ func (r doctorReport) text() string {
 	b.WriteString(r.Build.line() + "\n\n")
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, c := range r.Checks {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", c.Status, c.Name, c.Detail)
+		row(table, c.Status, c.Name, c.Detail)
 	}
 	_ = table.Flush() // a Builder takes everything
 	for _, c := range r.Checks {
 		if c.Advice != "" {
-			fmt.Fprintf(&b, "\n%s: %s\n", c.Name, c.Advice)
+			fmt.Fprintf(&b, "\n%s: %s\n", c.Name, safeError(c.Advice))
 		}
 	}
 	b.WriteString("\nsandbox\n")
@@ -127,7 +127,7 @@ func (r doctorReport) text() string {
 		b.WriteString("  none; 'wsd serve' starts one\n")
 	}
 	for _, s := range r.Servers {
-		fmt.Fprintf(&b, "  %s  pid %d, serves %s since %s\n", s.URL, s.PID, s.Cwd, s.StartedAt.Local().Format(time.DateTime))
+		fmt.Fprintf(&b, "  %s  pid %d, serves %s since %s\n", safe(s.URL), s.PID, safe(s.Cwd), s.StartedAt.Local().Format(time.DateTime))
 	}
 	if r.Connection != nil {
 		b.WriteString("\nconnection\n" + indent(r.Connection.text()))

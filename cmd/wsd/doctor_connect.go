@@ -110,17 +110,17 @@ func (c *connectionCheck) measureProcess(ctx context.Context, conn *client.Clien
 
 func (c *connectionCheck) text() string {
 	if c.Error == "" {
-		return hopsText(c.Hops) + fmt.Sprintf("ok  %s: wsd %s in %s\n", c.URL, c.Version, c.Cwd) +
+		return hopsText(c.Hops) + fmt.Sprintf("ok  %s: wsd %s in %s\n", safe(c.URL), safe(c.Version), safe(c.Cwd)) +
 			fmt.Sprintf("connect %v, round trip %v (p99 %v), one command %v\n",
 				micros(c.Connect), micros(c.Median), micros(c.Slowest), micros(c.Process))
 	}
-	text := fmt.Sprintf("missing  %s: %s\n", c.URL, c.Error)
+	text := fmt.Sprintf("missing  %s: %s\n", safe(c.URL), safeError(c.Error))
 	if n := len(c.Hops); n > 0 && !c.Hops[n-1].OK {
-		text = fmt.Sprintf("missing  %s: the way ends at %s\n", c.URL, c.Hops[n-1].Name)
+		text = fmt.Sprintf("missing  %s: the way ends at %s\n", safe(c.URL), c.Hops[n-1].Name)
 	}
 	text = hopsText(c.Hops) + text
 	if c.Hint != "" {
-		text += "Hint: " + c.Hint + "\n"
+		text += "Hint: " + safeError(c.Hint) + "\n"
 	}
 	return text
 }

@@ -211,7 +211,7 @@ func hopsText(all []hop) string {
 		if !h.OK {
 			status, text = "FAIL", h.Error
 		}
-		fmt.Fprintf(&b, "%-5s %-18s %10v  %s\n", status, h.Name, micros(h.Micros), text)
+		fmt.Fprintf(&b, "%-5s %-18s %10v  %s\n", status, h.Name, micros(h.Micros), safeError(text))
 	}
 	return b.String()
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"text/tabwriter"
 
@@ -38,7 +37,7 @@ func sandboxText(r sandbox.Report) string {
 		if f.Mechanism != "" && !strings.Contains(says, f.Mechanism) {
 			says += " (" + f.Mechanism + ")"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", status, f.name, says)
+		row(table, status, f.name, says)
 	}
 	_ = table.Flush() // a Builder takes everything
 	if !r.OK() {

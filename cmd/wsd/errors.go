@@ -73,9 +73,9 @@ func report(w io.Writer, err error) int {
 			return code
 		}
 	}
-	fmt.Fprintf(w, "Error: %v\n", err)
+	_ = say(w, "Error: %v", err)
 	if hint != "" {
-		fmt.Fprintf(w, "Hint: %s\n", hint)
+		_ = say(w, "Hint: %s", hint)
 	}
 	return code
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"strings"
 
@@ -44,8 +43,7 @@ func startDetached(ctx context.Context, a *app, c *client.Client, cmd client.Dur
 		return err
 	}
 	run.Close()
-	_, err = fmt.Fprintln(a.stdout, run.ID())
-	return err
+	return say(a.stdout, "%s", run.ID())
 }
 
 // durable is what the flags say of a durable run.

@@ -60,7 +60,7 @@ func (a *app) fsck(cmd *cobra.Command, o *storeFlags, log *logOptions, asJSON bo
 		if asJSON {
 			err = json.NewEncoder(a.stdout).Encode(fsckFinding{f.Check, f.What})
 		} else {
-			_, err = fmt.Fprintf(a.stdout, "%s: %s\n", f.Check, f.What)
+			err = say(a.stdout, "%s: %s", f.Check, f.What)
 		}
 		if failed == nil {
 			failed = err

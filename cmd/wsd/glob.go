@@ -95,7 +95,7 @@ func globAll(ctx context.Context, a *app, c *client.Client, root string, pattern
 			entries = append(entries, globEntry{relativeTo(root, abs, f.Path), f.Kind})
 		}
 		if found.Truncated {
-			fmt.Fprintf(a.stderr, "wsd glob: there is more that matches %s\n", pattern)
+			_ = say(a.stderr, "wsd glob: there is more that matches %s", pattern)
 		}
 	}
 	if asJSON {
@@ -103,7 +103,7 @@ func globAll(ctx context.Context, a *app, c *client.Client, root string, pattern
 	}
 	for _, entry := range entries {
 		if !asJSON && err == nil {
-			_, err = fmt.Fprintln(a.stdout, shown(entry.Path, isTerminal(a.stdout)))
+			_, err = fmt.Fprintln(a.stdout, safe(entry.Path))
 		}
 	}
 	if err == nil && len(entries) == 0 {

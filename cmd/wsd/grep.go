@@ -87,10 +87,10 @@ func (f *grepFlags) run(ctx context.Context, a *app, c *client.Client, pattern s
 		}
 		for _, err := range found.Errors {
 			failed = true
-			fmt.Fprintf(a.stderr, "wsd grep: %v\n", err)
+			_ = say(a.stderr, "wsd grep: %v", err)
 		}
 		if found.Truncated {
-			fmt.Fprintf(a.stderr, "wsd grep: there are more matches in %s; -m bounds them\n", root)
+			_ = say(a.stderr, "wsd grep: there are more matches in %s; -m bounds them", root)
 		}
 	}
 	if err := f.print(a, entries); err != nil {
@@ -113,7 +113,7 @@ func (f *grepFlags) print(a *app, entries []grepEntry) error {
 	last := ""
 	for _, m := range entries {
 		var err error
-		name, text := shown(m.Path, tty), shownText(m.Text, tty)
+		name, text := safe(m.Path), safeText(m.Text, tty)
 		switch {
 		case !f.names && !f.noName:
 			_, err = fmt.Fprintf(a.stdout, "%s:%d:%s\n", name, m.Line, text)

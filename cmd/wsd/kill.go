@@ -84,7 +84,7 @@ func killAll(ctx context.Context, a *app, c *client.Client, ids []string, signal
 		}
 		if err != nil {
 			failed = true
-			fmt.Fprintf(a.stderr, "wsd kill: %s: %v\n", id, err)
+			_ = say(a.stderr, "wsd kill: %s: %v", id, err)
 		}
 	}
 	if failed {

@@ -78,7 +78,7 @@ func (f *lsFlags) run(ctx context.Context, a *app, c *client.Client, paths []str
 		}
 		if err != nil {
 			failed = true
-			fmt.Fprintf(a.stderr, "wsd ls: %v\n", err)
+			_ = say(a.stderr, "wsd ls: %v", err)
 			continue
 		}
 		if f.asJSON {
@@ -89,9 +89,9 @@ func (f *lsFlags) run(ctx context.Context, a *app, c *client.Client, paths []str
 			if i > 0 {
 				fmt.Fprintln(a.stdout)
 			}
-			fmt.Fprintf(a.stdout, "%s:\n", name)
+			fmt.Fprintf(a.stdout, "%s:\n", safe(name))
 		}
-		if err := f.print(a.stdout, entries, isTerminal(a.stdout)); err != nil {
+		if err := f.print(a.stdout, entries); err != nil {
 			return err
 		}
 	}
@@ -201,10 +201,10 @@ func modeText(mode iofs.FileMode) string {
 	return string(text)
 }
 
-func (f *lsFlags) print(w io.Writer, entries []lsEntry, tty bool) error {
+func (f *lsFlags) print(w io.Writer, entries []lsEntry) error {
 	if !f.long {
 		for _, entry := range entries {
-			if _, err := fmt.Fprintln(w, shown(entry.Name, tty)); err != nil {
+			if _, err := fmt.Fprintln(w, safe(entry.Name)); err != nil {
 				return err
 			}
 		}
@@ -215,9 +215,9 @@ func (f *lsFlags) print(w io.Writer, entries []lsEntry, tty bool) error {
 		width = max(width, len(strconv.FormatInt(entry.Size, 10)))
 	}
 	for _, entry := range entries {
-		name := shown(entry.Name, tty)
+		name := safe(entry.Name)
 		if entry.Target != "" {
-			name += " -> " + shown(entry.Target, tty)
+			name += " -> " + safe(entry.Target)
 		}
 		_, err := fmt.Fprintf(w, "%s  %*d  %s  %s\n", modeText(entry.mode), width, entry.Size, entry.Modified.Local().Format("2006-01-02 15:04"), name)
 		if err != nil {
@@ -225,19 +225,6 @@ func (f *lsFlags) print(w io.Writer, entries []lsEntry, tty bool) error {
 		}
 	}
 	return nil
-}
-
-// shown keeps names from controlling a terminal.
-func shown(name string, tty bool) string {
-	if !tty {
-		return name
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, name)
 }
 
 // relativeTo writes a path of the server as the user would, who named the directory
@@ -254,16 +241,4 @@ func relativeTo(root, abs, found string) string {
 		return rest
 	}
 	return path.Join(root, rest)
-}
-
-// shownText is shown for lines, in which tabs are usual.
-func shownText(text string, tty bool) string {
-	if !tty {
-		return text
-	}
-	parts := strings.Split(text, "\t")
-	for i := range parts {
-		parts[i] = shown(parts[i], true)
-	}
-	return strings.Join(parts, "\t")
 }

@@ -179,18 +179,6 @@ func TestRelativeTo(t *testing.T) {
 	}
 }
 
-func TestShown(t *testing.T) {
-	if got := shown("a\x1b[31m\nb\u009bé", true); got != "a?[31m?b?é" {
-		t.Errorf("got %q", got)
-	}
-	if got := shown("a\x1b\n", false); got != "a\x1b\n" {
-		t.Errorf("got %q", got)
-	}
-	if got := shownText("\ta\tb\x07", true); got != "\ta\tb?" {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestProgressLine(t *testing.T) {
 	for _, tt := range []struct {
 		files, total int

@@ -72,7 +72,7 @@ func printProcesses(w io.Writer, list []psEntry, now time.Time) error {
 		if p.PID != nil {
 			pid = strconv.Itoa(*p.PID)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", p.ProcessID, pid, age(now.Sub(p.StartedAt)), p.state(), p.line)
+		row(table, p.ProcessID, pid, age(now.Sub(p.StartedAt)), p.state(), p.line)
 	}
 	return table.Flush()
 }
@@ -124,12 +124,12 @@ func commandLine(argv []string) string {
 
 // oneLine shows a line of a shell in one line.
 func oneLine(text string) string {
-	line := []rune(strings.Map(func(r rune) rune {
+	line := []rune(safe(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, text))
+	}, text)))
 	if len(line) > maxCommandLine {
 		return string(line[:maxCommandLine-1]) + "…"
 	}

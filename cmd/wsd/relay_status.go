@@ -54,7 +54,7 @@ func printRelayStatus(w io.Writer, s *rendezvous.RelayStatus, now time.Time) err
 		case n.Draining:
 			state = "draining"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", n.ID, state, now.Sub(n.Started).Round(time.Second),
+		row(t, n.ID, state, now.Sub(n.Started).Round(time.Second),
 			n.Executors, n.Harnesses, n.Streams, n.BytesToExecutors+n.BytesFromExecutors, n.URL)
 	}
 	if err := t.Flush(); err != nil {
@@ -67,7 +67,7 @@ func printRelayStatus(w io.Writer, s *rendezvous.RelayStatus, now time.Time) err
 		if e.Attached {
 			state = "attached " + now.Sub(e.Since).Round(time.Second).String()
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", e.ID, state, e.Streams, e.Node, e.Remote, e.Fingerprint)
+		row(t, e.ID, state, e.Streams, e.Node, e.Remote, e.Fingerprint)
 	}
 	return t.Flush()
 }

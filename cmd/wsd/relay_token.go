@@ -165,7 +165,7 @@ func printTokens(w io.Writer, tokens []rendezvous.Token, now time.Time) error {
 				expires += " (expired)"
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", token.ID, token.Role, token.Environment, token.Created.Format(time.DateTime),
+		row(t, token.ID, token.Role, token.Environment, token.Created.Format(time.DateTime),
 			expires, bound(token.Quota.Streams), bound(token.Quota.BytesPerSecond), token.Note)
 	}
 	return t.Flush()

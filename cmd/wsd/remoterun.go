@@ -162,7 +162,7 @@ func (r *remoteRun) forwardStdin(p *client.Process) {
 		err = p.Stdin.Close()
 	}
 	if err != nil && !errors.Is(err, io.ErrClosedPipe) && !errors.Is(err, client.ErrTransportClosed) {
-		fmt.Fprintf(r.app.stderr, "wsd: stdin: %v\n", err)
+		_ = say(r.app.stderr, "wsd: stdin: %v", err)
 	}
 }
 
@@ -220,7 +220,7 @@ func (r *remoteRun) forwardSignals(ctx context.Context, signals <-chan os.Signal
 				case last:
 					abandon(&unheardError{sig})
 				default:
-					fmt.Fprintf(r.app.stderr, "wsd: no answer to %s for %v: the server is stopped or not reached; %d ^C give it up\n",
+					_ = say(r.app.stderr, "wsd: no answer to %s for %v: the server is stopped or not reached; %d ^C give it up",
 						unix.SignalName(sig), signalWait, maxInterrupts)
 				}
 			})
@@ -247,7 +247,7 @@ func (r *remoteRun) sendSignal(ctx context.Context, p *client.Process, name stri
 	case limited.Err() != nil:
 		return false
 	default:
-		fmt.Fprintf(r.app.stderr, "wsd: send %s: %v\n", name, err)
+		_ = say(r.app.stderr, "wsd: send %s: %v", name, err)
 	}
 	return true
 }

@@ -81,7 +81,7 @@ func (o *syncOutput) line(w io.Writer, format string, args ...any) {
 	if o.bar != nil {
 		o.bar.clear()
 	}
-	fmt.Fprintf(w, format+"\n", args...)
+	_ = say(w, format, args...)
 }
 
 func (o *syncOutput) object(v any) {
@@ -99,7 +99,7 @@ func localName(path string) string {
 }
 
 func (o *syncOutput) name(path string) string {
-	return shown(localName(path), isTerminal(o.stdout) || isTerminal(o.stderr))
+	return safe(localName(path))
 }
 
 // syncChange is a "change" of --json.
@@ -219,7 +219,7 @@ func versionText(v *mirror.Version) string {
 	case tree.KindFile:
 		return v.Hash
 	case tree.KindSymlink:
-		return "a link to " + v.Target
+		return "a link to " + safe(v.Target)
 	case tree.KindDir:
 	}
 	return "a directory"
@@ -340,8 +340,7 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 		if o.enc != nil {
 			return o.enc.Encode(syncMove{"move", to, localName(m.Path), m.Kind.String(), m.Size})
 		}
-		_, err := fmt.Fprintf(o.stdout, "%s %s %s\n", arrow, m.Kind, shown(localName(m.Path), isTerminal(o.stdout)))
-		return err
+		return say(o.stdout, "%s %s %s", arrow, m.Kind, o.name(m.Path))
 	})
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func (t *transfer) tell(text string) {
 	if t.progress != nil {
 		t.progress.clear()
 	}
-	fmt.Fprintf(t.app.stderr, "wsd cp: %s\n", text)
+	_ = say(t.app.stderr, "wsd cp: %s", text)
 }
 
 // planUpload finds what is below a local path. A link that is named itself is

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -73,7 +72,7 @@ func (f *watchFlags) run(ctx context.Context, a *app, c *client.Client, root str
 		return err
 	}
 	defer w.Close()
-	fmt.Fprintf(a.stderr, "wsd: watching %s\n", abs)
+	_ = say(a.stderr, "wsd: watching %s", abs)
 	enc := json.NewEncoder(a.stdout)
 	enc.SetEscapeHTML(false)
 	for {
@@ -104,9 +103,7 @@ func (f *watchFlags) print(a *app, enc *json.Encoder, entry watchEntry) error {
 	case f.asJSON:
 		return enc.Encode(entry)
 	case entry.Path == "":
-		_, err := fmt.Fprintln(a.stdout, entry.Kind)
-		return err
+		return say(a.stdout, "%s", entry.Kind)
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s %s\n", entry.Kind, shown(entry.Path, isTerminal(a.stdout)))
-	return err
+	return say(a.stdout, "%s %s", safe(entry.Kind), safe(entry.Path))
 }
