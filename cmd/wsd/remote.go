@@ -257,8 +257,15 @@ func (r *remote) run(ctx context.Context) error {
 	return explainRemote(executor.Run(ctx, r.cfg))
 }
 
+// exitReplaced is the exit status of an executor whose keys another one has. A supervisor
+// must not start it again: the two would end each other for ever.
+const exitReplaced = 3
+
 // explainRemote says what may be done about a registration that was refused.
 func explainRemote(err error) error {
+	if errors.Is(err, executor.ErrReplaced) {
+		return &exitError{exitReplaced, withHint(err, "if this machine is a copy of another one, remove its identity file, so that it gets keys of its own; an old process beside its restart needs nothing more")}
+	}
 	if _, ok := errors.AsType[*registry.UnreachableError](err); ok {
 		return withHint(err, "is the relay running, and is its URL right? 'wsd doctor --connect relay://HOST/ID' tests each hop")
 	}

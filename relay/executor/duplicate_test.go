@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/wsd-dev/wsd/relay"
 	"github.com/wsd-dev/wsd/relay/frame"
+	"github.com/wsd-dev/wsd/relay/registry"
 )
 
 // C-037: two executors with one id, at a rendezvous that closes the older socket. They
@@ -61,13 +63,14 @@ func TestTwoExecutorsWithOneID(t *testing.T) {
 	})
 }
 
-// Two executors of which the registry sends one away: it ends, and the other stays.
+// Two executors with the same keys: the one that was replaced ends and says so, and the
+// other stays.
 func TestLoserEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.register = func(n int) (int, any) {
 			if n > 1 {
-				return 409, errorBody("environment_in_use")
+				return 409, errorBody(registry.CodeReplaced)
 			}
 			return 200, registration(n)
 		}
@@ -83,8 +86,8 @@ func TestLoserEnds(t *testing.T) {
 		winner := w.peer()
 		_ = old.carrier.Close()
 		pass(time.Minute)
-		if err := loser(); err == nil {
-			t.Error("the loser goes on")
+		if err := loser(); !errors.Is(err, ErrReplaced) {
+			t.Errorf("the loser: %v", err)
 		}
 		winner.roundTrip(winner.open("s", frame.Codex), "hello")
 	})

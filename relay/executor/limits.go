@@ -37,10 +37,14 @@ const (
 	// DialTimeout bounds an attempt to connect.
 	DialTimeout = 10 * time.Second
 	// BackoffBase doubles with each wait up to BackoffCeiling; a wait is 0.5 to 1.0 of
-	// it. A connection that lasted BackoffCleared begins anew.
+	// it. While a relay cannot be reached it doubles up to BackoffAway, for AwayTime, so
+	// that all executors are back soon after a relay's restart. A connection after that
+	// begins anew, and one that lasted BackoffCleared.
 	BackoffBase    = time.Second
+	BackoffAway    = 4 * time.Second
 	BackoffCeiling = 30 * time.Second
 	BackoffCleared = 120 * time.Second
+	AwayTime       = 10 * time.Minute
 	// RenewAfter is after how many failed attempts with one URL the executor registers
 	// again, with another node where there is one.
 	RenewAfter = 2

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
-	"net/url"
+	"net/http"
 	"sync"
 	"time"
 
@@ -27,6 +27,9 @@ type executor struct {
 	serving sync.WaitGroup
 	// streams is what Serve runs with.
 	streams context.Context
+	// instance names this run to the registry, previous is the registration of its latest
+	// connection.
+	instance, previous string
 
 	watchEvery, watchGap time.Duration
 
@@ -34,9 +37,15 @@ type executor struct {
 	rand   *mathrand.Rand
 }
 
+// ErrReplaced ends Run when another executor has proved that it has the same keys and has
+// registered later: a restart beside an old process, or a cloned machine.
+var ErrReplaced = errors.New("another executor has the keys of this one and has taken its place")
+
 // Run registers an executor, and serves the streams of harnesses that come over the
 // relay until ctx has ended; then it returns nil. It returns an error when the registry
-// refuses the executor for good. Every stream has ended when it returns.
+// refuses the executor for good, and ErrReplaced when another one has its keys. An
+// executor that was connected once goes on trying while others with other keys have its
+// place. Every stream has ended when it returns.
 func Run(ctx context.Context, cfg Config) error {
 	x, err := newExecutor(cfg)
 	if err != nil {
@@ -62,6 +71,7 @@ func newExecutor(cfg Config) (*executor, error) {
 		_, _ = rand.Read(seed[:]) // never fails
 		x.rand = mathrand.New(mathrand.NewPCG(binary.NativeEndian.Uint64(seed[:8]), binary.NativeEndian.Uint64(seed[8:])))
 	}
+	x.instance = rand.Text()
 	x.table.entries = make(map[string]*entry)
 	x.backoff.rand = x.newRand()
 	return x, nil
@@ -89,21 +99,30 @@ func (x *executor) run(ctx context.Context) error {
 		}
 		return fmt.Errorf("register environment %s: %w", x.cfg.EnvironmentID, err)
 	}
-	for failed := 0; ; {
+	var failed int   // attempts in a row, with this registration
+	var renewed bool // since the last connection
+	for {
 		begun := time.Now()
 		err, connected := x.connection(ctx, reg)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if connected {
-			failed = 0
+			failed, renewed = 0, false
 			x.backoff.lasted(time.Since(begun))
 		} else {
 			failed++
+			x.backoff.failed(err)
 		}
-		pause := x.backoff.next()
-		x.log.Warn("not connected to the relay", "wait", pause, "connected", connected, "err", err)
+		x.log.Warn("not connected to the relay", "connected", connected, "err", err)
+		waited := false
 		if !connected && (failed >= RenewAfter || useless(err)) {
+			if renewed { // what a registry has just given is refused: it is not asked again at once
+				if !x.pause(ctx) {
+					return nil
+				}
+				waited = true
+			}
 			if failed >= RenewAfter {
 				x.cfg.Registry.Rotate()
 			}
@@ -112,20 +131,27 @@ func (x *executor) run(ctx context.Context) error {
 			case ctx.Err() != nil:
 				return nil
 			case err == nil:
-				if failed >= RenewAfter && elsewhere(reg.URL, next.URL) {
-					pause = 0 // nobody has failed to answer there yet
-				}
-				reg, failed = next, 0
-			case registry.RetryRenewal(err):
+				reg, failed, renewed = next, 0, true
+				continue // connected at once: no attempt with it has failed yet
+			case replaced(err):
+				return fmt.Errorf("environment %s: %w: %w", x.cfg.EnvironmentID, ErrReplaced, err)
+			case registry.RetryRenewal(err), x.previous != "" && registry.InUse(err):
 				x.log.Warn("registration not renewed", "err", err)
 			default:
 				return fmt.Errorf("renew the registration of environment %s: %w", x.cfg.EnvironmentID, err)
 			}
 		}
-		if !wait(ctx, pause) {
+		if !waited && !x.pause(ctx) {
 			return nil
 		}
 	}
+}
+
+// pause waits before the next attempt, and reports whether ctx has not ended.
+func (x *executor) pause(ctx context.Context) bool {
+	d := x.backoff.next()
+	x.log.Debug("waiting to connect again", "wait", d)
+	return wait(ctx, d)
 }
 
 // connection makes one connection and serves it to its end.
@@ -137,6 +163,7 @@ func (x *executor) connection(ctx context.Context, reg *registry.RegisterRespons
 		return err, false
 	}
 	x.log.Info("connected to the relay", "registration", reg.ExecutorRegistrationID)
+	x.previous = reg.ExecutorRegistrationID
 	if x.cfg.OnConnect != nil {
 		x.cfg.OnConnect()
 	}
@@ -150,7 +177,9 @@ func (x *executor) connection(ctx context.Context, reg *registry.RegisterRespons
 // register registers, and asks again as long as the registry says that it cannot decide.
 func (x *executor) register(ctx context.Context) (*registry.RegisterResponse, error) {
 	for attempt := 0; ; attempt++ {
-		reg, err := x.cfg.Registry.Register(ctx, x.cfg.EnvironmentID, x.cfg.Identity.Public())
+		reg, err := x.cfg.Registry.RegisterProved(ctx, x.cfg.EnvironmentID, registry.Registrant{
+			Identity: x.cfg.Identity, Instance: x.instance, Previous: x.previous,
+		})
 		if err == nil {
 			x.log.Info("registered", "registration", reg.ExecutorRegistrationID)
 			return reg, nil
@@ -180,11 +209,10 @@ func useless(err error) bool {
 	return r.Status/100 == 4
 }
 
-// elsewhere reports whether two URLs have different hosts.
-func elsewhere(before, now string) bool {
-	a, errA := url.Parse(before)
-	b, errB := url.Parse(now)
-	return errA == nil && errB == nil && a.Host != b.Host
+// replaced reports whether a registry says that another executor has the same keys.
+func replaced(err error) bool {
+	e, ok := errors.AsType[*registry.StatusError](err)
+	return ok && e.Status == http.StatusConflict && e.Code == registry.CodeReplaced
 }
 
 // serveStream serves a stream to its end.

@@ -95,8 +95,8 @@ func refused(status int, reason string) error {
 	return fmt.Errorf("connect: %w", &relay.RefusedError{Status: status, Reason: reason})
 }
 
-// An upgrade refused with any 4xx: at once a new registration, then a wait, then the
-// new URL and registration id.
+// An upgrade refused with any 4xx: at once a new registration and a connection with its
+// URL and registration id. If that is refused too, a wait comes before the next registration.
 func TestUpgradeRefused4xx(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 409, 410, 429} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -104,23 +104,27 @@ func TestUpgradeRefused4xx(t *testing.T) {
 				w := newWorld(t)
 				w.register = func(n int) (int, any) { return 200, registration(n) }
 				w.refuse = func(n int, _ string) error {
-					if n < 2 {
+					if n < 4 {
 						return refused(status, "expired")
 					}
 					return nil
 				}
 				w.run(w.config())
 				p := w.peer()
-				p.roundTrip(p.open("s", frame.Codex), "hello") // with the registration id of the third
+				p.roundTrip(p.open("s", frame.Codex), "hello") // with the registration id of the fifth
 				dials, registers := w.dialled(), w.registered()
-				if len(dials) != 3 || len(registers) != 3 {
+				if len(dials) != 5 || len(registers) != 5 {
 					t.Fatalf("%d attempts, %d registrations", len(dials), len(registers))
 				}
-				for i := range 2 {
-					if registers[i+1].at != dials[i].at {
-						t.Errorf("registration %d is at %v, the refusal at %v", i+1, registers[i+1].at, dials[i].at)
+				for i := range 4 {
+					if registers[i+1].at != dials[i+1].at {
+						t.Errorf("registration %d is at %v, the attempt with it at %v", i+1, registers[i+1].at, dials[i+1].at)
 					}
-					if wait := dials[i+1].at - dials[i].at; wait < 500*time.Millisecond<<i || wait > time.Second<<i {
+					least, most := time.Duration(0), time.Duration(0)
+					if i > 0 {
+						least, most = 500*time.Millisecond<<(i-1), time.Second<<(i-1)
+					}
+					if wait := registers[i+1].at - dials[i].at; wait < least || wait > most {
 						t.Errorf("wait %d: %v", i, wait)
 					}
 					if want := registration(i + 1).URL; dials[i+1].url != want {
@@ -133,7 +137,7 @@ func TestUpgradeRefused4xx(t *testing.T) {
 }
 
 // 5xx, refused, timed out: the same URL again after a wait. After two failures in a row
-// a new registration, from the next node; where its URL leads elsewhere, at once.
+// a new registration, from the next node, and a connection with it at once.
 func TestUpgradeFails(t *testing.T) {
 	for name, failure := range map[string]error{
 		"500": refused(500, ""), "503": refused(503, ""), "refused": io.ErrUnexpectedEOF, "timeout": context.DeadlineExceeded,
@@ -220,7 +224,9 @@ func TestRenewal(t *testing.T) {
 		{"401", 401, "", true},
 		{"403", 403, "", true},
 		{"404", 404, "", true},
-		{"409", 409, errorBody("another_executor"), true},
+		{"409 in use", 409, errorBody(registry.CodeInUse), false},
+		{"409", 409, errorBody("another_executor"), false},
+		{"409 replaced", 409, errorBody(registry.CodeReplaced), true},
 		{"nonsense", 200, "{}", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -10,13 +10,50 @@ import (
 	"github.com/wsd-dev/wsd/relay/seal"
 )
 
+// A Registrant is an executor that registers its keys and can prove that it holds them.
+type Registrant struct {
+	Identity *seal.Identity
+	// Instance names the process; it stays the same as long as the process runs.
+	Instance string
+	// Previous is the registration with which the process was connected last, "" if it
+	// never was.
+	Previous string
+}
+
 // Register publishes an executor's key for env, and that it has the reliable profile.
-// What it returns has been checked: it is for env, and may be dialled.
+// The answer has been checked: it is for env, and may be dialled. The registry is not
+// given a proof that the caller holds the key's secret half; see RegisterProved.
 func (c *Client) Register(ctx context.Context, env string, key *seal.PublicKey) (*RegisterResponse, error) {
+	return c.register(ctx, env, key, http.Header{})
+}
+
+// RegisterProved is Register for an executor that answers the registry's challenge, if it
+// sends one: the URL that it returns has the proof.
+func (c *Client) RegisterProved(ctx context.Context, env string, r Registrant) (*RegisterResponse, error) {
+	header := http.Header{HeaderInstance: {r.Instance}}
+	if r.Previous != "" {
+		header.Set(HeaderPrevious, headerText(r.Previous))
+	}
+	out, err := c.register(ctx, env, r.Identity.Public(), header)
+	if err != nil || len(out.Challenge) == 0 {
+		return out, err
+	}
+	answer, err := AnswerChallenge(r.Identity, env, out.ExecutorRegistrationID, out.Challenge)
+	if err != nil {
+		return nil, c.unusable(OpRegister, "its challenge is not for this executor: "+err.Error())
+	}
+	if out.URL, err = withProof(out.URL, answer); err != nil {
+		return nil, c.unusable(OpRegister, err.Error())
+	}
+	return out, nil
+}
+
+func (c *Client) register(ctx context.Context, env string, key *seal.PublicKey, header http.Header) (*RegisterResponse, error) {
+	header.Set(HeaderProfiles, string(frame.Reliable))
 	out := new(RegisterResponse)
 	err := c.do(ctx, call{
 		op: OpRegister, env: env, limit: RegisterTimeout,
-		header: http.Header{HeaderProfiles: {string(frame.Reliable)}},
+		header: header,
 		in:     RegisterRequest{SecurityProfile: SecurityProfile, ExecutorPublicKey: key},
 		out:    out,
 	})

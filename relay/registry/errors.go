@@ -42,6 +42,8 @@ func (e *StatusError) hint() string {
 		return "check the registry's URL and the environment id"
 	case e.Status == http.StatusConflict && e.Code == CodeOffline:
 		return "no executor is connected with this environment id: start one there, or check the id"
+	case e.Code == CodeReplaced:
+		return "two machines with copies of one identity file need one identity each; of two processes on one machine the later one goes on"
 	case e.Status == http.StatusConflict && e.Op == OpRegister:
 		return "another executor has this environment id: stop it, or choose another id"
 	case e.Status == http.StatusTooManyRequests:

@@ -28,6 +28,11 @@ const (
 	// HeaderProfiles tells register which profiles besides codex the executor has,
 	// separated by commas. A header, since a foreign registry may refuse unknown members.
 	HeaderProfiles = "Wsd-Relay-Profiles"
+	// HeaderInstance tells register which process of an executor asks, by 1 to 64 random
+	// characters of A-Z a-z 0-9 _ and -, and that it can answer a challenge.
+	HeaderInstance = "Wsd-Relay-Instance"
+	// HeaderPrevious tells register with which registration the process was connected last.
+	HeaderPrevious = "Wsd-Relay-Previous"
 	// HeaderAccountID goes with the token of a ChatGPT login.
 	HeaderAccountID = "ChatGPT-Account-ID"
 )
@@ -45,6 +50,9 @@ type RegisterResponse struct {
 	SecurityProfile string `json:"security_profile"`
 	// ExecutorRegistrationID goes into the prologue of every handshake. Never empty.
 	ExecutorRegistrationID string `json:"executor_registration_id"`
+	// Challenge is what the executor answers as it connects to URL, to prove that it holds
+	// its keys: see Prove. Only our registry sends it, to executors that have an instance.
+	Challenge []byte `json:"wsd_challenge,omitempty"`
 }
 
 // A ConnectRequest asks for a way to an executor.
@@ -102,6 +110,14 @@ const (
 	// CodeOffline, with 409: no executor is attached. A harness asks again for a while.
 	CodeOffline = "environment_offline"
 )
+
+// CodeReplaced, with 409: another executor has proved that it has the same keys, and has
+// registered later. Wsd's relay says so, and an executor stops.
+const CodeReplaced = "executor_replaced"
+
+// CodeInUse, with 409: another executor, with other keys, has the environment. Wsd's relay
+// says so.
+const CodeInUse = "environment_in_use"
 
 // CodeQuota, with 429: the token has as much in use as it may. Wsd's relay says so.
 const CodeQuota = "quota_exceeded"

@@ -21,6 +21,14 @@ func RetryRegister(err error) bool {
 // This is ours: codex ends here. A relay that restarts must not end its executors.
 func RetryRenewal(err error) bool { return RetryRegister(err) || transient(err) }
 
+// InUse reports whether err says that another executor, with other keys, has the
+// environment, or for a foreign registry any conflict. An executor that was there before
+// waits for its place: the other one may have taken it while it was cut off.
+func InUse(err error) bool {
+	e, ok := errors.AsType[*StatusError](err)
+	return ok && e.Status == http.StatusConflict && e.Code != CodeReplaced
+}
+
 // RetryConnect reports whether a harness asks again: when the registry could not be
 // reached or did not answer to the end, for 408, 429 and 5xx, and for 409
 // environment_offline (registry.md, section 3).

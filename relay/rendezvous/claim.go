@@ -7,19 +7,20 @@ import (
 	"time"
 )
 
-var errReplaced = errors.New("another registration has replaced this one")
-
-// claim tells the other nodes that the executor is here.
+// claim tells the other nodes that the executor is here. Its error is a rejection if the
+// executor may not attach any more, or that of the State.
 func (n *Node) claim(ctx context.Context, e *executor) error {
 	err := n.update(ctx, e.env, func(r *registration) error {
-		if r.ID != e.registration {
-			return errReplaced
+		admitted, err := n.admit(ctx, r, e.ticket)
+		if err != nil {
+			return err
 		}
-		r.Node, r.Attached, r.Remote, r.Left = n.id, e.began.UTC(), e.remote, time.Time{}
+		admitted.Node, admitted.Attached, admitted.Remote, admitted.Left, admitted.Ended = n.id, e.began.UTC(), e.remote, time.Time{}, false
+		*r = *admitted
 		return nil
 	})
 	if errors.Is(err, ErrNotFound) {
-		return errReplaced
+		return rejectRegistration
 	}
 	if err == nil {
 		e.claimed.Store(true)
@@ -30,13 +31,14 @@ func (n *Node) claim(ctx context.Context, e *executor) error {
 // errNotOurs leaves a registration as it is.
 var errNotOurs = errors.New("not that node's")
 
-// disclaim takes back that it is at node, unless it is attached elsewhere by now.
-func (n *Node) disclaim(ctx context.Context, env, id, node string) error {
+// disclaim takes back that it is at node, unless it is attached elsewhere by now. ended
+// says that it has ended by itself, and is not about to come back.
+func (n *Node) disclaim(ctx context.Context, env, id, node string, ended bool) error {
 	err := n.update(ctx, env, func(r *registration) error {
-		if r.ID != id || r.Node != node || n.holds(env, r.ID) {
+		if r.ID != id || r.Node != node || n.holds(env, r.ID) || n.expects(env, r.ID) {
 			return errNotOurs
 		}
-		r.Node, r.Attached, r.Remote, r.Left = "", time.Time{}, "", time.Now().UTC()
+		r.Node, r.Attached, r.Remote, r.Left, r.Ended = "", time.Time{}, "", time.Now().UTC(), ended
 		return nil
 	})
 	if errors.Is(err, errNotOurs) || errors.Is(err, ErrNotFound) {
@@ -97,13 +99,14 @@ func (n *Node) compare(ctx context.Context, entry Entry, e *executor) (elsewhere
 	}
 	switch {
 	case e == nil && r.Node == n.id:
-		return false, n.disclaim(ctx, entry.Key, r.ID, n.id)
+		return false, n.disclaim(ctx, entry.Key, r.ID, n.id, false)
 	case e == nil:
 		return true, nil
 	case r.ID != e.registration, r.Node != "" && r.Node != n.id:
 		e.shut(closeGoingAway, "replaced")
 	case r.Node == "": // the State lost that the socket is here; it still is
-		if err := n.claim(ctx, e); err != nil && !errors.Is(err, errReplaced) {
+		err := n.claim(ctx, e)
+		if _, rejected := asRejection(err); err != nil && !rejected {
 			return false, err
 		}
 	}

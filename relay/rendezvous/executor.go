@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ type executor struct {
 
 	node              *Node
 	env, registration string
+	ticket            *ticket // with which it has come
 	tokenID, remote   string
 	meter             *meter
 	began             time.Time
@@ -69,7 +71,8 @@ func (r *route) reliable() bool {
 
 func (e *executor) token() string { return e.tokenID }
 
-// serve passes on what the executor sends, until its socket ends.
+// serve passes on what the executor sends, until its socket ends. The State says already
+// that the executor is here.
 func (e *executor) serve() {
 	n := e.node
 	defer n.release(e)
@@ -77,25 +80,16 @@ func (e *executor) serve() {
 	n.mu.Lock()
 	before := n.executors[e.env]
 	n.executors[e.env] = e
+	delete(n.attaching, e)
 	n.mu.Unlock()
 	if before != nil {
 		before.shut(closePolicy, "replaced by a newer connection with the same keys")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), StateTimeout)
-	err := n.claim(ctx, e)
-	cancel()
-	switch {
-	case errors.Is(err, errReplaced):
-		e.shut(closeGoingAway, "replaced")
-	case err != nil:
-		n.log.Warn("the state of the relay is not reached", "env", e.env, "err", err)
-		e.shut(closeGoingAway, "the relay cannot attach the executor now")
-	default:
-		n.log.Info("executor attached", "env", e.env, "conn", e.remote)
-		n.audit.write("attach", slog.String("env", e.env), slog.String("token", e.tokenID),
-			slog.String("registration", e.registration), slog.String("remote", e.remote))
-		err = e.receive(e.pass)
-	}
+	n.log.Info("executor attached", "env", e.env, "conn", e.remote)
+	n.audit.write("attach", slog.String("env", e.env), slog.String("token", e.tokenID),
+		slog.String("registration", e.registration), slog.String("remote", e.remote))
+	err := e.receive(e.pass)
+	ended := errors.Is(err, io.EOF) // it has said goodbye
 	e.shut(closeCode(err), "closed")
 	e.end()
 	e.aside.Wait()
@@ -104,9 +98,9 @@ func (e *executor) serve() {
 		delete(n.executors, e.env)
 	}
 	n.mu.Unlock()
-	ctx, cancel = context.WithTimeout(context.Background(), StateTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), StateTimeout)
 	defer cancel()
-	if err := n.disclaim(ctx, e.env, e.registration, n.id); err != nil {
+	if err := n.disclaim(ctx, e.env, e.registration, n.id, ended); err != nil {
 		n.log.Warn("the state of the relay is not reached", "env", e.env, "err", err)
 	}
 	n.log.Info("executor gone", "env", e.env, "conn", e.remote, "dur", time.Since(e.began), "err", err)
@@ -121,6 +115,18 @@ func (n *Node) holds(env, registration string) bool {
 	defer n.mu.Unlock()
 	e := n.executors[env]
 	return e != nil && e.registration == registration
+}
+
+// expects says whether it is about to be.
+func (n *Node) expects(env, registration string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for e := range n.attaching {
+		if e.env == env && e.registration == registration {
+			return true
+		}
+	}
+	return false
 }
 
 // pass passes a frame of the executor's on. What is no frame, or of a stream that nobody

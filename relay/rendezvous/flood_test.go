@@ -14,7 +14,7 @@ import (
 // A token that floods an executor with bad handshakes shuts out nobody but itself.
 func TestHandshakeFlood(t *testing.T) {
 	w := newWorld(t, nil)
-	w.echo(lab, identity(t))
+	w.echo(identity(t))
 	w.connect(identity(t)) // the executor is there
 	bad := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleHarness, Environment: lab}))
 	flood := make([]relay.Carrier, 0, 4)
@@ -46,7 +46,7 @@ func TestHandshakeFlood(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	conn, err := w.harness(lab, "").Connect(ctx)
+	conn, err := w.harness("").Connect(ctx)
 	if err != nil {
 		t.Fatalf("an honest harness is shut out: %v", err)
 	}

@@ -20,7 +20,6 @@ const (
 	codeForbidden    = "forbidden"
 	codeBadRequest   = "bad_request"
 	codeNotFound     = "not_found"
-	codeInUse        = "environment_in_use"
 	codeUnused       = "authorizations_unused"
 	codePaused       = "handshakes_failed"
 	codeUnavailable  = "relay_unavailable"

@@ -71,6 +71,8 @@ const (
 	ExecutorURLLife = 30 * 24 * time.Hour
 	// RegistrationLife is how long an executor may be away and is not forgotten.
 	RegistrationLife = 30 * 24 * time.Hour
+	// ReturnTime is how long an executor that was cut off keeps its place from others.
+	ReturnTime = 15 * time.Second
 	// SecretLife is how old the secret that signs URLs becomes; the one before it counts
 	// for as long again.
 	SecretLife = 30 * 24 * time.Hour

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/wsd-dev/wsd/relay/registry"
+	"github.com/wsd-dev/wsd/relay/seal"
 )
 
 // Config says what a Node is made of. State and PublicURL must be set.
@@ -53,15 +54,18 @@ type Node struct {
 	used   usedURLs
 	begun  time.Time
 	warn   rate.Sometimes
+	// identity challenges executors. It is made anew at every start, and proves nothing.
+	identity *seal.Identity
 
 	unused     tally // authorizations
 	registered tally
 
 	mu        sync.Mutex
 	known     []secret
-	executors map[string]*executor // by environment, those whose sockets are here
-	sockets   map[closer]struct{}  // all there are
-	seats     shares               // of sockets
+	executors map[string]*executor   // by environment, those whose sockets are here
+	attaching map[*executor]struct{} // those that the State has and whose sockets are made
+	sockets   map[closer]struct{}    // all there are
+	seats     shares                 // of sockets
 	draining  bool
 	drained   bool
 	wait      sync.WaitGroup // sockets
@@ -86,7 +90,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, id: cfg.NodeID, state: cfg.State, log: cfg.Logger, tokens: Tokens{cfg.State}, begun: time.Now(),
-		executors: map[string]*executor{}, sockets: map[closer]struct{}{},
+		executors: map[string]*executor{}, attaching: map[*executor]struct{}{}, sockets: map[closer]struct{}{},
 		beating: make(chan struct{}, 1), warn: rate.Sometimes{Interval: Heartbeat},
 	}
 	if n.log == nil {
@@ -106,6 +110,9 @@ func New(cfg Config) (*Node, error) {
 		n.cfg.NodeURL = cfg.PublicURL
 	}
 	var err error
+	if n.identity, err = seal.NewIdentity(); err != nil {
+		return nil, fmt.Errorf("rendezvous: %w", err)
+	}
 	if n.public, err = registry.ParseBaseURL(cfg.PublicURL); err != nil {
 		return nil, fmt.Errorf("rendezvous: public URL: %w", err)
 	}

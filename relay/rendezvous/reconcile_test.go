@@ -10,7 +10,7 @@ import (
 func TestReconcileAfterAnExecutorHasLeft(t *testing.T) {
 	d := newDesk(t)
 	n := d.node
-	e := &executor{node: n, env: "lab", registration: "r", began: time.Now()}
+	e := &executor{node: n, env: "lab", registration: "r", ticket: &ticket{env: "lab", registration: "r"}, began: time.Now()}
 	d.put(BucketRegistrations, e.env, registration{ID: e.registration, Key: d.key, Made: e.began})
 	n.executors[e.env] = e
 	if err := n.claim(t.Context(), e); err != nil {

@@ -22,12 +22,18 @@ type registration struct {
 	Token    string          `json:"token"`
 	Profiles []frame.Profile `json:"profiles,omitempty"`
 	Made     time.Time       `json:"made"`
+	// Instance names the process that has registered; "" if it cannot prove that it holds
+	// Key. Proof is the digest of its proof, and Proved says that it was given.
+	Instance string `json:"instance,omitempty"`
+	Proof    string `json:"proof,omitempty"`
+	Proved   bool   `json:"proved,omitempty"`
 	// Node holds the executor's socket; "" if none does. Attached is since when, Remote from
-	// where, Left when the last one has gone.
+	// where, Left when the last one has gone, Ended that it has said so.
 	Node     string    `json:"node,omitempty"`
 	Attached time.Time `json:"attached,omitzero"`
 	Remote   string    `json:"remote,omitempty"`
 	Left     time.Time `json:"left,omitzero"`
+	Ended    bool      `json:"ended,omitempty"`
 
 	revision uint64
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/wsd-dev/wsd/relay/registry"
 )
 
-// register makes an executor the one of its environment. Another one with other keys is
-// not replaced while it is attached: the two would throw each other out for ever.
+// register answers an executor that wants to be the one of its environment. Another one,
+// with other keys, keeps its place while it is attached, and for a moment after it was cut
+// off: the two would throw each other out for ever.
 func (a *asked) register(ctx context.Context, w http.ResponseWriter, body []byte) {
 	n := a.node
 	var req registry.RegisterRequest
@@ -26,28 +27,47 @@ func (a *asked) register(ctx context.Context, w http.ResponseWriter, body []byte
 		a.refuse(w, http.StatusBadRequest, codeBadRequest, "unknown security profile: this registry has %s", registry.SecurityProfile)
 		return
 	}
+	instance := a.request.Header.Get(registry.HeaderInstance)
+	if instance != "" && (len(instance) > maxInstance || !validKey(instance)) {
+		a.refuse(w, http.StatusBadRequest, codeBadRequest, "the header %s has 1 to %d letters, digits, _ and -", registry.HeaderInstance, maxInstance)
+		return
+	}
 	if n.isDraining() {
 		a.refuse(w, http.StatusServiceUnavailable, registry.CodeRegistrationConflict, "the relay is shutting down: ask again")
 		return
 	}
-	fresh := registration{
-		ID: random(16), Key: req.ExecutorPublicKey, Token: a.token.ID,
+	fresh := &registration{
+		ID: random(16), Key: req.ExecutorPublicKey, Token: a.token.ID, Instance: instance,
 		Profiles: profiles(a.request.Header.Values(registry.HeaderProfiles)), Made: time.Now().UTC(),
 	}
-	err := n.replace(ctx, a.env, &fresh)
-	if errors.Is(err, errInUse) {
-		a.refuse(w, http.StatusConflict, codeInUse, "another executor, with other keys, is attached to environment %s", a.env)
-		return
+	var challenge []byte
+	if instance != "" {
+		var answer string
+		var err error
+		if challenge, answer, err = registry.NewChallenge(n.identity, fresh.Key, a.env, fresh.ID); err != nil {
+			a.refuse(w, http.StatusBadRequest, codeBadRequest, "the public key cannot be used: %v", err)
+			return
+		}
+		fresh.Proof = digest(answer)
 	}
-	if errors.Is(err, errFull) {
+	t := &ticket{
+		env: a.env, role: roleEnvironment, registration: fresh.ID, expires: time.Now().Add(ExecutorURLLife), subject: a.token.ID,
+	}
+	err := n.enroll(ctx, a.env, fresh, a.request.Header.Get(registry.HeaderPrevious), t)
+	switch {
+	case errors.Is(err, errInUse):
+		a.refuse(w, http.StatusConflict, registry.CodeInUse, "another executor, with other keys or another token, has environment %s", a.env)
+		return
+	case errors.Is(err, errNewer):
+		a.refuse(w, http.StatusConflict, registry.CodeReplaced, "another executor with the same keys has environment %s since then", a.env)
+		return
+	case errors.Is(err, errFull):
 		a.refuse(w, http.StatusTooManyRequests, registry.CodeQuota, "all of the token's %d executors are attached: use another token for more", MaxRegistrations)
 		return
 	}
 	var url string
 	if err == nil {
-		url, err = n.sign(ctx, n.public, &ticket{
-			env: a.env, role: roleEnvironment, registration: fresh.ID, expires: time.Now().Add(ExecutorURLLife), subject: a.token.ID,
-		})
+		url, err = n.sign(ctx, n.public, t)
 	}
 	if err != nil {
 		a.unreachable(w, err)
@@ -55,46 +75,12 @@ func (a *asked) register(ctx context.Context, w http.ResponseWriter, body []byte
 	}
 	a.audit(slog.Int("status", http.StatusOK), slog.String("registration", fresh.ID), slog.String("key", req.ExecutorPublicKey.Fingerprint().String()))
 	answer(w, http.StatusOK, registry.RegisterResponse{
-		EnvironmentID: a.env, URL: url, SecurityProfile: registry.SecurityProfile, ExecutorRegistrationID: fresh.ID,
+		EnvironmentID: a.env, URL: url, SecurityProfile: registry.SecurityProfile, ExecutorRegistrationID: fresh.ID, Challenge: challenge,
 	})
 }
 
-var errInUse = errors.New("another executor is attached")
-
-// replace makes fresh the registration of env.
-func (n *Node) replace(ctx context.Context, env string, fresh *registration) error {
-	for {
-		old, err := n.registration(ctx, env)
-		var revision uint64
-		switch {
-		case errors.Is(err, ErrNotFound):
-			if err := n.makeRoom(ctx, fresh.Token); err != nil {
-				return err
-			}
-		case err != nil:
-			return err
-		default:
-			revision = old.revision
-			holder, err := n.holder(ctx, env, old)
-			if err != nil {
-				return err
-			}
-			if holder != nil && !old.Key.Equal(fresh.Key) {
-				return errInUse
-			}
-		}
-		fresh.revision, err = write(ctx, n.state, BucketRegistrations, env, fresh, revision)
-		if err != nil && revision == 0 {
-			n.registered.less(fresh.Token)
-		}
-		if !errors.Is(err, ErrConflict) {
-			return err
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-	}
-}
+// maxInstance bounds the name of an executor's process.
+const maxInstance = 64
 
 // profiles reads the announced ones that a harness may be told of.
 func profiles(header []string) []frame.Profile {

@@ -157,14 +157,14 @@ func TestBadRequests(t *testing.T) {
 func TestSecondExecutor(t *testing.T) {
 	w := newWorld(t, nil)
 	mine, other := identity(t), identity(t)
-	first, carrier := w.attach(mine)
+	first, carrier := w.prove(w.executorToken(lab), registry.Registrant{Identity: mine, Instance: "a"})
 	w.connect(identity(t))
 	c := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleExecutor, Environment: "lab"}))
 	_, err := c.Register(t.Context(), "lab", other.Public())
 	if got, code := status(t, err); got != http.StatusConflict || code == registry.CodeRegistrationConflict {
 		t.Errorf("another executor: %d %s", got, code)
 	}
-	second, _ := w.attach(mine)
+	second, _ := w.prove(w.executorToken(lab), registry.Registrant{Identity: mine, Instance: "b"})
 	if second.ExecutorRegistrationID == first.ExecutorRegistrationID {
 		t.Error("the registration id was given twice")
 	}

@@ -32,6 +32,12 @@ type ticket struct {
 	// subject is who a harness is, node where its executor is attached, nonce what makes
 	// the URL good for one socket. They are empty for executors.
 	subject, node, nonce string
+	// successor is what the registration is to be once the executor has attached, "" if it
+	// is that already.
+	successor string
+	// proof is the answer to the registration's challenge. It is not signed: the executor
+	// adds it.
+	proof string
 }
 
 // A rejection is why an upgrade is refused, in the words that the peers know.
@@ -49,17 +55,18 @@ const (
 	rejectDraining     rejection = "pod_draining"
 	rejectRoute        rejection = "unknown_route"
 	rejectUnavailable  rejection = "route_unavailable"
+	rejectProof        rejection = "invalid_secret"
 )
 
 func (r rejection) Error() string { return string(r) }
 
 // names are those of the query, in the order in which they are signed.
-var names = []string{"v", "role", "exp", "reg", "sub", "node", "n"}
+var names = []string{"v", "role", "exp", "reg", "sub", "node", "n", "next"}
 
 func (t *ticket) query() url.Values {
 	return url.Values{
 		"v": {"1"}, "role": {t.role}, "exp": {strconv.FormatInt(t.expires.Unix(), 10)},
-		"reg": {t.registration}, "sub": {t.subject}, "node": {t.node}, "n": {t.nonce},
+		"reg": {t.registration}, "sub": {t.subject}, "node": {t.node}, "n": {t.nonce}, "next": {t.successor},
 	}
 }
 
@@ -68,6 +75,9 @@ func (t *ticket) sum(key []byte) []byte {
 	q := t.query()
 	parts := []string{"wsd-relay-url/v1", t.env}
 	for _, name := range names {
+		if name == "next" && t.successor == "" {
+			continue // as versions without it sign
+		}
 		parts = append(parts, q.Get(name))
 	}
 	mac := hmac.New(sha256.New, key)
@@ -102,7 +112,7 @@ func (n *Node) verify(ctx context.Context, env string, raw string) (*ticket, err
 		return nil, rejectMalformed
 	}
 	for name, values := range q {
-		if name != "sig" && !slices.Contains(names, name) {
+		if name != "sig" && name != registry.ProofParameter && !slices.Contains(names, name) {
 			return nil, rejectExtra
 		}
 		if len(values) != 1 || strings.ContainsAny(values[0], "\n\r") {
@@ -122,6 +132,7 @@ func (n *Node) verify(ctx context.Context, env string, raw string) (*ticket, err
 	t := &ticket{
 		env: env, role: q.Get("role"), registration: q.Get("reg"), expires: time.Unix(seconds, 0),
 		subject: q.Get("sub"), node: q.Get("node"), nonce: q.Get("n"),
+		successor: q.Get("next"), proof: q.Get(registry.ProofParameter),
 	}
 	if t.role != roleEnvironment && t.role != roleHarness {
 		return nil, rejectRole

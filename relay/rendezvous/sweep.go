@@ -129,7 +129,7 @@ func (n *Node) sweepRegistrations(ctx context.Context, now time.Time) error {
 			break
 		}
 		if a.node != "" {
-			if err := n.disclaim(ctx, a.env, a.id, a.node); err != nil {
+			if err := n.disclaim(ctx, a.env, a.id, a.node, false); err != nil {
 				return err
 			}
 			continue

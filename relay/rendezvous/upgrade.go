@@ -85,9 +85,15 @@ func (n *Node) upgrade(w http.ResponseWriter, r *http.Request) {
 
 // upgradeExecutor attaches an executor that is still the one of its environment.
 func (n *Node) upgradeExecutor(ctx context.Context, w http.ResponseWriter, r *http.Request, t *ticket, remote string) error {
+	if !websocket.IsWebSocketUpgrade(r) {
+		return rejectMalformed
+	}
 	reg, err := n.registration(ctx, t.env)
-	if errors.Is(err, ErrNotFound) || err == nil && reg.ID != t.registration {
+	if errors.Is(err, ErrNotFound) {
 		return rejectRegistration
+	}
+	if err == nil {
+		reg, err = n.admit(ctx, reg, t)
 	}
 	if err != nil {
 		return err
@@ -97,17 +103,35 @@ func (n *Node) upgradeExecutor(ctx context.Context, w http.ResponseWriter, r *ht
 		return err
 	}
 	e := &executor{
-		node: n, env: t.env, registration: reg.ID, tokenID: token.ID, remote: remote, began: time.Now(),
+		node: n, env: t.env, registration: reg.ID, ticket: t, tokenID: token.ID, remote: remote, began: time.Now(),
 		routes: map[string]*route{}, harnesses: map[*harness]struct{}{}, codex: len(reg.Profiles) == 0,
 	}
 	if !n.reserve(e) {
 		return rejectUnavailable
 	}
 	e.meter, _ = n.meters.enter(token, e.env, false)
-	conn, err := accept(w, r, true)
-	if err != nil {
+	// The State knows of the executor before it has its socket: a URL of before is not let
+	// in any more then.
+	n.mu.Lock()
+	n.attaching[e] = struct{}{}
+	n.mu.Unlock()
+	leave := func() {
+		n.mu.Lock()
+		delete(n.attaching, e)
+		n.mu.Unlock()
 		e.meter.leave(false)
 		n.release(e)
+	}
+	if err := n.claim(ctx, e); err != nil {
+		leave()
+		return err
+	}
+	conn, err := accept(w, r, true)
+	if err != nil {
+		leave()
+		if err := n.disclaim(ctx, e.env, e.registration, n.id, false); err != nil {
+			n.log.Warn("the state of the relay is not reached", "env", e.env, "err", err)
+		}
 		return nil // answered by Upgrade
 	}
 	e.attach(conn)

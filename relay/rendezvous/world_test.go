@@ -109,15 +109,28 @@ func identity(t *testing.T) *seal.Identity {
 	return id
 }
 
-// echo runs an executor for env that sends back what it gets, until the test ends.
-func (w *world) echo(env string, id *seal.Identity) {
+// echo runs an executor of lab that sends back what it gets, until the test ends.
+func (w *world) echo(id *seal.Identity) {
 	w.t.Helper()
-	client := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleExecutor, Environment: env}))
+	done := make(chan (<-chan error), 1)
+	w.t.Cleanup(func() { // after run's
+		if err := <-<-done; err != nil {
+			w.t.Errorf("executor: %v", err)
+		}
+	})
+	done <- w.run(id)
+}
+
+// run is echo for an executor that may end by itself; its error is sent.
+func (w *world) run(id *seal.Identity) <-chan error {
+	w.t.Helper()
+	client := w.client(w.token(rendezvous.Token{Role: rendezvous.RoleExecutor, Environment: lab}))
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
+	done, ended := make(chan error, 1), make(chan struct{})
 	go func() {
+		defer close(ended)
 		done <- executor.Run(ctx, executor.Config{
-			Registry: client, EnvironmentID: env, Identity: id,
+			Registry: client, EnvironmentID: lab, Identity: id,
 			Serve: func(ctx context.Context, conn rpc.Connection, _ executor.StreamInfo) {
 				for {
 					msg, err := conn.Read(ctx)
@@ -128,19 +141,15 @@ func (w *world) echo(env string, id *seal.Identity) {
 			},
 		})
 	}()
-	w.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Errorf("executor: %v", err)
-		}
-	})
+	w.t.Cleanup(func() { cancel(); <-ended })
+	return done
 }
 
-func (w *world) harness(env string, profile frame.Profile) *harness.Harness {
+func (w *world) harness(profile frame.Profile) *harness.Harness {
 	w.t.Helper()
 	h, err := harness.New(harness.Config{
-		Registry:      w.client(w.token(rendezvous.Token{Role: rendezvous.RoleHarness, Environment: env})),
-		EnvironmentID: env, Identity: identity(w.t), Profile: profile,
+		Registry:      w.client(w.token(rendezvous.Token{Role: rendezvous.RoleHarness, Environment: lab})),
+		EnvironmentID: lab, Identity: identity(w.t), Profile: profile,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -162,9 +171,9 @@ func (w *world) audited(event string) {
 
 func TestFramesPass(t *testing.T) {
 	w := newWorld(t, nil)
-	w.echo("lab", identity(t))
+	w.echo(identity(t))
 	for _, p := range []frame.Profile{frame.Codex, frame.Reliable} {
-		conn, err := w.harness("lab", p).Connect(t.Context())
+		conn, err := w.harness(p).Connect(t.Context())
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", p, err, w.audit)
 		}

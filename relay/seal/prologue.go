@@ -12,6 +12,9 @@ const (
 	// LabelReliable is for the reliable profile. With a label of its own neither end can
 	// be brought to talk the other profile than the one it was asked for.
 	LabelReliable Label = "wsd-relay-noise/reliable-1"
+	// LabelProof is for message 1 alone, by which a registry finds out whether an executor
+	// holds the keys that it registers. No stream has it.
+	LabelProof Label = "wsd-relay-noise/proof-1"
 )
 
 // A Prologue is what both ends must agree on before the handshake. Where they differ in
@@ -38,8 +41,9 @@ func (p Prologue) Bytes() []byte {
 
 // check returns what is wrong with p, or "".
 func (p Prologue) check() string {
-	if p.Label != LabelCodex && p.Label != LabelReliable {
-		return "prologue without a known label"
+	switch p.Label {
+	case LabelCodex, LabelReliable, LabelProof:
+		return ""
 	}
-	return ""
+	return "prologue without a known label"
 }
