@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -16,6 +17,8 @@ func ServeBatch(ctx context.Context, batch []byte, cfg Config) ([]byte, error) {
 	if len(batch) > MaxBatchBytes {
 		return nil, protocolErrorf("RangeError", "a batch of more than %d bytes", MaxBatchBytes)
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, BatchTimeout, errBatchSlow)
+	defer cancel()
 	cfg.batch, cfg.held = true, true
 	if cfg.bounds == (bounds{}) {
 		cfg.bounds = defaultBounds
@@ -45,6 +48,9 @@ func ServeBatch(ctx context.Context, batch []byte, cfg Config) ([]byte, error) {
 	return s.batchAnswer()
 }
 
+// errBatchSlow ends a batch that takes too long.
+var errBatchSlow = fmt.Errorf("the batch took more than %s; use a session for calls that take long", BatchTimeout)
+
 // errBatchEnded fails what would need another message of the peer's.
 var errBatchEnded = &Error{Message: "Batch RPC request ended.", Code: CodeProtocol}
 
@@ -54,8 +60,12 @@ func (s *Session) inputEnded() <-chan struct{} {
 	s.lock()
 	defer s.unlock()
 	for _, e := range s.exports {
-		if p, ok := e.subject.(*pipe); ok {
+		switch p, ok := e.subject.(*pipe); {
+		case !ok:
+		case p.taken:
 			s.pipeReleasedBy(p, errBatchEnded)
+		default: // no message can hand out its readable end any more
+			s.pipeFail(p, errBatchEnded)
 		}
 	}
 	for id, p := range s.imports {
@@ -147,6 +157,8 @@ func BatchHandler(config func(*http.Request) Config) http.Handler {
 				status, text = http.StatusBadRequest, p.Message
 			} else if a, ok := errors.AsType[*AbortError](err); ok {
 				status, text = http.StatusBadRequest, a.Error()
+			} else if errors.Is(err, errBatchSlow) {
+				status, text = http.StatusGatewayTimeout, err.Error()
 			}
 			http.Error(w, text, status)
 			return

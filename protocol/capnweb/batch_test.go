@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestBatch(t *testing.T) {
@@ -198,4 +200,54 @@ func TestBatchClient(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// What nobody can read or answer any more does not keep a batch waiting.
+func TestSM8NoBatchWaitsForEver(t *testing.T) {
+	const ended = `["error","Error","Batch RPC request ended.",null,{"code":"EPROTOCOL"}]`
+	for name, tt := range map[string]struct{ in, want []string }{
+		"a pipe that nobody reads": {
+			[]string{`["pipe"]`, `["stream",["pipeline",1,["write"],["a"]]]`, `["stream",["pipeline",1,["close"],[]]]`},
+			[]string{`["reject",2,` + ended + `]`, `["reject",3,` + ended + `]`},
+		},
+		"one that is not closed": {
+			[]string{`["pipe"]`, `["stream",["pipeline",1,["write"],["a"]]]`},
+			[]string{`["reject",2,` + ended + `]`},
+		},
+		"one of two": {
+			[]string{
+				`["pipe"]`, `["pipe"]`, `["push",["pipeline",0,["sum"],[{"items":["readable",1]}]]]`, `["pull",3]`,
+				`["stream",["pipeline",1,["write"],[4]]]`, `["stream",["pipeline",2,["write"],[5]]]`, `["stream",["pipeline",1,["close"],[]]]`,
+			},
+			[]string{`["resolve",3,4]`, `["resolve",4,["undefined"]]`, `["reject",5,` + ended + `]`, `["resolve",6,["undefined"]]`},
+		},
+		"one in a result that is not pulled": {
+			[]string{`["pipe"]`, `["push",["pipeline",0,["echo"],[["readable",1]]]]`, `["stream",["pipeline",1,["write"],["a"]]]`},
+			[]string{`["reject",3,` + ended + `]`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer, err := ServeBatch(aMinute(t), []byte(strings.Join(tt.in, "\n")), Config{Main: newService().main})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Split(string(answer), "\n")
+			slices.Sort(got)
+			slices.Sort(tt.want)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got  %q\nwant %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// A call that does not return is cancelled in time.
+func TestSM8BatchHasATimeLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, err := ServeBatch(t.Context(), []byte(`["push",["pipeline",0,["wait"],[]]]`+"\n"+`["pull",1]`), Config{Main: newService().main})
+		if !errors.Is(err, errBatchSlow) || time.Since(began) != BatchTimeout {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
 }

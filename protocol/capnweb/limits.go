@@ -53,6 +53,9 @@ const (
 	// MaxBatchAnswerBytes bounds the answer; a larger one fails the batch with 500.
 	MaxBatchBytes       = MaxMessageBytes
 	MaxBatchAnswerBytes = 64 << 20
+	// BatchTimeout bounds the time that the calls of a batch may take; a longer one is
+	// answered 504, and its calls are cancelled.
+	BatchTimeout = time.Minute
 
 	// FlushTimeout bounds how long a session that ends still writes what is queued.
 	FlushTimeout = 2 * time.Second
