@@ -9,9 +9,14 @@ import (
 // With a live heap of a few MB the collector runs for every few MB that pass, and costs
 // half of what it takes to carry output over a relay. As long as little lives, the heap
 // may grow to smallHeap between two runs.
+//
+// Most of a large heap are bytes that wait for somebody who reads slowly. They are not
+// looked into, so that the collector can run often, and little is held besides them.
 const (
 	smallHeap   = 48 << 20
-	usualGrowth = 100 // percent, as Go has it
+	largeHeap   = 128 << 20
+	leastGrowth = 25  // percent
+	usualGrowth = 100 // as Go has it
 	mostGrowth  = 800
 )
 
@@ -35,6 +40,9 @@ func tuneGC(getenv func(string) string) {
 func growth(live uint64) int {
 	if live == 0 {
 		return mostGrowth
+	}
+	if live >= largeHeap {
+		return leastGrowth
 	}
 	if live >= smallHeap {
 		return usualGrowth

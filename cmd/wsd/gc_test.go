@@ -9,7 +9,8 @@ import (
 
 func TestGrowth(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0: mostGrowth, 1 << 20: mostGrowth, 8 << 20: 500, 24 << 20: usualGrowth, 40 << 20: usualGrowth, smallHeap: usualGrowth, 1 << 30: usualGrowth,
+		0: mostGrowth, 1 << 20: mostGrowth, 8 << 20: 500, 24 << 20: usualGrowth, 40 << 20: usualGrowth, smallHeap: usualGrowth, largeHeap: leastGrowth,
+		1 << 30: leastGrowth,
 	} {
 		if got := growth(live); got != want {
 			t.Errorf("growth(%d) = %d, want %d", live, got, want)

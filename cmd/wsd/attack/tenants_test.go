@@ -22,6 +22,7 @@ import (
 	"github.com/wsd-dev/wsd/relay"
 	"github.com/wsd-dev/wsd/relay/frame"
 	"github.com/wsd-dev/wsd/relay/registry"
+	"github.com/wsd-dev/wsd/relay/rendezvous"
 	"github.com/wsd-dev/wsd/relay/seal"
 )
 
@@ -30,6 +31,7 @@ import (
 type commons struct {
 	*world
 	url, state, audit, log string
+	pid                    int // of the relay
 }
 
 // files is how many a relay of a commons may have open.
@@ -37,7 +39,7 @@ const files = 1024
 
 // begin starts wsd by way of a shell, which bounds what it may have open, and returns the
 // first line that it prints. The log is the file that it has.
-func (w *world) begin(log string, args ...string) string {
+func (w *world) begin(log string, args ...string) (line string, pid int) {
 	w.Helper()
 	cmd := w.command()
 	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, files), program}, args...)
@@ -63,11 +65,11 @@ func (w *world) begin(log string, args ...string) string {
 			}
 		}
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
+	line, err = bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		w.Fatalf("wsd %s: %v", strings.Join(args, " "), err)
 	}
-	return strings.TrimSpace(line)
+	return strings.TrimSpace(line), cmd.Process.Pid
 }
 
 // commons starts a relay in a directory of that name, and the executor of lab.
@@ -76,7 +78,7 @@ func (w *world) commons(name string) *commons {
 	dir := filepath.Join(w.dir, name)
 	w.mkdir(dir)
 	c := &commons{world: w, state: "sqlite:" + filepath.Join(dir, "relay.db"), audit: filepath.Join(dir, "audit.jsonl"), log: filepath.Join(dir, "relay.log")}
-	c.url = w.begin(c.log, "relay", "--listen", "http://127.0.0.1:0", "--state", c.state, "--audit-log", c.audit)
+	c.url, c.pid = w.begin(c.log, "relay", "--listen", "http://127.0.0.1:0", "--state", c.state, "--audit-log", c.audit)
 	token := filepath.Join(dir, "executor.token")
 	w.write(token, c.token("executor", "lab"), 0o600)
 	w.begin(filepath.Join(dir, "executor.log"), "serve", "--remote", c.url, "--environment-id", "lab", "--token-file", token,
@@ -416,6 +418,74 @@ func (h *hostility) executor(env string, answers bool) func(ctx context.Context)
 		}
 		all.Wait()
 	}
+}
+
+// attach registers as the executor of env and opens its socket.
+func (h *hostility) attach(ctx context.Context, env string) (relay.Carrier, error) {
+	key, err := seal.NewIdentity()
+	if err != nil {
+		return nil, err
+	}
+	reg, err := h.registry(h.token("executor", env)).Register(ctx, env, key.Public())
+	if err != nil {
+		return nil, err
+	}
+	return relay.Dial(ctx, reg.URL, relay.DialConfig{})
+}
+
+// Sockets that read nothing, of one token, do not have the relay hold more memory than it
+// says, of which one token has half, whatever the frames that wait for them are like.
+func TestSR8RelayMemory(t *testing.T) {
+	each(t, func(w *world) {
+		c := w.commons("shared")
+		h := &hostility{commons: c}
+		ctx, stop := context.WithCancel(w.Context())
+		defer stop()
+		executor, err := h.attach(ctx, "lab9")
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer executor.Close()
+		const sockets = 40
+		token := c.token("harness", "lab9")
+		for i := range sockets {
+			s := h.enter(ctx, "lab9", token)
+			if s == nil {
+				w.Fatal("a harness is not let in")
+			}
+			resume := &relayv1.RelayMessageFrame{Body: &relayv1.RelayMessageFrame_Resume{Resume: &relayv1.RelayResume{}}}
+			if err := put(ctx, s, fmt.Sprint(i), resume); err != nil {
+				w.Fatal(err)
+			}
+			if _, err := executor.Read(ctx); err != nil {
+				w.Fatal(err)
+			}
+		}
+		const size = 33 << 10 // of which each has the buffer of one twice as long
+		sending, end := context.WithTimeout(ctx, 10*time.Second)
+		defer end()
+		for seq := range uint32(rendezvous.MaxQueuedBytes / size) {
+			for i := range sockets {
+				data := &relayv1.RelayData{Seq: seq, SegmentCount: 1, Payload: make([]byte, size)}
+				if put(sending, executor, fmt.Sprint(i), &relayv1.RelayMessageFrame{Body: &relayv1.RelayMessageFrame_Data{Data: data}}) != nil {
+					break
+				}
+			}
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.pid))
+		if err != nil {
+			w.Fatal(err)
+		}
+		_, peak, _ := strings.Cut(string(status), "VmHWM:")
+		var kib int64
+		if _, err := fmt.Sscan(peak, &kib); err != nil {
+			w.Fatal(err)
+		}
+		w.Logf("the relay has had %d MiB", kib>>10)
+		if kib<<10 > rendezvous.MaxQueued {
+			w.Errorf("the relay has had %d MiB", kib>>10)
+		}
+	})
 }
 
 // A hostile harness and a hostile executor beside an innocent pair, each attack in turn,
