@@ -133,7 +133,7 @@ func TestHarnessReadsNothing(t *testing.T) {
 	if f := receive(t, quick); f.GetStreamId() != "quick" {
 		t.Errorf("the other harness got %v", f)
 	}
-	if waited := time.Since(begin); waited > 6*rendezvous.SharedStallTime {
+	if waited := time.Since(begin); waited > time.Minute { // TestSR9PatienceIsTheTokens is exact
 		t.Errorf("the other harness waited %v", waited)
 	}
 	for {
