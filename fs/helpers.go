@@ -21,10 +21,12 @@ type helpers struct {
 	service *Service
 	ids     atomic.Uint64 // of streams and watches in helpers
 
-	mu     sync.Mutex
-	byKey  map[helperKey]*helper
-	clock  uint64
-	closed bool
+	mu    sync.Mutex
+	byKey map[helperKey]*helper
+	// retired are those that serve no new requests.
+	retired map[*helper]struct{}
+	clock   uint64
+	closed  bool
 }
 
 // helperKey is the hash of a sandbox object.
@@ -36,6 +38,7 @@ type helper struct {
 	key     helperKey
 	ready   chan struct{} // closed once peer or err is set
 	peer    *rpc.Peer
+	current func() bool // reports whether a new helper would be confined alike
 	err     error
 
 	// Guarded by helpers.mu.
@@ -77,22 +80,28 @@ func (s *Service) helperFor(ctx context.Context, sandbox *protocol.Sandbox, writ
 		return nil, nil, fmt.Errorf("encode sandbox: %w", err)
 	}
 	key := helperKey(sha256.Sum256(text))
-	h, err = s.helpers.get(key, sandbox)
-	if err != nil {
-		return nil, nil, err
-	}
-	release = func() { s.helpers.leave(h) }
-	select {
-	case <-h.ready:
-	case <-ctx.Done():
+	for {
+		h, begun, err := s.helpers.get(key, sandbox)
+		if err != nil {
+			return nil, nil, err
+		}
+		release = func() { s.helpers.leave(h) }
+		select {
+		case <-h.ready:
+		case <-ctx.Done():
+			release()
+			return nil, nil, context.Cause(ctx)
+		}
+		if h.err != nil {
+			release()
+			return nil, nil, h.err
+		}
+		if begun || h.current() {
+			return h, release, nil
+		}
+		s.helpers.retire(h) // what is denied has changed since it started
 		release()
-		return nil, nil, context.Cause(ctx)
 	}
-	if h.err != nil {
-		release()
-		return nil, nil, h.err
-	}
-	return h, release, nil
 }
 
 // isUnrestricted reports whether a sandbox restricts no files.
@@ -106,20 +115,32 @@ func isUnrestricted(s *protocol.Sandbox) bool {
 	return false
 }
 
-// get returns the helper for a sandbox, in use, and starts it if there is none.
-func (t *helpers) get(key helperKey, sandbox *protocol.Sandbox) (*helper, error) {
-	h, evicted, err := t.reserve(key, sandbox)
+// get returns the helper for a sandbox, in use. begun is true when there was none and
+// it is only starting.
+func (t *helpers) get(key helperKey, sandbox *protocol.Sandbox) (h *helper, begun bool, err error) {
+	h, begun, evicted, err := t.reserve(key, sandbox)
 	if evicted != nil {
 		_ = evicted.peer.Close()
 	}
-	return h, err
+	return h, begun, err
 }
 
-func (t *helpers) reserve(key helperKey, sandbox *protocol.Sandbox) (h, evicted *helper, err error) {
+// retire keeps a helper from further requests. It lives on while streams and watches
+// are open in it.
+func (t *helpers) retire(h *helper) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byKey[h.key] == h {
+		delete(t.byKey, h.key)
+		t.retired[h] = struct{}{}
+	}
+}
+
+func (t *helpers) reserve(key helperKey, sandbox *protocol.Sandbox) (h *helper, begun bool, evicted *helper, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return nil, nil, refused("the connection is ending")
+		return nil, false, nil, refused("the connection is ending")
 	}
 	t.clock++
 	if h = t.byKey[key]; h != nil {
@@ -128,20 +149,32 @@ func (t *helpers) reserve(key helperKey, sandbox *protocol.Sandbox) (h, evicted 
 		if h.idle != nil {
 			h.idle.Stop()
 		}
-		return h, nil, nil
+		return h, false, nil, nil
 	}
-	if len(t.byKey) >= protocol.MaxSandboxHelpers {
+	if len(t.byKey)+t.busyRetired() >= protocol.MaxSandboxHelpers {
 		if evicted = t.evict(); evicted == nil {
-			return nil, nil, refused("at most %d different sandboxes may be in use per connection", protocol.MaxSandboxHelpers)
+			return nil, false, nil, refused("at most %d different sandboxes may be in use per connection", protocol.MaxSandboxHelpers)
 		}
 	}
 	if t.byKey == nil {
 		t.byKey = make(map[helperKey]*helper)
+		t.retired = make(map[*helper]struct{})
 	}
 	h = &helper{service: t.service, key: key, ready: make(chan struct{}), users: 1, used: t.clock}
 	t.byKey[key] = h
 	t.service.wg.Go(func() { t.run(h, sandbox) }) // until the helper or the Service ends
-	return h, evicted, nil
+	return h, true, evicted, nil
+}
+
+// busyRetired counts the retired helpers that still have something open.
+func (t *helpers) busyRetired() int {
+	n := 0
+	for h := range t.retired {
+		if h.users > 0 || h.pins > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // evict removes the helper that was used longest ago of those that have nothing open.
@@ -175,6 +208,10 @@ func (t *helpers) run(h *helper, sandbox *protocol.Sandbox) {
 	h.peer = rpc.NewPeer(conn, rpc.PeerConfig{
 		Handler: h, Logger: s.logger, MaxValues: maxHelperValues, Account: rpc.AccountOf(s.notifier),
 	})
+	h.current = func() bool { return true }
+	if aging, ok := conn.(interface{ Current() bool }); ok {
+		h.current = aging.Current
+	}
 	close(h.ready)
 	err = h.peer.Serve(s.ctx)
 	_ = h.peer.Close()
@@ -191,6 +228,7 @@ func (t *helpers) remove(h *helper) {
 	if t.byKey[h.key] == h {
 		delete(t.byKey, h.key)
 	}
+	delete(t.retired, h)
 }
 
 func (t *helpers) leave(h *helper) {

@@ -15,7 +15,9 @@ type Sandboxer interface {
 	// for requests that write or for those that only read.
 	Direct(s *protocol.Sandbox, write bool) (bool, error)
 	// Start starts a helper process confined as s says and returns a connection to
-	// it. Closing the connection ends the helper. ctx bounds the start only.
+	// it. Closing the connection ends the helper. ctx bounds the start only. If the
+	// connection has a method Current() bool, a helper for which it returns false gets
+	// no further requests.
 	Start(ctx context.Context, s *protocol.Sandbox) (rpc.Connection, error)
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -36,7 +37,26 @@ func (e *Enforcer) Start(ctx context.Context, s *protocol.Sandbox) (rpc.Connecti
 	if err != nil {
 		return nil, fileError(err)
 	}
-	return lineconn.New(h.out, h.in, h.Close), nil
+	return &confinedConn{lineconn.New(h.out, h.in, h.Close), p, pl}, nil
+}
+
+// A confinedConn is a connection to a helper.
+type confinedConn struct {
+	*lineconn.Conn
+	policy *Policy
+	plan   *plan
+}
+
+// Current reports whether a helper that starts now would be confined alike: whether the
+// policy denies what it did when this one started.
+func (c *confinedConn) Current() bool {
+	if c.plan.Mechanism == mechanismNetwork {
+		return true // no file is denied
+	}
+	var borrowed rights
+	defer borrowed.giveBack()
+	l, err := layOut(c.policy, &borrowed)
+	return err == nil && slices.Equal(l.All, c.plan.all)
 }
 
 // A helper is a running process of this binary that is confined and serves a role.

@@ -43,6 +43,8 @@ type layout struct {
 	Base   Access
 	Places []place // sorted by path, without those that change nothing
 	Links  []link  // sorted by path
+	// All are the places with those that turned out to need nothing.
+	All []place
 }
 
 // layOut puts a policy on the disk. It changes nothing there, but for what it borrows.
@@ -632,6 +634,7 @@ func (b *builder) layout() (*layout, error) {
 		l.Links = append(l.Links, link{at, target})
 	}
 	slices.SortFunc(l.Links, func(a, b link) int { return comparePaths(a.Path, b.Path) })
+	l.All = slices.Clone(l.Places)
 	return l, nil
 }
 

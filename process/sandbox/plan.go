@@ -36,6 +36,8 @@ type plan struct {
 	// helper's own. Without Path the helper serves Role.
 	Path, Dir []byte
 	Role      string
+
+	all []place // layout.All; of no use to the helper
 }
 
 type planPlace struct {
@@ -53,7 +55,7 @@ type planLink struct{ Path, Target []byte }
 
 // newPlan puts a layout into a plan.
 func newPlan(l *layout) *plan {
-	p := &plan{Mechanism: mechanismNamespaces, Base: l.Base}
+	p := &plan{Mechanism: mechanismNamespaces, Base: l.Base, all: l.All}
 	for _, at := range l.Places {
 		p.Places = append(p.Places, planPlace{[]byte(at.Path), at.Access, at.Dir, at.Mask, at.List, at.Fleeting})
 	}

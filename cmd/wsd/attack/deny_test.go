@@ -279,3 +279,40 @@ func TestSL5NoLockOut(t *testing.T) {
 
 // w20 is a name that makes a path long soon.
 const w20 = "xxxxxxxxxxxxxxxxxxxx"
+
+// A helper of fs/* knows what is denied when it is asked, however long it lives.
+func TestSL12HelperKeepsUp(t *testing.T) {
+	each(t, func(w *world) {
+		s := w.serve(nil)
+		c, rc := s.dial(nil), s.raw()
+		w.write(w.sub("plain"), "plain", 0o644)
+		w.mkdir(w.sub("sub"))
+		box := w.ww(w.dir, glob(w.sub("**/*.env")), at(w.sub("later"), protocol.AccessDeny))
+		if err := rc.Call("fs/watch", map[string]any{"path": "file://" + w.dir, "watchId": "w", "sandbox": box}, nil); err != nil {
+			w.Fatal(err)
+		}
+		if err := rc.Call("fs/open", map[string]any{"path": "file://" + w.sub("plain"), "handleId": "h", "sandbox": box}, nil); err != nil {
+			w.Fatal(err)
+		}
+		for i := range 5 {
+			kept := secret()
+			made := w.sub("sub/" + strconv.Itoa(i) + ".env")
+			w.write(made, kept, 0o644)
+			if got, err := readFile(rc, made, box); err == nil {
+				w.Errorf("fs/readFile of a new file: %q", got)
+			}
+			if got, err := readFile(rc, w.sub("plain"), box); err != nil || got != "plain" {
+				w.Errorf("fs/readFile: %q, %v", got, err)
+			}
+			s.denied(c, box, kept, made)
+			s.sh(c, w.ww(w.dir), "mv sub/"+strconv.Itoa(i)+".env sub/x; mv sub/x sub/"+strconv.Itoa(i)+"b.env")
+			if got, err := readFile(rc, w.sub("sub/"+strconv.Itoa(i)+"b.env"), box); err == nil {
+				w.Errorf("fs/readFile of a file that was moved: %q", got)
+			}
+		}
+		var block struct{ Chunk string }
+		if err := rc.Call("fs/readBlock", map[string]any{"handleId": "h", "offset": 0, "len": 10}, &block); err != nil {
+			w.Errorf("a stream of a helper that was replaced: %v", err)
+		}
+	})
+}
