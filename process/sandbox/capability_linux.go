@@ -6,10 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// fileCapabilities are those by which root reads, writes and owns every file.
+const fileCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH |
+	1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
+
 // dropCapabilities leaves the calling thread, and what it executes, without any
-// capability and without a way to one.
-func dropCapabilities() error {
+// capability but those in keep that it has, and without a way to others.
+func dropCapabilities(keep uint32) error {
 	for c := uintptr(0); ; c++ {
+		if c < 32 && keep&(1<<c) != 0 {
+			continue
+		}
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {
 			break // past the last one
@@ -26,8 +33,12 @@ func dropCapabilities() error {
 		return step(err, "drop ambient capabilities")
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	return step(unix.Capset(&header, &none[0]), "drop capabilities")
+	var has, kept [2]unix.CapUserData
+	if err := unix.Capget(&header, &has[0]); err != nil {
+		return step(err, "look at the capabilities")
+	}
+	kept[0].Permitted, kept[0].Effective = has[0].Permitted&keep, has[0].Effective&keep
+	return step(unix.Capset(&header, &kept[0]), "drop capabilities")
 }
 
 // noNewPrivileges keeps executed programs from gaining any, by the set-user-ID bit or

@@ -94,7 +94,7 @@ func (e *Enforcer) prepare(ctx context.Context, p *Policy, complete func(*plan))
 // planFor chooses how p is enforced, and holds the masks that takes.
 func (e *Enforcer) planFor(ctx context.Context, p *Policy) (*plan, []*mask, way, error) {
 	if p.FullWrite() {
-		if err := e.seccompWorks(ctx); err != nil {
+		if err := e.networkWorks(ctx); err != nil {
 			return nil, nil, wayNone, err
 		}
 		return &plan{Mechanism: mechanismNetwork, Network: p.Network}, nil, wayPlain, nil

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,6 +23,10 @@ type devices struct {
 	nodes map[string]int
 }
 
+// attrDevice is for single devices: they can be written through a read-only mount, but
+// their modes, owners and times cannot be changed.
+const attrDevice = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC
+
 // takeDevices clones the host's devices.
 func takeDevices() (*devices, error) {
 	tree, err := newFS("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "mode", "0755")
@@ -30,7 +35,7 @@ func takeDevices() (*devices, error) {
 	}
 	d := &devices{tree: tree, nodes: map[string]int{}}
 	for _, name := range deviceNames {
-		node, err := takeTree("/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+		node, err := takeTree("/dev/"+name, attrDevice)
 		if errors.Is(err, unix.ENOENT) {
 			continue
 		}
@@ -86,4 +91,45 @@ func (d *devices) mount(tree int, name string) error {
 func (d *devices) seal() error {
 	err := unix.MountSetattr(d.tree, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	return step(err, "restrict /dev")
+}
+
+const devNull = "/dev/null"
+
+// takeInput takes the null device for replaceInput if it is descriptor 0.
+func (m *mounter) takeInput() error {
+	if !isNullInput() {
+		return nil
+	}
+	tree, err := takeTree(devNull, attrDevice)
+	m.input = tree
+	return step(err, "take %s", devNull)
+}
+
+// replaceInput has descriptor 0, which is the null device of the host, be that of the
+// view: the mode of what a descriptor is open on can be changed by it.
+func (m *mounter) replaceInput() error {
+	if m.input < 0 {
+		return nil
+	}
+	defer unix.Close(m.input) //nolint:errcheck // the open file keeps the mount
+	fd, err := unix.Open(devNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil { // the policy hides it
+		fd, err = unix.Open("/proc/self/fd/"+strconv.Itoa(m.input), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return step(err, "open %s", devNull)
+	}
+	defer unix.Close(fd) //nolint:errcheck // is descriptor 0 now
+	return step(unix.Dup3(fd, 0, 0), "put %s in place", devNull)
+}
+
+func isNullInput() bool {
+	var in, null unix.Stat_t
+	return unix.Fstat(0, &in) == nil && unix.Stat(devNull, &null) == nil &&
+		in.Mode&unix.S_IFMT == unix.S_IFCHR && in.Rdev == null.Rdev
+}
+
+func isDevice(at string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(at, &st) == nil && (st.Mode&unix.S_IFMT == unix.S_IFCHR || st.Mode&unix.S_IFMT == unix.S_IFBLK)
 }

@@ -21,7 +21,9 @@
 //     namespaces and mounts are refused.
 //   - Without network a seccomp filter refuses sockets (a socketpair is all that works),
 //     and the network namespace is empty.
-//   - Where Landlock can, signals and abstract sockets stay inside.
+//   - Where Landlock can, signals and abstract sockets stay inside, and FIFOs outside
+//     writable places cannot be written to: EACCES.
+//   - Limits, priority and processors can be changed of the caller only: EPERM.
 //
 // Where namespaces are not to be had, Landlock alone serves policies without writable
 // places. Whatever cannot be enforced is refused with data.kind sandboxUnavailable;

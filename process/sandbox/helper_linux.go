@@ -85,10 +85,7 @@ func confine(p *plan) error {
 	case mechanismLandlock:
 		filter.confined, filter.metadata = true, true
 	case mechanismNetwork:
-		if err := noNewPrivileges(); err != nil {
-			return err
-		}
-		return applyFilter(filter)
+		return confineNetwork(p, filter)
 	default:
 		return step(unix.EINVAL, "confine by %q", p.Mechanism)
 	}
@@ -125,6 +122,25 @@ func (p *plan) enterDir() error {
 	return err
 }
 
+// confineNetwork leaves the file system alone. Of the capabilities those remain that
+// are about files, and other processes, which have a network, are out of reach.
+func confineNetwork(p *plan, filter filterOptions) error {
+	if !p.Network {
+		if err := dropCapabilities(fileCapabilities); err != nil {
+			return err
+		}
+	}
+	if err := noNewPrivileges(); err != nil {
+		return err
+	}
+	if !p.Network {
+		if err := landlockProcesses(p); err != nil {
+			return err
+		}
+	}
+	return applyFilter(filter)
+}
+
 // lockDown takes away every capability and adds Landlock's rules.
 func lockDown(p *plan) error {
 	self := -1
@@ -135,7 +151,7 @@ func lockDown(p *plan) error {
 		}
 		self = fd
 	}
-	if err := dropCapabilities(); err != nil {
+	if err := dropCapabilities(0); err != nil {
 		return err
 	}
 	if err := noNewPrivileges(); err != nil {
@@ -144,11 +160,7 @@ func lockDown(p *plan) error {
 	if p.Mechanism == mechanismLandlock {
 		return landlockRead(p, self)
 	}
-	l, err := newLandlock(landlockABI(), false, p.Network)
-	if err != nil {
-		return err
-	}
-	return l.apply()
+	return landlockWrite(p)
 }
 
 // execute becomes the program, or returns why it cannot.

@@ -19,6 +19,7 @@ const (
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE
 
 	// Versions of Landlock's interface and what they brought.
+	landABIRefer    = 2
 	landABITruncate = 3
 	landABINetwork  = 4
 	landABIDevices  = 5
@@ -42,15 +43,11 @@ type landlockRules struct {
 }
 
 // newLandlock begins a set. Scopes keep signals and abstract sockets inside; without
-// network TCP is refused. With fs it restricts the file system to what allow adds.
-func newLandlock(abi int, fs, network bool) (*landlockRules, error) {
+// network TCP is refused. Rights in fs are restricted to what allow adds. Whatever the
+// set restricts, processes outside cannot be traced, nor their memory be opened.
+func newLandlock(abi int, fs uint64, network bool) (*landlockRules, error) {
 	l := &landlockRules{abi: abi, fd: -1}
-	if fs {
-		l.attr.Handled_access_fs = landRead | landChange
-		if abi >= landABIDevices {
-			l.attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-		}
-	}
+	l.attr.Handled_access_fs = fs
 	if abi >= landABINetwork && !network {
 		l.attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 	}
@@ -110,7 +107,11 @@ func landlockRead(p *plan, self int) error {
 	if abi < landABITruncate {
 		return step(unix.ENOSYS, "restrict the file system with Landlock version %d", abi)
 	}
-	l, err := newLandlock(abi, true, p.Network)
+	rights := uint64(landRead | landChange)
+	if abi >= landABIDevices {
+		rights |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	l, err := newLandlock(abi, rights, p.Network)
 	if err != nil {
 		return err
 	}
@@ -141,6 +142,97 @@ func landlockRead(p *plan, self int) error {
 		if err := l.allow(self, landReadFile); err != nil {
 			return step(err, "allow this program")
 		}
+	}
+	return l.apply()
+}
+
+// landlockWrite restricts the calling thread, whose view of the disk is that of the
+// plan, to opening for writing what is in a writable place: read-only mounts do not
+// stop who writes to a FIFO or a device. Files are not concerned, since the mounts
+// refuse first.
+func landlockWrite(p *plan) error {
+	abi := landlockABI()
+	if abi < landABIRefer { // a set of rules for files would forbid renames between directories
+		l, err := newLandlock(abi, 0, p.Network)
+		if err != nil {
+			return err
+		}
+		return l.apply()
+	}
+	l, err := newLandlock(abi, unix.LANDLOCK_ACCESS_FS_WRITE_FILE|unix.LANDLOCK_ACCESS_FS_REFER, p.Network)
+	if err != nil {
+		return err
+	}
+	rights := uint64(unix.LANDLOCK_ACCESS_FS_REFER)
+	if p.Base == Write {
+		rights |= unix.LANDLOCK_ACCESS_FS_WRITE_FILE
+	}
+	if err := l.allowPath("/", rights); err != nil {
+		return step(err, "allow renames")
+	}
+	for _, at := range p.Places {
+		if at.Access != Write {
+			continue
+		}
+		if err := l.allowWriting(string(at.Path)); err != nil {
+			return err
+		}
+	}
+	for _, name := range append([]string{"pts", "shm"}, deviceNames...) {
+		if err := l.allowWriting("/dev/" + name); err != nil {
+			return err
+		}
+	}
+	for fd := range 3 {
+		if err := l.allowTerminal(fd); err != nil {
+			return err
+		}
+	}
+	return l.apply()
+}
+
+// allowWriting lets files in a place be opened for writing. A place that the thread
+// cannot get to, which has no capabilities any more, needs no rule.
+func (l *landlockRules) allowWriting(at string) error {
+	err := l.allowPath(at, unix.LANDLOCK_ACCESS_FS_WRITE_FILE)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) {
+		return nil
+	}
+	return step(err, "allow writing in %s", at)
+}
+
+// allowTerminal lets a terminal at fd, which was opened outside, be opened once more by
+// a name such as /dev/stdout. Pipes can be without a rule.
+func (l *landlockRules) allowTerminal(fd int) error {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return nil
+	}
+	return step(l.allow(fd, unix.LANDLOCK_ACCESS_FS_WRITE_FILE), "allow descriptor %d", fd)
+}
+
+// landlockProcesses keeps the calling thread from the memory and the files of the
+// processes outside, and from signalling them where Landlock knows scopes. It restricts
+// no files.
+func landlockProcesses(p *plan) error {
+	abi := landlockABI()
+	if abi < landABIRefer {
+		return step(unix.ENOSYS, "keep off other processes, which have a network, with Landlock version %d", abi)
+	}
+	if abi >= landABINetwork {
+		l, err := newLandlock(abi, 0, p.Network)
+		if err != nil {
+			return err
+		}
+		return l.apply()
+	}
+	const any = unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_REFER // a set cannot be empty
+	l, err := newLandlock(abi, any, p.Network)
+	if err != nil {
+		return err
+	}
+	if err := l.allowPath("/", any); err != nil {
+		return step(err, "allow all files")
 	}
 	return l.apply()
 }

@@ -496,27 +496,6 @@ func (b *builder) put(f found, access Access) {
 	b.kinds[f.real] = f.dir
 }
 
-// systemSecrets are in the directories of a minimal policy, and no program needs them.
-var systemSecrets = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssl/private"}
-
-// hideSecrets denies them to a policy that is minimal and says nothing of them.
-func (b *builder) hideSecrets() error {
-	if !b.policy.Minimal {
-		return nil
-	}
-	for _, at := range systemSecrets {
-		f, err := b.follow(at)
-		if err != nil {
-			return err
-		}
-		if _, named := findRule(b.rules, f.real); f.exists && !named && !b.policy.has(at) {
-			b.put(f, Deny)
-			b.own[f.real] = true
-		}
-	}
-	return nil
-}
-
 // protect adds the rules for protected names in writable directories.
 func (b *builder) protect() error {
 	if b.policy.asksFullWrite() {

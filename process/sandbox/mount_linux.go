@@ -44,15 +44,17 @@ type mounter struct {
 	trees  []int // by place, -1 for those that are covered
 	proc   int
 	dev    *devices
+	input  int // the null device that is the program's stdin, or -1
 	watch  int // an inotify descriptor, or -1
 }
 
 // buildView changes the calling thread's view of the disk. It returns an inotify
 // descriptor that tells of the end of the sandbox if the plan asks for one, else -1.
 func buildView(p *plan) (int, error) {
-	m := &mounter{plan: p, root: -1, store: -1, proc: -1, watch: -1}
+	m := &mounter{plan: p, root: -1, store: -1, proc: -1, input: -1, watch: -1}
 	for _, do := range []func() error{
-		m.detach, m.makeStore, m.takeTrees, m.takeSystem, m.makeRoot, m.attachSystem, m.attachPlaces, m.enter,
+		m.detach, m.takeInput, m.makeStore, m.takeTrees, m.takeSystem, m.makeRoot, m.attachSystem, m.attachPlaces, m.enter,
+		m.replaceInput,
 	} {
 		if err := do(); err != nil {
 			return -1, err
@@ -121,8 +123,11 @@ func (m *mounter) takeTrees() error {
 		if p.Access == Write {
 			attrs = attrWrite
 		}
-		if within(string(p.Path), "/dev") {
-			attrs &^= unix.MOUNT_ATTR_NODEV // the policy names it
+		if within(string(p.Path), "/dev") { // the policy names it
+			attrs &^= unix.MOUNT_ATTR_NODEV
+			if !p.Dir && isDevice(string(p.Path)) {
+				attrs |= unix.MOUNT_ATTR_RDONLY
+			}
 		}
 		tree, err := takeTree(string(p.Path), attrs)
 		if p.Fleeting && hasGone(err) {

@@ -30,8 +30,8 @@ type filterOptions struct {
 	// confined refuses what makes namespaces and mounts and what else a program in a
 	// sandbox has no business with.
 	confined bool
-	// metadata refuses changes of modes, owners, times and attributes, which Landlock
-	// does not know.
+	// metadata refuses changes of modes, owners, times, attributes and flags, which
+	// Landlock does not know, and the queues of other programs.
 	metadata bool
 }
 
@@ -52,6 +52,7 @@ func filterProgram(o filterOptions) ([]bpf.RawInstruction, error) {
 		)
 	}
 	p = append(p, refuse(unix.EPERM, alwaysRefused)...)
+	p = append(p, otherRules()...)
 	if o.network {
 		p = append(p, refuse(unix.EPERM, networkRefused)...)
 		p = append(p, socketRules()...)
@@ -61,11 +62,10 @@ func filterProgram(o filterOptions) ([]bpf.RawInstruction, error) {
 		// The flags of clone3 are out of a filter's sight; programs fall back to clone.
 		p = append(p, refuse(unix.ENOSYS, []uint32{unix.SYS_CLONE3})...)
 		p = append(p, cloneRule()...)
-		p = append(p, terminalRule()...)
+		p = append(p, controlRules()...)
 	}
 	if o.metadata {
-		p = append(p, refuse(unix.EROFS, metadataRefused)...)
-		p = append(p, refuse(unix.EROFS, metadataRefusedArch)...)
+		p = append(p, metadataRules()...)
 	}
 	p = append(p, bpf.RetConstant{Val: retAllow})
 	raw, err := bpf.Assemble(p)
@@ -76,9 +76,11 @@ func filterProgram(o filterOptions) ([]bpf.RawInstruction, error) {
 }
 
 // alwaysRefused are ways around the other rules: io_uring makes sockets and opens
-// files without system calls, and descriptors can be taken from other processes.
+// files without system calls, and a process can be reached through a pidfd. kcmp tells
+// about the descriptors and the memory of other processes.
 var alwaysRefused = []uint32{
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_PIDFD_GETFD,
+	unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE, unix.SYS_KCMP,
 }
 
 // networkRefused leave a socket nothing to talk to. A debugger could lend a socket.
@@ -158,17 +160,6 @@ func cloneRule() []bpf.Instruction {
 	return onCall(unix.SYS_CLONE,
 		bpf.LoadAbsolute{Off: offArgLow, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: namespaces, SkipTrue: 1},
-		bpf.RetConstant{Val: retErrno | uint32(unix.EPERM)},
-	)
-}
-
-// terminalRule refuses what types into a terminal that others read.
-func terminalRule() []bpf.Instruction {
-	return onCall(unix.SYS_IOCTL,
-		bpf.LoadAbsolute{Off: offArgLow + argSize, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.TIOCSTI, SkipTrue: 1},
-		bpf.RetConstant{Val: retErrno | uint32(unix.EPERM)},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.TIOCLINUX, SkipTrue: 1},
 		bpf.RetConstant{Val: retErrno | uint32(unix.EPERM)},
 	)
 }

@@ -122,3 +122,56 @@ func TestFilterIsMonotonic(t *testing.T) {
 		}
 	}
 }
+
+// Requests that change other processes or attributes of files are refused, and those
+// that programs make of themselves are not.
+func TestSM1SL9FilterLooksAtArguments(t *testing.T) {
+	const (
+		eperm  = retErrno | uint32(unix.EPERM)
+		erofs  = retErrno | uint32(unix.EROFS)
+		enotty = retErrno | uint32(unix.ENOTTY)
+	)
+	network, confined, all := filterOptions{network: true}, filterOptions{confined: true}, filterOptions{network: true, confined: true, metadata: true}
+	for _, tt := range []struct {
+		name   string
+		o      filterOptions
+		number uint32
+		args   []uint64
+		want   uint32
+	}{
+		{"own limits", network, unix.SYS_PRLIMIT64, []uint64{0, 0, 1}, retAllow},
+		{"another's limits", network, unix.SYS_PRLIMIT64, []uint64{7, 0, 1}, eperm},
+		{"another's limits, high pointer", confined, unix.SYS_PRLIMIT64, []uint64{7, 0, 1 << 32}, eperm},
+		{"reading another's limits", confined, unix.SYS_PRLIMIT64, []uint64{7, 0, 0, 1}, retAllow},
+		{"own limits, high bits", confined, unix.SYS_PRLIMIT64, []uint64{1 << 32, 0, 1}, retAllow},
+		{"own processors", confined, unix.SYS_SCHED_SETAFFINITY, []uint64{0, 8, 1}, retAllow},
+		{"another's processors", confined, unix.SYS_SCHED_SETAFFINITY, []uint64{7, 8, 1}, eperm},
+		{"nice", confined, unix.SYS_SETPRIORITY, []uint64{unix.PRIO_PROCESS, 0, 5}, retAllow},
+		{"nice of the group", confined, unix.SYS_SETPRIORITY, []uint64{unix.PRIO_PGRP, 0, 5}, retAllow},
+		{"nice of the user", confined, unix.SYS_SETPRIORITY, []uint64{unix.PRIO_USER, 0, 5}, eperm},
+		{"nice of another", confined, unix.SYS_SETPRIORITY, []uint64{unix.PRIO_PROCESS, 7, 5}, eperm},
+		{"ionice of the user", confined, unix.SYS_IOPRIO_SET, []uint64{ioprioWhoUser, 0, 5}, eperm},
+		{"ionice", confined, unix.SYS_IOPRIO_SET, []uint64{1, 0, 5}, retAllow},
+		{"kcmp", network, unix.SYS_KCMP, nil, eperm},
+		{"lease", confined, unix.SYS_FCNTL, []uint64{3, unix.F_SETLEASE, unix.F_WRLCK}, eperm},
+		{"lock", confined, unix.SYS_FCNTL, []uint64{3, unix.F_SETLK, 1}, retAllow},
+		{"taking keys away", confined, unix.SYS_IOCTL, []uint64{3, unix.FS_IOC_REMOVE_ENCRYPTION_KEY}, eperm},
+		{"flags on mounts", confined, unix.SYS_IOCTL, []uint64{3, unix.FS_IOC_SETFLAGS}, retAllow},
+		{"flags", all, unix.SYS_IOCTL, []uint64{3, unix.FS_IOC_SETFLAGS}, erofs},
+		{"flags, high bits", all, unix.SYS_IOCTL, []uint64{3, unix.FS_IOC_SETFLAGS | 1<<32}, erofs},
+		{"attributes", all, unix.SYS_IOCTL, []uint64{3, fsIocFsSetXattr}, erofs},
+		{"a request of some file system", all, unix.SYS_IOCTL, []uint64{3, 0x5000940e}, enotty},
+		{"reading flags", all, unix.SYS_IOCTL, []uint64{3, unix.FS_IOC_GETFLAGS}, retAllow},
+		{"the last harmless one", all, unix.SYS_IOCTL, []uint64{3, unix.FS_IOC_MEASURE_VERITY}, retAllow},
+		{"a terminal", all, unix.SYS_IOCTL, []uint64{3, unix.TCGETS}, retAllow},
+		{"a new terminal", all, unix.SYS_IOCTL, []uint64{3, unix.TIOCGPTN}, retAllow},
+		{"typing into a terminal", all, unix.SYS_IOCTL, []uint64{3, unix.TIOCSTI}, eperm},
+		{"a socket", all, unix.SYS_IOCTL, []uint64{3, unix.SIOCGIFCONF}, retAllow},
+		{"shared memory", all, unix.SYS_SHMGET, nil, eperm},
+		{"shared memory of one's own", confined, unix.SYS_SHMGET, nil, retAllow},
+	} {
+		if got := verdict(t, tt.o, auditArch, tt.number, tt.args...); got != tt.want {
+			t.Errorf("%s: %#x, want %#x", tt.name, got, tt.want)
+		}
+	}
+}

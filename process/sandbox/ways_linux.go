@@ -45,6 +45,7 @@ type ways struct {
 	namespaces *attempt
 	landlock   *attempt
 	seccomp    *attempt
+	network    *attempt
 }
 
 // An attempt is what came of trying.
@@ -110,6 +111,16 @@ func (e *Enforcer) landlockWorks(ctx context.Context) error {
 
 func (e *Enforcer) seccompWorks(ctx context.Context) error {
 	return e.tryOnce(ctx, &e.ways.seccomp, func(ctx context.Context) *attempt {
+		if e.cfg.force == "none" {
+			return &attempt{err: unavailablef("seccomp is switched off")}
+		}
+		return &attempt{err: e.try(ctx, &plan{Mechanism: mechanismNetwork, Network: true}, wayPlain)}
+	}).err
+}
+
+// networkWorks tells whether the network alone can be taken away.
+func (e *Enforcer) networkWorks(ctx context.Context) error {
+	return e.tryOnce(ctx, &e.ways.network, func(ctx context.Context) *attempt {
 		if e.cfg.force == "none" {
 			return &attempt{err: unavailablef("seccomp is switched off")}
 		}

@@ -5,6 +5,7 @@ package attack
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,6 +34,9 @@ const (
 var program string
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == toolWord {
+		os.Exit(runTool(os.Args[2:]))
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "wsd-attack-")
 		if err == nil {
@@ -41,6 +45,10 @@ func TestMain(m *testing.M) {
 		if err == nil {
 			defer os.RemoveAll(dir)
 			program, err = install(dir)
+		}
+		if err == nil {
+			tool = filepath.Join(dir, "tool")
+			err = copyProgram("/proc/self/exe", tool)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -58,19 +66,21 @@ func install(dir string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "wsd-under-attack")
-	src, err := os.Open(built)
+	return path, copyProgram(built, path)
+}
+
+func copyProgram(from, to string) error {
+	src, err := os.Open(from)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer src.Close()
-	dst, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
+	dst, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if _, err := io.Copy(dst, src); err != nil {
-		return "", err
-	}
-	return path, dst.Close()
+	_, err = io.Copy(dst, src)
+	return errors.Join(err, dst.Close())
 }
 
 // A world is what one user has on this machine: a home, a runtime directory and a
