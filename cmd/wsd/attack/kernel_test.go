@@ -279,15 +279,7 @@ func TestSL11SecretsOfTheSystem(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // only root finds them readable
 	}
-	dir, err := os.MkdirTemp("/etc", "wsd-attack-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	w := newWorld(t, 0)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	dir, w := scratchIn(t, "/etc"), newWorld(t, 0)
 	kept, open := secret(), secret()
 	w.write(filepath.Join(dir, "key"), kept, 0o600)
 	w.write(filepath.Join(dir, "group"), kept, 0o640)
@@ -309,9 +301,10 @@ func TestSL11SecretsOfTheSystem(t *testing.T) {
 			t.Errorf("fs/readFile of %s: %q", name, got)
 		}
 	}
-	known := []string{"shadow", "shadow-", "gshadow", "gshadow-", "security/opasswd", "sudoers", "krb5.keytab", "ssh/ssh_host_rsa_key",
-		"ssh/ssh_host_ed25519_key", "ssl/private", "NetworkManager/system-connections"}
-	for _, name := range known {
+	for _, name := range []string{
+		"shadow", "shadow-", "gshadow", "gshadow-", "security/opasswd", "sudoers", "krb5.keytab", "ssh/ssh_host_rsa_key",
+		"ssh/ssh_host_ed25519_key", "ssl/private", "NetworkManager/system-connections",
+	} {
 		if r := s.sh(c, box, "cat /etc/"+name+" /etc/"+name+"/*"); r.stdout != "" {
 			t.Errorf("/etc/%s can be read", name)
 		}

@@ -115,9 +115,11 @@ func newWorld(t *testing.T, uid int) *world {
 
 // scratch makes a directory that every user can enter and that goes with the test. It
 // is not below /tmp, which some policies make writable.
-func scratch(t *testing.T) string {
+func scratch(t *testing.T) string { return scratchIn(t, "/var/tmp") }
+
+func scratchIn(t *testing.T, parent string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "wsd-attack-") //nolint:usetesting // t.TempDir is closed to other users
+	dir, err := os.MkdirTemp(parent, "wsd-attack-") //nolint:usetesting // t.TempDir is closed to other users
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
 	}
