@@ -1,9 +1,12 @@
 package rendezvous_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -340,6 +343,44 @@ func TestReplacedByTheSameKeys(t *testing.T) {
 			t.Errorf("after one without a proof: %v", err)
 		}
 	})
+}
+
+// S-R10: keys of low order are refused wherever a peer gives one, with the reason.
+func TestSR10LowOrderKeys(t *testing.T) {
+	w := newWorld(t, nil)
+	data, err := json.Marshal(identity(t).Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var key map[string]string
+	if err := json.Unmarshal(data, &key); err != nil {
+		t.Fatal(err)
+	}
+	key["x25519_public_key"] = base64.StdEncoding.EncodeToString(make([]byte, 32))
+	for op, c := range map[string]struct{ member, token string }{
+		registry.OpRegister: {"executor_public_key", w.executorToken(lab)},
+		registry.OpConnect:  {"harness_public_key", w.token(rendezvous.Token{Role: rendezvous.RoleHarness, Environment: lab})},
+		registry.OpValidate: {"harness_public_key", w.executorToken(lab)},
+	} {
+		body, err := json.Marshal(map[string]any{"security_profile": registry.SecurityProfile, c.member: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+"/cloud/environment/"+lab+"/"+op, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+c.token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "low order") {
+			t.Errorf("%s: %d %s, %v", op, resp.StatusCode, text, err)
+		}
+	}
 }
 
 // A process that is frozen while it is replaced takes the time that it takes.

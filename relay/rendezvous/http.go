@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/wsd-dev/wsd/relay/registry"
+	"github.com/wsd-dev/wsd/relay/seal"
 )
 
 // Codes of errors, beside those of package registry.
@@ -167,6 +168,16 @@ func (a *asked) refuse(w http.ResponseWriter, status int, code, format string, a
 		a.node.audit.refused(status, code)
 	}
 	fail(w, status, code, format, args...)
+}
+
+// refuseBody answers that the body is not what the operation wants; err is the decoder's,
+// nil if the public key is missing.
+func (a *asked) refuseBody(w http.ResponseWriter, err error) {
+	if errors.Is(err, seal.ErrKey) {
+		a.refuse(w, http.StatusBadRequest, codeBadRequest, "the public key is not acceptable: %v", err)
+		return
+	}
+	a.refuse(w, http.StatusBadRequest, codeBadRequest, "the body is not a %s request with a public key", a.op)
 }
 
 // unreachable answers that nothing can be said. To an executor that is a conflict: it

@@ -20,7 +20,7 @@ func (a *asked) register(ctx context.Context, w http.ResponseWriter, body []byte
 	n := a.node
 	var req registry.RegisterRequest
 	if err := json.Unmarshal(body, &req); err != nil || req.ExecutorPublicKey == nil {
-		a.refuse(w, http.StatusBadRequest, codeBadRequest, "the body is not a register request with a public key")
+		a.refuseBody(w, err)
 		return
 	}
 	if req.SecurityProfile != registry.SecurityProfile {
@@ -97,7 +97,7 @@ func (a *asked) connect(ctx context.Context, w http.ResponseWriter, body []byte)
 	n := a.node
 	var req registry.ConnectRequest
 	if err := json.Unmarshal(body, &req); err != nil || req.HarnessPublicKey == nil {
-		a.refuse(w, http.StatusBadRequest, codeBadRequest, "the body is not a connect request with a public key")
+		a.refuseBody(w, err)
 		return
 	}
 	if n.isDraining() {
@@ -185,7 +185,7 @@ func (n *Node) harnessURL(ctx context.Context, holder *nodeRecord, t *ticket) (s
 func (a *asked) validate(ctx context.Context, w http.ResponseWriter, body []byte) {
 	var req registry.ValidateRequest
 	if err := json.Unmarshal(body, &req); err != nil || req.HarnessPublicKey == nil {
-		a.refuse(w, http.StatusBadRequest, codeBadRequest, "the body is not a validate request with a public key")
+		a.refuseBody(w, err)
 		return
 	}
 	valid, token, err := a.take(ctx, &req)

@@ -24,10 +24,19 @@ const (
 // newPublicKey checks and copies the two keys.
 func newPublicKey(dh, kem []byte) (*PublicKey, error) {
 	k, err := mlkem.NewEncapsulationKey768(kem)
-	if err != nil || len(dh) != dhSize {
+	if err != nil || len(dh) != dhSize || lowOrder(dh) {
 		return nil, ErrKey
 	}
 	return &PublicKey{dh: [dhSize]byte(dh), kem: k}, nil
+}
+
+// lowOrder reports whether an X25519 key is a point of low order, all zeros among them:
+// its secret with every key is known to everybody. Every scalar shows it, as scalars are
+// multiples of the cofactor.
+func lowOrder(dh []byte) bool {
+	scalar := [dhSize]byte{1}
+	_, err := suite.DH(scalar[:], dh)
+	return err != nil
 }
 
 // ParsePublicKey reads a public key as the registry carries it,
@@ -51,6 +60,9 @@ func ParsePublicKey(data []byte) (*PublicKey, error) {
 	var kem [kemSize]byte
 	if err := decodeBase64(kem[:], values[2]); err != nil {
 		return nil, badKey(fmt.Errorf("%s: %w", memberKEM, err))
+	}
+	if lowOrder(dh[:]) {
+		return nil, badKey(fmt.Errorf("%s: it is of low order, and no secret", memberDH))
 	}
 	k, err := newPublicKey(dh[:], kem[:])
 	if err != nil {
