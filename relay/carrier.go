@@ -10,8 +10,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -87,8 +89,16 @@ func Dial(ctx context.Context, target string, cfg DialConfig) (Carrier, error) {
 		_, _ = rand.Read(id[:]) // never fails
 		header.Set("X-Request-Id", "req_"+hex.EncodeToString(id[:]))
 	}
+	host := ""
+	if u, err := url.Parse(target); err == nil {
+		host = u.Hostname()
+	}
 	dialer := websocket.Dialer{
-		TLSClientConfig: cfg.TLS, NetDialContext: cfg.dial, Proxy: http.ProxyFromEnvironment,
+		TLSClientConfig: cfg.TLS,
+		NetDialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return cfg.dial(ctx, network, addr, host)
+		},
+		Proxy:           http.ProxyFromEnvironment,
 		WriteBufferSize: writeBuffer, WriteBufferPool: &writeBuffers,
 	}
 	if cfg.NetDial != nil {
@@ -116,11 +126,31 @@ func Dial(ctx context.Context, target string, cfg DialConfig) (Carrier, error) {
 	return nil, fmt.Errorf("dial the relay: %w", err)
 }
 
-// dial makes the connection below a WebSocket.
-func (cfg *DialConfig) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+// addressCheck is the context key of CheckAddresses.
+type addressCheck struct{}
+
+// CheckAddresses returns a context with which Dial connects to addresses alone that check
+// takes, whatever name leads there. A proxy's own address is not checked.
+func CheckAddresses(ctx context.Context, check func(netip.Addr) error) context.Context {
+	return context.WithValue(ctx, addressCheck{}, check)
+}
+
+// dial makes the connection below a WebSocket to host, or to a proxy on the way.
+func (cfg *DialConfig) dial(ctx context.Context, network, addr, host string) (net.Conn, error) {
 	way := cfg.NetDial
 	if way == nil {
-		way = new(net.Dialer).DialContext
+		d := new(net.Dialer)
+		check, ok := ctx.Value(addressCheck{}).(func(netip.Addr) error)
+		if name, _, err := net.SplitHostPort(addr); ok && err == nil && name == host {
+			d.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+				resolved, err := netip.ParseAddrPort(address)
+				if err != nil {
+					return err
+				}
+				return check(resolved.Addr())
+			}
+		}
+		way = d.DialContext
 	}
 	conn, err := way(ctx, network, addr)
 	if err != nil {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"regexp"
 	"strings"
 	"testing"
@@ -157,6 +159,36 @@ func TestCarrierMessages(t *testing.T) {
 	}
 	if _, err := carrier.Read(t.Context()); !errors.Is(err, rpc.ErrTooLarge) {
 		t.Errorf("a longer one: %v", err)
+	}
+}
+
+// S-R11: what a name leads to is checked as the socket is made, and a redirect is not
+// followed.
+func TestSR11DialChecksAddresses(t *testing.T) {
+	asked := 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		http.Redirect(w, r, "/elsewhere", http.StatusFound)
+	}))
+	defer srv.Close()
+	_, port, err := net.SplitHostPort(srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("refused")
+	ctx := relay.CheckAddresses(t.Context(), func(addr netip.Addr) error {
+		if addr.Unmap().IsLoopback() {
+			return refused
+		}
+		return nil
+	})
+	for _, host := range []string{"localhost", "127.0.0.1"} {
+		if _, err := relay.Dial(ctx, "ws://"+host+":"+port, relay.DialConfig{}); !errors.Is(err, refused) || asked != 0 {
+			t.Errorf("%s: %v, asked %d times", host, err, asked)
+		}
+	}
+	if _, err := relay.Dial(t.Context(), "ws://127.0.0.1:"+port, relay.DialConfig{}); err == nil || asked != 1 {
+		t.Errorf("without a check: %v, asked %d times", err, asked)
 	}
 }
 

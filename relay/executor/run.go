@@ -157,6 +157,9 @@ func (x *executor) pause(ctx context.Context) bool {
 // connection makes one connection and serves it to its end.
 func (x *executor) connection(ctx context.Context, reg *registry.RegisterResponse) (err error, connected bool) {
 	dialing, cancel := context.WithTimeout(ctx, DialTimeout)
+	if reg.Elsewhere {
+		dialing = relay.CheckAddresses(dialing, registry.CheckAddress)
+	}
 	carrier, err := x.cfg.Dial(dialing, reg.URL)
 	cancel()
 	if err != nil {

@@ -155,7 +155,7 @@ func (h *Harness) reach(ctx context.Context, found func(*registry.ConnectRespons
 			found(resp)
 		}
 		began = time.Now()
-		carrier, err := h.dial(ctx, resp.URL)
+		carrier, err := h.dial(ctx, resp)
 		if err = h.step(StepUpgrade, began, err); err == nil {
 			return way{resp, carrier}, nil
 		}
@@ -165,10 +165,13 @@ func (h *Harness) reach(ctx context.Context, found func(*registry.ConnectRespons
 	}
 }
 
-func (h *Harness) dial(ctx context.Context, url string) (relay.Carrier, error) {
+func (h *Harness) dial(ctx context.Context, resp *registry.ConnectResponse) (relay.Carrier, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, DialTimeout, fmt.Errorf("no socket within %s: %w", DialTimeout, context.DeadlineExceeded))
 	defer cancel()
-	carrier, err := h.cfg.Dial(ctx, url)
+	if resp.Elsewhere {
+		ctx = relay.CheckAddresses(ctx, registry.CheckAddress)
+	}
+	carrier, err := h.cfg.Dial(ctx, resp.URL)
 	if err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -51,7 +51,7 @@ func (c *Client) RegisterProved(ctx context.Context, env string, r Registrant) (
 func (c *Client) register(ctx context.Context, env string, key *seal.PublicKey, header http.Header) (*RegisterResponse, error) {
 	header.Set(HeaderProfiles, string(frame.Reliable))
 	out := new(RegisterResponse)
-	err := c.do(ctx, call{
+	here, err := c.do(ctx, call{
 		op: OpRegister, env: env, limit: RegisterTimeout,
 		header: header,
 		in:     RegisterRequest{SecurityProfile: SecurityProfile, ExecutorPublicKey: key},
@@ -60,7 +60,8 @@ func (c *Client) register(ctx context.Context, env string, key *seal.PublicKey, 
 	if err != nil {
 		return nil, err
 	}
-	if problem := checkAnswer(env, out.EnvironmentID, out.SecurityProfile, out.ExecutorRegistrationID, out.URL); problem != "" {
+	out.Elsewhere = !here
+	if problem := checkAnswer(env, out.EnvironmentID, out.SecurityProfile, out.ExecutorRegistrationID, out.URL, here); problem != "" {
 		return nil, c.unusable(OpRegister, problem)
 	}
 	return out, nil
@@ -70,7 +71,7 @@ func (c *Client) register(ctx context.Context, env string, key *seal.PublicKey, 
 // is for env, complete, and may be dialled.
 func (c *Client) Connect(ctx context.Context, env string, key *seal.PublicKey) (*ConnectResponse, error) {
 	out := new(ConnectResponse)
-	err := c.do(ctx, call{
+	here, err := c.do(ctx, call{
 		op: OpConnect, env: env, limit: ConnectTimeout,
 		in:  ConnectRequest{HarnessPublicKey: key},
 		out: out,
@@ -78,7 +79,8 @@ func (c *Client) Connect(ctx context.Context, env string, key *seal.PublicKey) (
 	if err != nil {
 		return nil, err
 	}
-	problem := checkAnswer(env, out.EnvironmentID, out.SecurityProfile, out.ExecutorRegistrationID, out.URL)
+	out.Elsewhere = !here
+	problem := checkAnswer(env, out.EnvironmentID, out.SecurityProfile, out.ExecutorRegistrationID, out.URL, here)
 	switch {
 	case problem != "":
 	case out.ExecutorPublicKey == nil:
@@ -100,7 +102,7 @@ func (c *Client) Validate(ctx context.Context, env, streamID string, req Validat
 	var out struct {
 		Valid *bool `json:"valid"`
 	}
-	err := c.do(ctx, call{
+	_, err := c.do(ctx, call{
 		op: OpValidate, env: env, limit: ValidateTimeout, once: true,
 		header: http.Header{HeaderStreamID: {headerText(streamID)}},
 		in:     req,
@@ -121,7 +123,7 @@ func (c *Client) unusable(op, problem string) error {
 }
 
 // checkAnswer says what is wrong with the members that both answers have; "" if nothing.
-func checkAnswer(env, gotEnv, profile, registration, rendezvous string) string {
+func checkAnswer(env, gotEnv, profile, registration, rendezvous string, here bool) string {
 	switch {
 	case gotEnv != env:
 		return fmt.Sprintf("it is for environment %q, not %q", clean(gotEnv, MaxEnvironmentID), env)
@@ -130,7 +132,11 @@ func checkAnswer(env, gotEnv, profile, registration, rendezvous string) string {
 	case strings.TrimSpace(registration) == "":
 		return "executor_registration_id is missing"
 	}
-	if err := CheckRendezvousURL(rendezvous); err != nil {
+	err := CheckRendezvousURL(rendezvous)
+	if err == nil && !here {
+		err = checkElsewhere(rendezvous)
+	}
+	if err != nil {
 		return err.Error()
 	}
 	return ""

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/netip"
 	"net/url"
 	"sync/atomic"
 	"time"
@@ -108,14 +109,15 @@ type call struct {
 	once bool
 }
 
-// do asks one base URL after the other until one answers.
-func (c *Client) do(ctx context.Context, k call) error {
+// do asks one base URL after the other until one answers. here reports whether the one
+// that has answered is on this machine.
+func (c *Client) do(ctx context.Context, k call) (here bool, err error) {
 	if err := CheckEnvironmentID(k.env); err != nil {
-		return err
+		return false, err
 	}
 	body, err := json.Marshal(k.in)
 	if err != nil {
-		return fmt.Errorf("%s: %w", k.op, err)
+		return false, fmt.Errorf("%s: %w", k.op, err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, k.limit, fmt.Errorf("not within %s: %w", k.limit, context.DeadlineExceeded))
 	defer cancel()
@@ -123,24 +125,31 @@ func (c *Client) do(ctx context.Context, k call) error {
 	for i := range c.bases {
 		n := (first + i) % len(c.bases)
 		begun := time.Now()
-		err = c.ask(ctx, c.bases[n], k, body)
+		here, err = c.ask(ctx, c.bases[n], k, body)
 		c.log.Debug("registry asked", "op", k.op, "env", k.env, "host", c.bases[n].Host, "dur", time.Since(begun), "err", err)
 		lost, unreachable := errors.AsType[*UnreachableError](err)
 		if !unreachable {
 			c.first.Store(int32(n))
-			return err
+			return here, err
 		}
 		if ctx.Err() != nil || k.once && lost.Sent {
 			break
 		}
 	}
-	return err
+	return false, err
 }
 
-// ask asks one base URL.
-func (c *Client) ask(ctx context.Context, base *url.URL, k call, body []byte) error {
-	var sent atomic.Bool // the transport may still be at it when the call is over
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+// ask asks one base URL. here reports whether it is on this machine, by its name or by the
+// address that the name leads to.
+func (c *Client) ask(ctx context.Context, base *url.URL, k call, body []byte) (here bool, err error) {
+	var sent, local atomic.Bool // the transport may still be at it when the call is over
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteHeaders: func() { sent.Store(true) },
+		GotConn: func(info httptrace.GotConnInfo) {
+			addr, err := netip.ParseAddrPort(info.Conn.RemoteAddr().String())
+			local.Store(err == nil && addr.Addr().Unmap().IsLoopback())
+		},
+	})
 	unreachable := func(err error) error {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -158,7 +167,7 @@ func (c *Client) ask(ctx context.Context, base *url.URL, k call, body []byte) er
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("%s: %w", k.op, err)
+		return false, fmt.Errorf("%s: %w", k.op, err)
 	}
 	for name, values := range k.header {
 		req.Header[name] = values
@@ -168,33 +177,34 @@ func (c *Client) ask(ctx context.Context, base *url.URL, k call, body []byte) er
 	req.Header.Set("User-Agent", "") // none is sent, as codex sends none
 	if c.cred != nil {
 		if err := c.cred.Authorize(req); err != nil {
-			return fmt.Errorf("%s: %w", k.op, err)
+			return false, fmt.Errorf("%s: %w", k.op, err)
 		}
 	}
 
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return unreachable(err)
+		return false, unreachable(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode/100 != 2 {
 		e, err := statusError(k.op, base.Host, resp)
 		if err != nil && codeDecides(resp.StatusCode) {
-			return unreachable(err)
+			return false, unreachable(err)
 		}
-		return e
+		return false, e
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxResponse+1))
 	switch {
 	case err != nil:
-		return unreachable(err)
+		return false, unreachable(err)
 	case len(data) > MaxResponse:
-		return &ResponseError{Op: k.op, Host: base.Host, Problem: fmt.Sprintf("longer than %d bytes", MaxResponse)}
+		return false, &ResponseError{Op: k.op, Host: base.Host, Problem: fmt.Sprintf("longer than %d bytes", MaxResponse)}
 	}
 	if err := json.Unmarshal(data, k.out); err != nil {
-		return &ResponseError{Op: k.op, Host: base.Host, Problem: clean(err.Error(), maxMessage)}
+		return false, &ResponseError{Op: k.op, Host: base.Host, Problem: clean(err.Error(), maxMessage)}
 	}
-	return nil
+	proxy, err := http.ProxyFromEnvironment(req)
+	return Loopback(base) || local.Load() && proxy == nil && err == nil, nil
 }
 
 // statusError reads what an error says of itself. Its own error is that the answer was

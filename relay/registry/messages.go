@@ -53,6 +53,9 @@ type RegisterResponse struct {
 	// Challenge is what the executor answers as it connects to URL, to prove that it holds
 	// its keys: see Prove. Only our registry sends it, to executors that have an instance.
 	Challenge []byte `json:"wsd_challenge,omitempty"`
+	// Elsewhere is set by Client: the registry is not on this machine, and URL must not lead
+	// here. What its name resolves to is to be checked with CheckAddress.
+	Elsewhere bool `json:"-"`
 }
 
 // A ConnectRequest asks for a way to an executor.
@@ -73,6 +76,8 @@ type ConnectResponse struct {
 	// RelayProfiles are those that the executor has announced. Only our registry says
 	// so; without it there is the codex profile alone.
 	RelayProfiles []frame.Profile `json:"relay_profiles,omitempty"`
+	// Elsewhere is as in RegisterResponse.
+	Elsewhere bool `json:"-"`
 }
 
 // A ValidateRequest asks about what came in message 1.

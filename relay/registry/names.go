@@ -79,6 +79,42 @@ func CheckRendezvousURL(raw string) error {
 	}
 }
 
+// hereError says that a registry elsewhere names this machine.
+func hereError(what string) error {
+	return fmt.Errorf("the rendezvous URL leads to %s, which is this machine or its link, and the registry is not on this machine: it must not make us connect there", what)
+}
+
+// CheckAddress refuses addresses of this machine and of its link, which a registry on
+// another machine must not make anybody connect to.
+func CheckAddress(addr netip.Addr) error {
+	if a := addr.Unmap(); a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() {
+		return hereError(addr.String())
+	}
+	return nil
+}
+
+// checkElsewhere does so for what a rendezvous URL says; what its name resolves to is for
+// CheckAddress.
+func checkElsewhere(raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return errors.New("the rendezvous URL is none")
+	}
+	name := strings.ToLower(strings.TrimRight(u.Hostname(), "."))
+	if addr, err := netip.ParseAddr(name); err == nil {
+		return CheckAddress(addr)
+	}
+	if name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return hereError(clean(host(u), maxMessage))
+	}
+	// Resolvers take 2130706433, 127.1 and 0x7f.1 for addresses.
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
+		return fmt.Errorf("the rendezvous URL leads to %s, which is neither a name nor an address in its usual form", clean(host(u), maxMessage))
+	}
+	return nil
+}
+
 // host is the host of u with its port, for messages.
 func host(u *url.URL) string {
 	if port := u.Port(); port != "" {

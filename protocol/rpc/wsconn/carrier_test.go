@@ -3,6 +3,7 @@ package wsconn
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"runtime"
@@ -93,6 +94,20 @@ func TestOwnedMessages(t *testing.T) {
 	}
 	if _, err := server.Read(t.Context()); !errors.Is(err, rpc.ErrTooLarge) {
 		t.Errorf("over the limit: %v", err)
+	}
+}
+
+// S-R11: a header that announces far too much is refused before that has come.
+func TestSR11HeaderAnnouncesTooMuch(t *testing.T) {
+	for _, n := range []uint64{1 << 40, 1 << 62, 8 << 20} {
+		server, client := dial(t, carrier)
+		header := binary.BigEndian.AppendUint64([]byte{0x82, 0xff}, n) // binary, final, masked
+		if _, err := client.NetConn().Write(append(header, 0, 0, 0, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := server.Read(t.Context()); !errors.Is(err, rpc.ErrTooLarge) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
 	}
 }
 

@@ -36,6 +36,8 @@ const (
 	// other end receives the close frame and not a reset.
 	lingerTime  = time.Second
 	lingerBytes = 4 * protocol.MaxMessageBytes
+	// announced is how many times MaxMessageBytes a message may announce to have.
+	announced = 4
 	// controlWait bounds the write of a ping or pong, and the wait for who writes before.
 	controlWait = 5 * time.Second
 )
@@ -125,6 +127,9 @@ func New(ws *websocket.Conn, cfg Config) *Conn {
 	if direct, ok := ws.NetConn().(syscall.Conn); ok && (cfg.Unmasked || cfg.Masked) {
 		c.raw, _ = direct.SyscallConn() // without, TryWrite leaves all to Write
 	}
+	// A header that announces far too much is refused before what it announces has come.
+	// Read's own limit is lower; what lies between is for messages that are skipped.
+	ws.SetReadLimit(announced * cfg.MaxMessageBytes)
 	ws.SetPingHandler(c.answerPing)
 	ws.SetCloseHandler(c.answerClose)
 	ws.SetPongHandler(func(payload string) error { c.pings.pong(); c.hear(); c.ponged(payload); return nil })
@@ -189,6 +194,9 @@ func (c *Conn) readError(ctx context.Context, err error) error {
 	}
 	if cause := c.cause.Load(); cause != nil {
 		return *cause
+	}
+	if errors.Is(err, websocket.ErrReadLimit) {
+		return rpc.ErrTooLarge
 	}
 	if errors.Is(err, rpc.ErrTooLarge) || rpc.IsBusy(err) {
 		return err
