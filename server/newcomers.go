@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"container/list"
 	"log/slog"
 	"net"
@@ -25,7 +26,8 @@ type Newcomers struct {
 
 	mu     sync.Mutex
 	places map[net.Conn]*list.Element
-	quiet  list.List      // of net.Conn, the quietest first
+	quiet  list.List      // of net.Conn without a request, the quietest first
+	busy   list.List      // of those whose request is being answered
 	hosts  map[string]int // how many there are from each IP address
 }
 
@@ -65,15 +67,21 @@ func (n *Newcomers) note(c net.Conn, state http.ConnState) (evicted net.Conn) {
 		if known {
 			n.forget(place)
 		}
+	case known && state == http.StateActive: // it goes only if there are no others
+		n.forget(place)
+		n.places[c] = n.busy.PushBack(c)
+		n.hosts[hostOf(c)]++
 	case known:
-		n.quiet.MoveToBack(place)
+		n.forget(place)
+		n.places[c] = n.quiet.PushBack(c)
+		n.hosts[hostOf(c)]++
 	case state == http.StateNew:
 		host := hostOf(c)
 		switch {
 		case n.mostOfOne > 0 && host != "" && n.hosts[host] >= n.mostOfOne:
 			evicted = n.forget(n.quietestOf(host))
-		case n.quiet.Len() >= n.most:
-			evicted = n.forget(n.quiet.Front())
+		case len(n.places) >= n.most:
+			evicted = n.forget(cmp.Or(n.quiet.Front(), n.busy.Front()))
 		}
 		n.places[c] = n.quiet.PushBack(c)
 		n.hosts[host]++
@@ -83,15 +91,20 @@ func (n *Newcomers) note(c net.Conn, state http.ConnState) (evicted net.Conn) {
 
 // quietestOf finds the quietest of an address that has some.
 func (n *Newcomers) quietestOf(host string) *list.Element {
-	place := n.quiet.Front()
-	for hostOf(place.Value.(net.Conn)) != host {
-		place = place.Next()
+	for _, all := range []*list.List{&n.quiet, &n.busy} {
+		for place := all.Front(); place != nil; place = place.Next() {
+			if hostOf(place.Value.(net.Conn)) == host {
+				return place
+			}
+		}
 	}
-	return place
+	return nil // not reached: hosts has counted one
 }
 
 func (n *Newcomers) forget(place *list.Element) net.Conn {
-	c := n.quiet.Remove(place).(net.Conn)
+	c := place.Value.(net.Conn)
+	n.quiet.Remove(place) // of the two lists the one that has it
+	n.busy.Remove(place)
 	delete(n.places, c)
 	host := hostOf(c)
 	if n.hosts[host]--; n.hosts[host] == 0 {

@@ -55,8 +55,8 @@ func TestTheQuietestNewcomerGoes(t *testing.T) {
 	if isOpen(t, far[3]) || !isOpen(t, far[2]) {
 		t.Error("another than the quietest went")
 	}
-	if n.quiet.Len() != limit || len(n.places) != limit {
-		t.Errorf("%d and %d are kept", n.quiet.Len(), len(n.places))
+	if n.quiet.Len()+n.busy.Len() != limit || len(n.places) != limit {
+		t.Errorf("%d, %d and %d are kept", n.quiet.Len(), n.busy.Len(), len(n.places))
 	}
 }
 
@@ -83,6 +83,22 @@ type from struct {
 }
 
 func (c from) RemoteAddr() net.Addr { return c.addr }
+
+// A connection whose request is being answered does not go while there are others.
+func TestSR6RequestsAreAnswered(t *testing.T) {
+	n := NewNewcomers(8, 4, slog.New(slog.DiscardHandler))
+	near, far := net.Pipe()
+	asking := from{near, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}}
+	n.Change(asking, http.StateNew)
+	n.Change(asking, http.StateActive)
+	for range 100 {
+		other, _ := net.Pipe()
+		n.Change(from{other, asking.addr}, http.StateNew)
+	}
+	if !isOpen(t, far) {
+		t.Error("it went")
+	}
+}
 
 // One address has its own bound: its connections go for its new ones, nobody else's.
 func TestSR6OneAddressHasItsOwnBound(t *testing.T) {

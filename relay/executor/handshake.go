@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/wsd-dev/wsd/proto/relayv1"
@@ -89,9 +91,15 @@ func (s *socket) examine(ctx context.Context, e *entry, r *seal.Responder, messa
 	} else if e.guarded && !s.x.table.knows(peer.Fingerprint()) {
 		return peer, errGuarded
 	}
-	valid, err := s.x.cfg.Registry.Validate(ctx, s.x.cfg.EnvironmentID, e.id, registry.ValidateRequest{
+	question := registry.ValidateRequest{
 		ExecutorRegistrationID: s.registration, HarnessPublicKey: peer, HarnessKeyAuthorization: string(payload),
-	})
+	}
+	valid, err := s.x.cfg.Registry.Validate(ctx, s.x.cfg.EnvironmentID, e.id, question)
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		// The registry has closed a connection that was idle as the question went out. If it
+		// was answered all the same, the answer is no now.
+		valid, err = s.x.cfg.Registry.Validate(ctx, s.x.cfg.EnvironmentID, e.id, question)
+	}
 	switch {
 	case err != nil && !declined(err):
 		err = fmt.Errorf("%w: %w", errUnanswered, err)

@@ -409,9 +409,13 @@ func (h *hostility) executor(env string, answers bool) func(ctx context.Context)
 		})
 		for range 5 {
 			all.Go(func() {
+				var last relay.Carrier // the innocent's own clients give up, too
 				again(ctx, 50*time.Millisecond, func() {
-					if c := h.enter(ctx, env, h.everyone); c != nil {
-						_ = put(ctx, c, "s", garbage())
+					if last != nil {
+						_ = last.Close()
+					}
+					if last = h.enter(ctx, env, h.everyone); last != nil {
+						_ = put(ctx, last, "s", garbage())
 					}
 				})
 			})
@@ -531,7 +535,7 @@ func testTenants(w *world) {
 		h.harness = shared.token("harness", "lab")
 		innocent.report()
 		control.report()
-		for range 3 { // a turn in which the machine was slow says nothing
+		for try := range 3 { // a turn in which the machine was slow says nothing
 			attacking, stop := context.WithTimeout(ctx, turn)
 			a.attack(attacking)
 			stop()
@@ -544,9 +548,8 @@ func testTenants(w *world) {
 			if worst <= time.Second {
 				break
 			}
-			if slowest < worst/3 {
+			if try == 2 && slowest < worst/3 {
 				w.Errorf("%s: the session is silent for %v", a.name, worst)
-				break
 			}
 		}
 	}
