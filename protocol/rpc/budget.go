@@ -213,6 +213,12 @@ func (b *Budget) waitRoom() <-chan struct{} {
 	return b.room
 }
 
+// Crowded reports whether so much of the Budget is in use that memory should not be kept
+// for later.
+func (a *Account) Crowded() bool {
+	return a != nil && a.budget.used.Load() > a.budget.size/4
+}
+
 // within reports whether the connection may receive more: it holds nothing that counts,
 // or Force has not taken more than the Budget has.
 func (a *Account) within() bool {

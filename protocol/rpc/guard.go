@@ -61,10 +61,18 @@ func (g *guard) run() {
 	}
 }
 
-// other is the memory that the program has besides what the Budget counts.
+// other is about the memory that the program needs besides what the Budget counts, without
+// the garbage that there happens to be.
 func (g *guard) other() int64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	sample := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/gc/heap/live:bytes"},
+	}
 	metrics.Read(sample)
-	total := sample[0].Value.Uint64() - sample[1].Value.Uint64() - sample[2].Value.Uint64()
-	return max(0, int64(min(total, math.MaxInt64))-g.budget.Used())
+	var n [6]int64
+	for i := range sample {
+		n[i] = int64(min(sample[i].Value.Uint64(), math.MaxInt64))
+	}
+	all := n[0] - n[1] - n[2]
+	return max(0, min(all-g.budget.Used(), all-n[3]-n[4]+n[5]))
 }

@@ -119,6 +119,9 @@ func (in intake) release(buf []byte) {
 		mediumBuffers.Put((*[mediumBuffer]byte)(buf[:mediumBuffer]))
 	case cap(buf) >= largeBuffer:
 		in.account.Give(int64(cap(buf)))
+		if cap(buf) > largeBuffer && in.account.Crowded() {
+			return // kept, it would not be counted
+		}
 		buf = buf[:0]
 		largeBuffers.Put(&buf)
 	}
