@@ -17,6 +17,8 @@ type idleSandbox struct{ started, ended atomic.Int32 }
 
 func (*idleSandbox) Direct(*protocol.Sandbox, bool) (bool, error) { return false, nil }
 
+func (*idleSandbox) Open(*protocol.Sandbox, string) (int, bool) { return -1, false }
+
 func (s *idleSandbox) Start(context.Context, *protocol.Sandbox) (rpc.Connection, error) {
 	near, far := rpc.Pair()
 	helper := rpc.NewPeer(far, rpc.PeerConfig{Handler: yesHandler{}})

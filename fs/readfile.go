@@ -6,6 +6,9 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/atomicfile"
 	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -20,6 +23,32 @@ func (s *Service) readFile(ctx context.Context, p *protocol.ReadFileParams) (*pr
 		return nil, err
 	}
 	defer f.Close()
+	return s.readOpen(ctx, p, f, info)
+}
+
+// readFileHere is readFile for a sandbox under which the file may be opened by this
+// process.
+func (s *Service) readFileHere(ctx context.Context, p *protocol.ReadFileParams) (*protocol.ReadFileResult, bool, error) {
+	path, err := fileuri.Path(p.Path)
+	if err != nil || !isTrue(p.FollowSymlinks) {
+		return nil, false, nil
+	}
+	fd, ok := s.sandbox.Open(p.Sandbox, path)
+	if !ok {
+		return nil, false, nil
+	}
+	f := atomicfile.NewReader(fd, path)
+	defer f.Close()
+	var info unix.Stat_t
+	if err := unix.Fstat(fd, &info); err != nil {
+		return nil, true, err
+	}
+	result, err := s.readOpen(ctx, p, f, info)
+	return result, true, err
+}
+
+// readOpen answers with the content of f.
+func (s *Service) readOpen(ctx context.Context, p *protocol.ReadFileParams, f *os.File, info unix.Stat_t) (*protocol.ReadFileResult, error) {
 	if s.confined && info.Size > maxConfinedRead {
 		return nil, errReadInBlocks
 	}

@@ -28,6 +28,8 @@ type method[P, R any] struct {
 	// locksItself, run sees to that when it is here that the method runs.
 	changes     func(*P) []entry
 	locksItself bool
+	// here, if set, does for some sandboxes what a helper would do; false if it does not.
+	here func(*Service, context.Context, *P) (*R, bool, error)
 	// inBlocks, if set, does what a helper cannot answer in one message.
 	inBlocks func(*Service, context.Context, *helper, *P) (*R, error)
 
@@ -39,6 +41,7 @@ func Register(t *rpc.Table) {
 	add(t, method[protocol.ReadFileParams, protocol.ReadFileResult]{
 		name: protocol.MethodFsReadFile, order: quickReads,
 		sandbox:  func(p *protocol.ReadFileParams) **protocol.Sandbox { return &p.Sandbox },
+		here:     (*Service).readFileHere,
 		inBlocks: (*Service).readFileInBlocks,
 	}, (*Service).readFile)
 	add(t, method[protocol.WriteFileParams, protocol.WriteFileResult]{
@@ -171,6 +174,11 @@ func add[P, R any](t *rpc.Table, m method[P, R], run func(*Service, context.Cont
 		Name: m.name, Family: family, Order: rpc.Always[P](m.order), ParamsError: m.paramsError,
 	}, answer(func(s *Service, ctx context.Context, p *P) (*R, error) {
 		box := m.sandbox(p)
+		if m.here != nil && *box != nil && s.sandbox != nil {
+			if result, done, err := m.here(s, ctx, p); done {
+				return result, err
+			}
+		}
 		h, release, err := s.helperFor(ctx, *box, m.write)
 		if err != nil {
 			return nil, err

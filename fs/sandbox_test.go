@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/wsd-dev/wsd/fs"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
@@ -52,6 +54,15 @@ func (f *fakeSandboxer) Direct(s *protocol.Sandbox, write bool) (bool, error) {
 		return !write, nil
 	}
 	return s.Permissions.Type == protocol.PermissionsDisabled, nil
+}
+
+// Open opens files under the level "open".
+func (f *fakeSandboxer) Open(s *protocol.Sandbox, path string) (int, bool) {
+	if s.WindowsSandboxLevel != "open" || strings.HasSuffix(path, "denied") {
+		return -1, false
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	return fd, err == nil
 }
 
 func (f *fakeSandboxer) Start(_ context.Context, s *protocol.Sandbox) (rpc.Connection, error) {
@@ -386,5 +397,28 @@ func TestConfinedHelperEnds(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) > 0 {
 		t.Errorf("it left %v", entries)
+	}
+}
+
+// A file that the sandbox opens here is read without a helper, and others are left to one.
+func TestReadFileHere(t *testing.T) {
+	c, f := sandboxed(t)
+	c.put("f", "x")
+	c.put("denied", "y")
+	read := func(want, name string, more object) {
+		params := object{"path": "$U/" + name, "sandbox": level("open")}
+		for k, v := range more {
+			params[k] = v
+		}
+		c.want(want, "fs/readFile", params)
+	}
+	read(`{"dataBase64":"eA=="}`, "f", nil)
+	if f.starts != 0 {
+		t.Error("a helper was started for a file that may be opened here")
+	}
+	read(`{"dataBase64":"eQ=="}`, "denied", nil)
+	read(`{"dataBase64":"eA=="}`, "f", object{"followSymlinks": false})
+	if n := f.requests("fs/readFile"); f.starts != 1 || n != 2 {
+		t.Errorf("%d helpers, %d requests to them", f.starts, n)
 	}
 }

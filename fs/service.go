@@ -14,6 +14,9 @@ type Sandboxer interface {
 	// Direct reports whether what s allows is no less than the server itself may do,
 	// for requests that write or for those that only read.
 	Direct(s *protocol.Sandbox, write bool) (bool, error)
+	// Open opens a regular file for reading in this process where a helper for s would
+	// open the same one; not ok leaves it to a helper.
+	Open(s *protocol.Sandbox, path string) (fd int, ok bool)
 	// Start starts a helper process confined as s says and returns a connection to
 	// it. Closing the connection ends the helper. ctx bounds the start only. If the
 	// connection has a method Current() bool, a helper for which it returns false gets

@@ -43,8 +43,8 @@ type knownRuntimeDir struct {
 func newPrivatePaths() *privatePaths {
 	p := &privatePaths{known: make(map[string]knownRuntimeDir)}
 	add := func(list *[]string, dir string, more ...string) {
-		if filepath.IsAbs(dir) {
-			*list = append(*list, filepath.Join(append([]string{dir}, more...)...))
+		if path := filepath.Join(append([]string{dir}, more...)...); filepath.IsAbs(dir) && !slices.Contains(*list, path) {
+			*list = append(*list, path)
 		}
 	}
 	if cache, err := os.UserCacheDir(); err == nil {
@@ -76,6 +76,7 @@ func newPrivatePaths() *privatePaths {
 	if os.Getuid() == 0 {
 		add(&p.found, "/var/lib/wsd")
 	}
+	p.found = slices.DeleteFunc(p.found, func(dir string) bool { return slices.Contains(p.made, dir) })
 	if state, err := openstate.Parse(""); err == nil {
 		p.addStore(state.File)
 	}
@@ -136,9 +137,7 @@ func hasContent(path string) bool {
 func (p *privatePaths) list() []sandbox.PrivatePath {
 	var list []sandbox.PrivatePath
 	add := func(path string, dir bool) {
-		if !slices.ContainsFunc(list, func(l sandbox.PrivatePath) bool { return l.Path == path }) {
-			list = append(list, sandbox.PrivatePath{Path: path, Dir: dir})
-		}
+		list = append(list, sandbox.PrivatePath{Path: path, Dir: dir})
 	}
 	for _, dir := range p.made {
 		if _, err := os.Lstat(dir); err != nil {
@@ -156,7 +155,9 @@ func (p *privatePaths) list() []sandbox.PrivatePath {
 	}
 	for _, dir := range p.runtimes {
 		for _, file := range p.ofOthers(dir) {
-			add(file, false)
+			if !slices.Contains(p.own, file) {
+				add(file, false)
+			}
 		}
 	}
 	return list
@@ -169,8 +170,8 @@ const settledTime = time.Second
 // directory has changed since the last time.
 func (p *privatePaths) ofOthers(dir string) []string {
 	info, err := os.Lstat(dir)
-	if err != nil || !info.IsDir() || checkPrivate(dir) != nil {
-		return nil // nothing of this user's is in it
+	if err != nil || !info.IsDir() {
+		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,10 +179,12 @@ func (p *privatePaths) ofOthers(dir string) []string {
 		return known.paths
 	}
 	now := time.Now()
-	files, _ := filepath.Glob(filepath.Join(escapePattern(dir), "*.json"))
 	paths := &privatePaths{}
-	for _, file := range files {
-		paths.addServer(file)
+	if checkPrivate(dir) == nil { // or somebody else might name what is whose
+		files, _ := filepath.Glob(filepath.Join(escapePattern(dir), "*.json"))
+		for _, file := range files {
+			paths.addServer(file)
+		}
 	}
 	delete(p.known, dir)
 	if now.Sub(info.ModTime()) > settledTime {

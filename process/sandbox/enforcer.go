@@ -33,6 +33,8 @@ type Enforcer struct {
 	stop chan struct{}  // closed by Close
 	once sync.Once
 	ways ways
+
+	private realPaths
 }
 
 // closeGrace is how long Close waits for sandboxes whose processes are being killed.

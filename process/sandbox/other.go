@@ -33,6 +33,9 @@ func (e *Enforcer) Start(_ context.Context, s *protocol.Sandbox) (rpc.Connection
 	return nil, fileError(noSandbox())
 }
 
+// Open opens nothing: all that a sandbox allows is refused.
+func (e *Enforcer) Open(*protocol.Sandbox, string) (int, bool) { return -1, false }
+
 func ownedByMe(os.FileInfo) bool { return false }
 
 func hasOtherNames(os.FileInfo) bool { return false }

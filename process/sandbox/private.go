@@ -4,7 +4,9 @@ import (
 	"errors"
 	iofs "io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -35,6 +37,43 @@ func (p *Policy) asksFullWrite() bool {
 	asked := *p
 	asked.Private = nil
 	return asked.FullWrite()
+}
+
+// asksFullRead is FullRead for the policy as the client sent it.
+func (p *Policy) asksFullRead() bool {
+	asked := *p
+	asked.Private = nil
+	return asked.FullRead()
+}
+
+// realPaths keeps the private paths without links, which take longer to find than the
+// file that is asked for.
+type realPaths struct {
+	mu   sync.Mutex
+	of   []PrivatePath
+	real []string
+}
+
+// resolve returns the paths of list without links, as far as they exist.
+func (r *realPaths) resolve(list []PrivatePath) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.real == nil || !slices.Equal(r.of, list) {
+		real := make([]string, len(list))
+		for i, own := range list {
+			real[i] = withoutLinks(own.Path)
+		}
+		r.of, r.real = list, real
+	}
+	return r.real
+}
+
+// withoutLinks is path without links as far as it exists.
+func withoutLinks(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil || path == "/" {
+		return real
+	}
+	return join(withoutLinks(parent(path)), filepath.Base(path))
 }
 
 // hidePrivate denies the private paths. The policy's rules for what is below them go.

@@ -1,9 +1,13 @@
 package sandbox
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -91,4 +95,84 @@ func TestSH5PrivatePathsWithLandlockAlone(t *testing.T) {
 	b := &box{t: t, e: socket, dir: dir, sandbox: withNetwork(policy(at("root", "read")))}
 	wantUnavailable(t, b.refused("/bin/true"), dir+"/s")
 	wantUnavailable(t, (&box{t: t, e: e, dir: dir, sandbox: policy(at("root", "write"))}).refused("/bin/true"), "mount namespace")
+}
+
+// Open opens what a helper would open, and leaves everything else to one.
+func TestSH4Open(t *testing.T) {
+	dir := workspace(t)
+	fill(t, dir, "T", "real/keys/id", "real/other", "via -> real", "f", "l -> f", "self -> /proc/self", "env -> /proc/self/environ", "key -> via/keys/id", "shm -> /dev/shm")
+	if err := unix.Mkfifo(dir+"/pipe", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shared, err := os.CreateTemp("/dev/shm", "wsd-sandbox-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(shared.Name())
+	defer shared.Close()
+	opened, err := os.Open(dir + "/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	e := enforcer(t, Config{Private: privateIn(dir)})
+	ro, ww := policy(at("root", "read")), policy(at("root", "read"), entry(dir, "write"))
+	for path, ok := range map[string]bool{
+		dir + "/f": true, dir + "/l": true, dir + "/via/other": true, dir + "/via/../f": true, "/etc/passwd": true,
+		dir + "/T": false, dir + "/real/keys/id": false, dir + "/via/keys/id": false, dir + "/key": false, dir: false, dir + "/pipe": false,
+		dir + "/none": false, "/proc/self/environ": false, "/proc/cpuinfo": false, dir + "/self/environ": false, dir + "/env": false,
+		"/proc/self/root" + dir + "/f": false, "/proc/self/cwd/doc.go": false, fmt.Sprintf("/proc/self/fd/%d", opened.Fd()): false,
+		fmt.Sprintf("/dev/fd/%d", opened.Fd()): false, shared.Name(): false, dir + "/shm/" + filepath.Base(shared.Name()): false, "/dev/null": false,
+	} {
+		for name, s := range map[string]*protocol.Sandbox{"ro": ro, "ww": ww} {
+			fd, got := e.Open(s, path)
+			if got != ok {
+				t.Errorf("%s under %s: %v", path, name, got)
+			}
+			if got {
+				f := os.NewFile(uintptr(fd), path)
+				if text, err := io.ReadAll(f); err != nil || len(text) == 0 {
+					t.Errorf("%s under %s: %q, %v", path, name, text, err)
+				}
+				_ = f.Close()
+			}
+		}
+	}
+	for name, s := range map[string]*protocol.Sandbox{
+		"denied": policy(at("root", "read"), entry(dir+"/real", "deny")), "pattern": policy(at("root", "read"), denyGlob(dir+"/*.env")),
+		"list": policy(entry(dir, "read")), "wrong": policy(at("project_roots", "read")),
+	} {
+		if _, ok := e.Open(s, dir+"/f"); ok {
+			t.Errorf("opened under %s", name)
+		}
+	}
+}
+
+// Root opens with the rights of a command of root that is confined: without capabilities.
+func TestSH4OpenWithoutCapabilities(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // has none
+	}
+	dir := workspace(t)
+	fill(t, dir, "others", "own")
+	for name, uid := range map[string]int{"others": 65533, "own": 0} {
+		if err := os.Chown(dir+"/"+name, uid, uid); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir+"/"+name, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := enforcer(t, Config{Private: privateIn(dir)})
+	fd, ok := e.Open(policy(at("root", "read")), dir+"/own")
+	if !ok {
+		t.Fatal("root's own file is not opened")
+	}
+	_ = unix.Close(fd)
+	if _, ok := e.Open(policy(at("root", "read")), dir+"/others"); ok {
+		t.Error("another user's file was opened")
+	}
+	if _, err := os.ReadFile(dir + "/others"); err != nil {
+		t.Errorf("the capabilities did not come back: %v", err)
+	}
 }

@@ -81,6 +81,16 @@ func TestSH4NothingOfTheServersProcess(t *testing.T) {
 		s := w.serve([]string{"CODEX_API_KEY=" + key})
 		c := s.raw()
 		pid := strconv.Itoa(s.PID)
+		if w.uid == 0 { // what a confined command of root has no right to, root's server does not read for it
+			others := secret()
+			w.write(filepath.Join(w.dir, "others"), others, 0o600)
+			if err := os.Chown(filepath.Join(w.dir, "others"), stranger, stranger); err != nil {
+				w.Fatal(err)
+			}
+			for how, got := range w.fileTries(c, filepath.Join(w.dir, "others"), w.ro()) {
+				hidden(w, how+" of another user's file", got, others)
+			}
+		}
 		w.write(filepath.Join(w.dir, "kept"), "", 0o600)
 		links := map[string]string{"self": "/proc/self", "environ": "/proc/self/environ", "fd": "/dev/fd"}
 		for name, to := range links {
