@@ -3,6 +3,7 @@ package fs
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,7 +30,7 @@ type helpers struct {
 	closed  bool
 }
 
-// helperKey is the hash of a sandbox object.
+// helperKey is the hash of a sandbox object and of the generation of its helper.
 type helperKey [sha256.Size]byte
 
 // helper is a process, or what stands for one, that serves fs/* confined.
@@ -75,7 +76,7 @@ func (s *Service) helperFor(ctx context.Context, sandbox *protocol.Sandbox, writ
 	if direct {
 		return nil, func() {}, nil
 	}
-	text, err := wire.Append(nil, sandbox)
+	text, err := wire.Append(binary.NativeEndian.AppendUint64(nil, s.sandbox.Generation()), sandbox)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode sandbox: %w", err)
 	}

@@ -19,6 +19,8 @@ func (*idleSandbox) Direct(*protocol.Sandbox, bool) (bool, error) { return false
 
 func (*idleSandbox) Open(*protocol.Sandbox, string) (int, bool) { return -1, false }
 
+func (*idleSandbox) Generation() uint64 { return 0 }
+
 func (s *idleSandbox) Start(context.Context, *protocol.Sandbox) (rpc.Connection, error) {
 	near, far := rpc.Pair()
 	helper := rpc.NewPeer(far, rpc.PeerConfig{Handler: yesHandler{}})

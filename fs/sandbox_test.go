@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +22,7 @@ import (
 type fakeSandboxer struct {
 	mu     sync.Mutex
 	starts int
+	age    atomic.Uint64 // generation
 	conns  []*countedConn
 	wg     sync.WaitGroup
 }
@@ -64,6 +66,8 @@ func (f *fakeSandboxer) Open(s *protocol.Sandbox, path string) (int, bool) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	return fd, err == nil
 }
+
+func (f *fakeSandboxer) Generation() uint64 { return f.age.Load() }
 
 func (f *fakeSandboxer) Start(_ context.Context, s *protocol.Sandbox) (rpc.Connection, error) {
 	if s.WindowsSandboxLevel == "broken" {
@@ -420,5 +424,20 @@ func TestReadFileHere(t *testing.T) {
 	read(`{"dataBase64":"eA=="}`, "f", object{"followSymlinks": false})
 	if n := f.requests("fs/readFile"); f.starts != 1 || n != 2 {
 		t.Errorf("%d helpers, %d requests to them", f.starts, n)
+	}
+}
+
+// A helper of an earlier generation gets no new requests.
+func TestHelpersOfAnEarlierGeneration(t *testing.T) {
+	c, f := sandboxed(t)
+	c.put("f", "x")
+	for generation, starts := range []int{1, 2} {
+		f.age.Store(uint64(generation))
+		for range 2 {
+			c.want(`{"dataBase64":"eA=="}`, "fs/readFile", object{"path": "$U/f", "sandbox": box("one")})
+		}
+		if f.starts != starts {
+			t.Errorf("generation %d: %d helpers, want %d", generation, f.starts, starts)
+		}
 	}
 }

@@ -17,6 +17,9 @@ type Sandboxer interface {
 	// Open opens a regular file for reading in this process where a helper for s would
 	// open the same one; not ok leaves it to a helper.
 	Open(s *protocol.Sandbox, path string) (fd int, ok bool)
+	// Generation changes when a helper that starts now is confined otherwise than one of
+	// before.
+	Generation() uint64
 	// Start starts a helper process confined as s says and returns a connection to
 	// it. Closing the connection ends the helper. ctx bounds the start only. If the
 	// connection has a method Current() bool, a helper for which it returns false gets

@@ -21,7 +21,7 @@ func (e *Enforcer) Open(s *protocol.Sandbox, path string) (fd int, ok bool) {
 	if err != nil || p.Unconfined || !p.asksFullRead() {
 		return -1, false
 	}
-	private := e.private.resolve(p.Private)
+	private, _ := e.private.resolve(p.Private)
 	err = withoutCapabilities(func() error {
 		fd, err = openPermitted(path, private)
 		return err

@@ -49,13 +49,15 @@ func (p *Policy) asksFullRead() bool {
 // realPaths keeps the private paths without links, which take longer to find than the
 // file that is asked for.
 type realPaths struct {
-	mu   sync.Mutex
-	of   []PrivatePath
-	real []string
+	mu         sync.Mutex
+	of         []PrivatePath
+	real       []string
+	generation uint64
 }
 
-// resolve returns the paths of list without links, as far as they exist.
-func (r *realPaths) resolve(list []PrivatePath) []string {
+// resolve returns the paths of list without links, as far as they exist, and a number
+// that is another whenever the list is.
+func (r *realPaths) resolve(list []PrivatePath) (real []string, generation uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.real == nil || !slices.Equal(r.of, list) {
@@ -64,8 +66,19 @@ func (r *realPaths) resolve(list []PrivatePath) []string {
 			real[i] = withoutLinks(own.Path)
 		}
 		r.of, r.real = list, real
+		r.generation++
 	}
-	return r.real
+	return r.real, r.generation
+}
+
+// Generation changes when there are other private paths, so that helpers which have
+// started before do not hide all of them.
+func (e *Enforcer) Generation() uint64 {
+	if e.cfg.Private == nil {
+		return 0
+	}
+	_, generation := e.private.resolve(e.cfg.Private())
+	return generation
 }
 
 // withoutLinks is path without links as far as it exists.

@@ -404,3 +404,27 @@ func TestSL10WeakTokenFile(t *testing.T) {
 		}
 	})
 }
+
+// A server that starts later with files of its own is kept from the fs/* of a client
+// whose helper runs already.
+func TestSH5FilesOfALaterServer(t *testing.T) {
+	each(t, func(w *world) {
+		token := secret()
+		file := filepath.Join(w.home, "elsewhere", "T")
+		w.write(file, token, 0o600)
+		s := w.serve(nil)
+		c := s.raw()
+		for name, box := range w.policies() {
+			// A watch keeps the helper.
+			if err := c.Call("fs/watch", map[string]any{"watchId": name, "path": fileuri.Format(w.dir), "recursive": false, "sandbox": box}, nil); err != nil {
+				w.Fatal(err)
+			}
+		}
+		w.serve(nil, "--ws-auth", "capability-token", "--ws-token-file", file)
+		for name, box := range w.policies() {
+			for how, got := range w.fileTries(c, file, box) {
+				hidden(w, name+": "+how, got, token)
+			}
+		}
+	})
+}
