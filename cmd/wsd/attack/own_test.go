@@ -428,3 +428,41 @@ func TestSH5FilesOfALaterServer(t *testing.T) {
 		}
 	})
 }
+
+// Moving aside a directory above a file that is private does not uncover it for the
+// next command, nor does taking the rights of that directory away.
+func TestSH5MovedDirectories(t *testing.T) {
+	each(t, func(w *world) {
+		token := secret()
+		file := filepath.Join(w.home, "a", "b", "T")
+		for _, dir := range []string{"a", "a/b"} {
+			w.mkdir(filepath.Join(w.home, dir))
+		}
+		w.write(file, token, 0o600)
+		w.serve(nil, "--ws-auth", "capability-token", "--ws-token-file", file)
+		s := w.serve(nil)
+		c, rc := s.dial(nil), s.raw()
+		for name, box := range map[string]*protocol.Sandbox{"home writable": w.ww(w.home), "root write": w.policy(root(protocol.AccessWrite))} {
+			steps := []string{"mv a a2; mv a/b b2; ln a/b/T l; mv state s2", "chmod 000 a", "chmod 1555 a a/b"}
+			if !testing.Short() {
+				steps = append(steps, "mv a a2", "mv a/b a/c", "mv a/b b2", "ln a/b/T l", "mv .config c2; mv wsd w2")
+			}
+			for _, first := range steps {
+				if _, err := s.run(c, box, "sh", "-c", "cd "+w.home+"; "+first); err != nil {
+					w.Fatal(err)
+				}
+				r, err := s.run(c, box, "sh", "-c", "cd "+w.home+"; chmod 700 a a/b; cat a/b/T a2/b/T a/c/T b2/T l; grep -rh TOPSECRET . ")
+				if err != nil {
+					w.Logf("%s after %s: refused: %v", name, first, err)
+				}
+				hidden(w, name+" after "+first, r.text(), token)
+				for how, got := range w.fileTries(rc, file, box) {
+					hidden(w, name+" after "+first+": "+how, got, token)
+				}
+				if _, err := os.Lstat(file); err != nil {
+					w.Fatalf("%s after %s: %v", name, first, err)
+				}
+			}
+		}
+	})
+}
