@@ -607,7 +607,15 @@ func (b *builder) layout() (*layout, error) {
 		}
 	}
 	l.Places = append(l.Places, b.pins(kept, l.Places)...)
-	slices.SortStableFunc(l.Places, func(a, b place) int { return comparePaths(a.Path, b.Path) })
+	slices.SortStableFunc(l.Places, func(a, b place) int {
+		if a.Path == b.Path && a.Mask != b.Mask && a.Mask { // a mask that a pattern has matched stays only while it is held
+			return -1
+		}
+		if a.Path == b.Path && a.Mask != b.Mask {
+			return 1
+		}
+		return comparePaths(a.Path, b.Path)
+	})
 	l.Places = slices.CompactFunc(l.Places, func(a, b place) bool { return a.Path == b.Path })
 	for at, target := range b.links {
 		l.Links = append(l.Links, link{at, target})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -123,5 +124,17 @@ func TestHoldMasksLeavesNothingOnFailure(t *testing.T) {
 	}
 	if exists(dir + "/a") {
 		t.Error("left behind")
+	}
+}
+
+// A mask that a pattern matches is held as one: it may go with the sandbox that made it.
+func TestMaskThatAPatternMatches(t *testing.T) {
+	dir := workspace(t)
+	fill(t, dir, "w/a/")
+	m := mustHold(t, dir+"/w/a/x.env")
+	defer m.release()
+	_, places, err := lay(t, dir, "ro /", "rw w", "-- w/a/x.env", "glob w/**/*.env")
+	if err != nil || !slices.Contains(places, "mask w/a/x.env/") || slices.Contains(places, "-- w/a/x.env/") {
+		t.Errorf("%q, %v", places, err)
 	}
 }
