@@ -91,7 +91,7 @@ func NewRelayTransport(rawURL string, opts *Options) (Transport, error) {
 	if t.trust, err = newRelayTrust(u, o.Relay); err != nil {
 		return nil, err
 	}
-	cfg.Verify = t.trust.verify
+	cfg.Verify, cfg.VerifyProfile = t.trust.verify, t.trust.verifyProfile
 	if t.harness, err = harness.New(cfg); err != nil {
 		return nil, err
 	}
@@ -123,7 +123,11 @@ func (t *relayTransport) Connect(ctx context.Context) (rpc.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.trust.proved(t.harness.Key()); err != nil {
+	profile := frame.Codex
+	if stream, ok := conn.(interface{ Info() relay.StreamInfo }); ok {
+		profile = stream.Info().Profile
+	}
+	if err := t.trust.proved(t.harness.Key(), profile); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
@@ -137,10 +141,14 @@ type relayTrust struct {
 	// pin is how the key must be, "" if that is not said.
 	pin   string
 	known *trust.Known
+	// unkept says that there is no place for a file, which a pinned key does not need.
+	unkept bool
 
 	mu sync.Mutex
 	// unknown says that the executor was not known, and is to be once it has proved its key.
 	unknown bool
+	// reliable says that its profile is remembered.
+	reliable bool
 }
 
 func newRelayTrust(u RelayURL, o RelayOptions) (*relayTrust, error) {
@@ -156,11 +164,12 @@ func newRelayTrust(u RelayURL, o RelayOptions) (*relayTrust, error) {
 		r.pin = pin
 	}
 	path := o.KnownExecutors
-	if path == "" && o.Verify == nil && r.pin == "" {
+	if path == "" && o.Verify == nil {
 		var err error
-		if path, err = trust.DefaultKnown(); err != nil {
+		if path, err = trust.DefaultKnown(); err != nil && r.pin == "" {
 			return nil, fmt.Errorf("known executors: %w; pin the executor's key", err)
 		}
+		r.unkept = err != nil
 	}
 	r.known = trust.NewKnown(path)
 	return r, nil
@@ -197,22 +206,37 @@ func (r *relayTrust) verify(key *seal.PublicKey) error {
 	return nil
 }
 
-// proved makes the executor known by the key of its handshake, which need not be the one
-// that was looked at last: the registry may name several at once. What could not be
-// remembered is tried again with the next connection, and refused again.
-func (r *relayTrust) proved(key *seal.PublicKey) error {
-	r.mu.Lock()
-	unknown := r.unknown
-	r.mu.Unlock()
-	if !unknown {
+// verifyProfile implements harness.Config.VerifyProfile: what an executor was met with once,
+// nobody in between takes away later.
+func (r *relayTrust) verifyProfile(key *seal.PublicKey, profile frame.Profile) error {
+	if r.opts.Verify != nil || r.unkept {
 		return nil
 	}
+	return r.known.CheckProfile(r.name, key.Fingerprint(), profile == frame.Reliable)
+}
+
+// proved makes the executor known by the key of its handshake, which need not be the one
+// that was looked at last: the registry may name several at once. It remembers that the
+// stream is reliable, too. What could not be remembered is tried again with the next
+// connection, and refused again.
+func (r *relayTrust) proved(key *seal.PublicKey, profile frame.Profile) error {
 	print := key.Fingerprint()
-	if _, err := r.known.Pin(r.name, print); err != nil {
-		return &harness.UntrustedError{Key: print, Err: err}
+	r.mu.Lock()
+	unknown, reliable := r.unknown, r.reliable
+	r.mu.Unlock()
+	if unknown {
+		if _, err := r.known.Pin(r.name, print); err != nil {
+			return &harness.UntrustedError{Key: print, Err: err}
+		}
+	}
+	if profile == frame.Reliable && !reliable && r.opts.Verify == nil && r.pin == "" {
+		if err := r.known.PinReliable(r.name, print); err != nil {
+			return &harness.UntrustedError{Key: print, Err: err}
+		}
+		reliable = true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unknown = false
+	r.unknown, r.reliable = false, reliable
 	return nil
 }

@@ -251,7 +251,7 @@ func TestRelayPinsOnFirstUse(t *testing.T) {
 	if len(asked) != 1 || asked[0] != want {
 		t.Errorf("asked %q, want %q once", asked, want)
 	}
-	if text, err := os.ReadFile(opts.Relay.KnownExecutors); err != nil || string(text) != want+"\n" {
+	if text, err := os.ReadFile(opts.Relay.KnownExecutors); err != nil || string(text) != want+" reliable-1\n" {
 		t.Errorf("file is %q, %v", text, err)
 	}
 

@@ -2,9 +2,12 @@ package client
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/wsd-dev/wsd/relay/frame"
 	"github.com/wsd-dev/wsd/relay/harness"
 	"github.com/wsd-dev/wsd/relay/seal"
 	"github.com/wsd-dev/wsd/relay/trust"
@@ -37,7 +40,7 @@ func TestRelayRemembersWhatWasProved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := r.proved(proved); err != nil {
+	if err := r.proved(proved, frame.Codex); err != nil {
 		t.Fatal(err)
 	}
 	if known, err := r.known.Check(r.name, proved.Fingerprint()); !known || err != nil {
@@ -59,10 +62,55 @@ func TestRelayRefusesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for try := range 2 {
-		err := r.proved(proved)
+		err := r.proved(proved, frame.Codex)
 		_, untrusted := errors.AsType[*harness.UntrustedError](err)
 		if _, changed := errors.AsType[*trust.KeyChangedError](err); !untrusted || !changed {
 			t.Errorf("try %d: %v", try, err)
+		}
+	}
+}
+
+// S-R7: a relay that takes the reliable profile away is noticed, by a connection with a
+// pinned key too, and the error says how to accept it.
+func TestSR7WeakerProfile(t *testing.T) {
+	for _, pinned := range []bool{false, true} {
+		r, key, other := newTrust(t)
+		connects := func(profile frame.Profile) error {
+			err := r.verify(key)
+			if err == nil {
+				err = r.verifyProfile(key, profile)
+			}
+			if err == nil {
+				err = r.proved(key, profile)
+			}
+			return err
+		}
+		for _, profile := range []frame.Profile{frame.Codex, frame.Reliable, frame.Reliable} {
+			if err := connects(profile); err != nil {
+				t.Fatalf("%s: %v", profile, err)
+			}
+		}
+		if pinned {
+			r.pin = key.Fingerprint().String()
+		}
+		err := connects(frame.Codex)
+		weaker, ok := errors.AsType[*trust.WeakerProfileError](err)
+		if !ok || weaker.Line != 1 || !strings.Contains(err.Error(), "take the word reliable-1 out of line 1 of "+r.known.Path()) {
+			t.Errorf("pinned %v: the weaker profile: %v", pinned, err)
+		}
+		if err := r.verifyProfile(other, frame.Codex); err != nil {
+			t.Errorf("another key: %v", err)
+		}
+		text, err := os.ReadFile(r.known.Path())
+		if err != nil || strings.Count(string(text), "\n") != 1 {
+			t.Errorf("the file is %q, %v", text, err)
+		}
+		accepted := strings.Replace(string(text), " reliable-1", "", 1)
+		if err := os.WriteFile(r.known.Path(), []byte(accepted), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := connects(frame.Codex); err != nil {
+			t.Errorf("once it was accepted: %v", err)
 		}
 	}
 }

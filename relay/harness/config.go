@@ -24,6 +24,10 @@ type Config struct {
 	// handshake leaves. nil trusts the registry. It is asked once: later every key must
 	// be the same. It must not call the Harness.
 	Verify func(key *seal.PublicKey) error
+	// VerifyProfile says whether a new stream to the executor with that key may have the
+	// profile that the registry's answer leads to; nil takes any. It is not asked if
+	// Profile is set.
+	VerifyProfile func(key *seal.PublicKey, profile frame.Profile) error
 
 	// Profile is what streams have; "" is the reliable one where the registry announces
 	// it, and the codex one elsewhere.

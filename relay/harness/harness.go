@@ -148,7 +148,11 @@ func (h *Harness) reach(ctx context.Context, found func(*registry.ConnectRespons
 			return way{}, err
 		}
 		began = time.Now()
-		if err := h.step(StepKey, began, h.verify(resp.ExecutorPublicKey)); err != nil {
+		err = h.verify(resp.ExecutorPublicKey)
+		if err == nil && found != nil { // a stream that goes on keeps its profile
+			err = h.verifyProfile(resp)
+		}
+		if err := h.step(StepKey, began, err); err != nil {
 			return way{}, err
 		}
 		if found != nil {
@@ -191,6 +195,18 @@ func (h *Harness) verify(key *seal.PublicKey) error {
 	}
 	if err := h.cfg.Verify(key); err != nil {
 		return &UntrustedError{Key: key.Fingerprint(), Err: err}
+	}
+	return nil
+}
+
+// verifyProfile says whether a new stream may have the profile that resp leads to.
+func (h *Harness) verifyProfile(resp *registry.ConnectResponse) error {
+	if h.cfg.Profile != "" || h.cfg.VerifyProfile == nil {
+		return nil
+	}
+	profile := h.profile(resp.RelayProfiles)
+	if err := h.cfg.VerifyProfile(resp.ExecutorPublicKey, profile); err != nil {
+		return &UntrustedError{Key: resp.ExecutorPublicKey.Fingerprint(), Err: err}
 	}
 	return nil
 }

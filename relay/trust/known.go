@@ -6,6 +6,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/wsd-dev/wsd/relay/seal"
 )
@@ -45,6 +46,22 @@ func (e *KeyChangedError) Error() string {
 		return text + "If the new key is right, put it into the URL instead of the old one"
 	}
 	return text + fmt.Sprintf("If the new key is right, delete line %d of %s and connect again", e.Line, e.Path)
+}
+
+// A WeakerProfileError says that a connection would have a weaker profile than the executor
+// is known to have.
+type WeakerProfileError struct {
+	// Name is the executor's, as in the file.
+	Name string
+	// Path and Line are where the profile is written down.
+	Path string
+	Line int
+}
+
+func (e *WeakerProfileError) Error() string {
+	return fmt.Sprintf("executor %s is known to have the profile %s, and the relay does not say so any more. "+
+		"Either that machine, or the relay, is another version now, or somebody in between has taken the profile away. "+
+		"To accept the weaker codex profile, take the word %s out of line %d of %s and connect again", e.Name, profileReliable, profileReliable, e.Line, e.Path)
 }
 
 // Known is a file of known executors. It need not exist, which is as if it were empty.
@@ -95,14 +112,123 @@ func (k *Known) check(data []byte, name string, print seal.Fingerprint) (bool, e
 	return false, nil
 }
 
+// CheckProfile returns a *WeakerProfileError if the executor called name is known to have
+// the reliable profile with that key, and reliable is false.
+func (k *Known) CheckProfile(name string, print seal.Fingerprint, reliable bool) error {
+	if reliable {
+		return nil
+	}
+	line, err := k.reliable(name, print)
+	if err != nil || line == 0 {
+		return err
+	}
+	return &WeakerProfileError{Name: name, Path: k.path, Line: line}
+}
+
+// reliable returns the line that says that the executor has the reliable profile, or 0.
+func (k *Known) reliable(name string, print seal.Fingerprint) (int, error) {
+	data, _, err := read(k.path, MaxFileBytes, untouched)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("known executors: %w", err)
+	}
+	if name, err = cleanName(name); err != nil {
+		return 0, err
+	}
+	keys, err := parseKnown(k.path, data)
+	if err != nil {
+		return 0, fmt.Errorf("known executors: %w", err)
+	}
+	for _, key := range keys {
+		if key.Name == name && key.Fingerprint == print && key.Profile == profileReliable {
+			return key.Line, nil
+		}
+	}
+	return 0, nil
+}
+
+// PinReliable is Pin for an executor that has the reliable profile, which is remembered too,
+// also if the key is known or another one is: the caller trusts it.
+func (k *Known) PinReliable(name string, print seal.Fingerprint) error {
+	if line, err := k.reliable(name, print); err != nil || line > 0 {
+		return err
+	}
+	if err := k.rewrite(name, print); err != nil {
+		return fmt.Errorf("add to known executors: %w", err)
+	}
+	return nil
+}
+
+// rewrite adds the profile to the line of a key, or a line if there is none, with other
+// processes kept out. The file is replaced as a whole.
+func (k *Known) rewrite(name string, print seal.Fingerprint) error {
+	name, err := cleanName(name)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(k.path), 0o700); err != nil {
+		return err
+	}
+	f, err := k.open()
+	if err != nil {
+		return err
+	}
+	defer f.Close() // and with it the lock
+	data, info, err := readFrom(f, MaxFileBytes, untouched)
+	if err != nil {
+		return err
+	}
+	keys, err := parseKnown(k.path, data)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if key.Name != name || key.Fingerprint != print {
+			continue
+		}
+		lines := strings.SplitAfter(string(data), "\n")
+		line := &lines[key.Line-1]
+		*line = strings.Replace(*line, print.String(), print.String()+" "+profileReliable, 1)
+		return k.replace(strings.Join(lines, ""), info.Mode().Perm())
+	}
+	return k.write(f, data, info, name, print, " "+profileReliable)
+}
+
+// replace puts text in the place of the file.
+func (k *Known) replace(text string, mode iofs.FileMode) error {
+	path, err := filepath.EvalSymlinks(k.path)
+	if err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(filepath.Dir(path), ".known-*")
+	if err != nil {
+		return err
+	}
+	_, err = next.WriteString(text)
+	err = errors.Join(err, next.Chmod(mode), next.Sync(), next.Close())
+	if err == nil {
+		err = os.Rename(next.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(next.Name()))
+	}
+	return nil
+}
+
 // Pin is Check, and makes a key known whose executor is not: it adds a line to the
 // file, which it makes if need be. It reports whether it did. Of several processes
 // that pin at once, the first decides.
 func (k *Known) Pin(name string, print seal.Fingerprint) (added bool, err error) {
+	return k.pin(name, print, "")
+}
+
+func (k *Known) pin(name string, print seal.Fingerprint, more string) (added bool, err error) {
 	if known, err := k.Check(name, print); known || err != nil {
 		return false, err
 	}
-	if added, err = k.add(name, print); err != nil {
+	if added, err = k.add(name, print, more); err != nil {
 		if _, changed := errors.AsType[*KeyChangedError](err); !changed {
 			err = fmt.Errorf("add to known executors: %w", err)
 		}
@@ -111,7 +237,7 @@ func (k *Known) Pin(name string, print seal.Fingerprint) (added bool, err error)
 }
 
 // add looks again, with other processes kept out, and appends a line.
-func (k *Known) add(name string, print seal.Fingerprint) (bool, error) {
+func (k *Known) add(name string, print seal.Fingerprint, more string) (bool, error) {
 	if err := os.MkdirAll(filepath.Dir(k.path), 0o700); err != nil {
 		return false, err
 	}
@@ -127,22 +253,30 @@ func (k *Known) add(name string, print seal.Fingerprint) (bool, error) {
 	if known, err := k.check(data, name, print); known || err != nil {
 		return false, err
 	}
-	name, err = cleanName(name)
-	if err != nil {
+	if err := k.write(f, data, info, name, print, more); err != nil {
 		return false, err
 	}
-	line := name + " " + print.String() + "\n"
+	return true, nil
+}
+
+// write appends a line to f, which holds data.
+func (k *Known) write(f *os.File, data []byte, info iofs.FileInfo, name string, print seal.Fingerprint, more string) error {
+	name, err := cleanName(name)
+	if err != nil {
+		return err
+	}
+	line := name + " " + print.String() + more + "\n"
 	if len(data) > 0 && data[len(data)-1] != '\n' {
 		line = "\n" + line
 	}
 	if len(data)+len(line) > MaxFileBytes {
-		return false, fmt.Errorf("%s is full: it may have %d bytes", k.path, MaxFileBytes)
+		return fmt.Errorf("%s is full: it may have %d bytes", k.path, MaxFileBytes)
 	}
 	if _, err := f.WriteString(line); err != nil {
 		// A part of a line would make the file unusable.
-		return false, errors.Join(err, f.Truncate(info.Size()))
+		return errors.Join(err, f.Truncate(info.Size()))
 	}
-	return true, f.Sync()
+	return f.Sync()
 }
 
 // open opens the file, for this process alone until it is closed.

@@ -43,8 +43,13 @@ func lines(path string, data []byte, each func(n int, fields []string) error) er
 type KnownKey struct {
 	Name        string
 	Fingerprint seal.Fingerprint
-	Line        int
+	// Profile is "reliable-1" if the executor was met with that profile.
+	Profile string
+	Line    int
 }
+
+// profileReliable stands behind the fingerprint of an executor that was met with it.
+const profileReliable = "reliable-1"
 
 // parseKnown reads a file of known executors.
 func parseKnown(path string, data []byte) ([]KnownKey, error) {
@@ -61,7 +66,11 @@ func parseKnown(path string, data []byte) ([]KnownKey, error) {
 		if err != nil {
 			return err
 		}
-		keys = append(keys, KnownKey{Name: name, Fingerprint: print, Line: n})
+		key := KnownKey{Name: name, Fingerprint: print, Line: n}
+		if len(fields) > 2 && fields[2] == profileReliable {
+			key.Profile = profileReliable
+		}
+		keys = append(keys, key)
 		return nil
 	})
 	return keys, err
