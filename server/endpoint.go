@@ -23,6 +23,13 @@ type EndpointConfig struct {
 	TLS TLSFiles
 	// HTTP is for all but stdio.
 	HTTP HTTPConfig
+	// AnyLocalUser lets processes of every user of this machine in at a loopback port
+	// that asks for no authentication; else only those of this user and of root come in,
+	// where the system tells whose they are.
+	AnyLocalUser bool
+	// AllowedHosts are names that requests at such a port may have in their Host header,
+	// besides addresses and localhost.
+	AllowedHosts []string
 	// Announce, if set, is written the bound URL and a line end, once connections
 	// are accepted. Nothing is written for stdio.
 	Announce io.Writer
@@ -103,6 +110,11 @@ func (s *Server) listen(u listenURL, secure *tls.Config, cfg EndpointConfig) (*E
 		}
 	}
 	s.cfg.Logger.Info("listening", "url", url)
+	cfg.HTTP.door = newDoor(u, cfg)
+	if !knowsPeers && cfg.HTTP.door != nil && !cfg.AnyLocalUser {
+		s.cfg.Logger.Warn("every user of this machine can use this server, since the system does not tell whose connections are: " +
+			"give it a token or a Unix socket, or say --any-local-user")
+	}
 	web := s.httpServer(cfg.HTTP)
 	return &Endpoint{
 		url: url,
@@ -139,7 +151,8 @@ func (s *Server) httpServer(cfg HTTPConfig) *http.Server {
 			}
 			newcomers.Change(c, state)
 		},
-		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+		ConnContext: remember,
+		ErrorLog:    slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 }
 

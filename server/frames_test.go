@@ -51,7 +51,7 @@ func dialFramesWith(t *testing.T, addr, headers string) *frames {
 	}
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: h\r\n%s%s\r\n", headers, upgrade)
+	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n%s%s\r\n", headers, upgrade)
 	f := &frames{t: t, conn: conn.(*net.TCPConn), r: bufio.NewReader(conn)}
 	resp, err := http.ReadResponse(f.r, nil)
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {

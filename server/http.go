@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -20,6 +21,8 @@ type HTTPConfig struct {
 	// Routes are further pages by their paths, behind Authorize. With them, paths that
 	// are none are behind it too: what there is, is not for everybody to find out.
 	Routes map[string]http.Handler
+
+	door *door // set by Listen
 }
 
 // Handler serves the WebSocket endpoint at / and the pages about the server:
@@ -33,7 +36,8 @@ type HTTPConfig struct {
 // and the Routes of cfg.
 //
 // A request with an Origin header comes from a web page, and is refused before all
-// else: no page may reach a server on its visitor's machine.
+// else: no page may reach a server on its visitor's machine. Listen adds checks where
+// nothing authorizes requests.
 func (s *Server) Handler(cfg HTTPConfig) http.Handler {
 	h := &handler{server: s, cfg: cfg}
 	h.pages = map[string]http.HandlerFunc{"/readyz": h.ready, "/healthz": alive, "/health": h.health}
@@ -51,6 +55,10 @@ type handler struct {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, fromPage := r.Header["Origin"]; fromPage {
 		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	if !h.cfg.door.expects(r) {
+		text(w, http.StatusForbidden, fmt.Sprintf("forbidden: this server is not called %.100q; name it by its address or as localhost, or start it with --allowed-host", r.Host))
 		return
 	}
 	page, route := h.pages[r.URL.Path], h.cfg.Routes[r.URL.Path]
@@ -85,8 +93,7 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 func (h *handler) authorized(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := h.authorize(r); err != nil {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			text(w, http.StatusUnauthorized, err.Error())
+			h.refuse(w, r, err)
 			return
 		}
 		next(w, r)
@@ -95,9 +102,20 @@ func (h *handler) authorized(next http.HandlerFunc) http.HandlerFunc {
 
 func (h *handler) authorize(r *http.Request) error {
 	if h.cfg.Authorize == nil {
-		return nil
+		return h.cfg.door.admit(r)
 	}
 	return h.cfg.Authorize(r)
+}
+
+// refuse answers a request that authorize refuses.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if _, stranger := errors.AsType[*strangerError](err); stranger {
+		h.server.cfg.Logger.Warn("request refused", "conn", remoteName(r), "err", err)
+		text(w, http.StatusForbidden, err.Error())
+		return
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	text(w, http.StatusUnauthorized, err.Error())
 }
 
 // text answers with a line of text, without a line end as the original does.

@@ -198,7 +198,7 @@ func TestCutAnywhere(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := newWorld(t, Config{SessionGrace: time.Millisecond})
 	addr := w.listen(HTTPConfig{})
-	stream := []byte("GET / HTTP/1.1\r\nHost: h\r\n" + upgrade + "\r\n")
+	stream := []byte("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + upgrade + "\r\n")
 	for _, msg := range []string{
 		initializeRequest(""), `{"method":"initialized"}`,
 		`{"id":1,"method":"process/start","params":{"processId":"p","argv":["yes"]}}`,

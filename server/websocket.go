@@ -37,7 +37,11 @@ func (h *handler) webSocket(w http.ResponseWriter, r *http.Request) {
 	remote, request := remoteName(r), shorten(r.Header.Get("X-Request-Id"))
 	if err := h.authorize(r); err != nil {
 		h.server.cfg.Logger.Warn("connection refused", "conn", remote, "request", request, "err", err)
-		text(w, http.StatusUnauthorized, err.Error())
+		status := http.StatusUnauthorized
+		if _, stranger := errors.AsType[*strangerError](err); stranger {
+			status = http.StatusForbidden
+		}
+		text(w, status, err.Error())
 		return
 	}
 	if err := h.server.reserve(); err != nil {

@@ -74,7 +74,7 @@ func ask(t *testing.T, addr, head string) answer {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	line, headers, _ := strings.Cut(head, "\r\n")
-	if _, err := fmt.Fprintf(conn, "%s\r\nHost: whatever.example\r\n%s\r\n", line, headers); err != nil {
+	if _, err := fmt.Fprintf(conn, "%s\r\nHost: 127.0.0.1\r\n%s\r\n", line, headers); err != nil {
 		t.Fatal(err)
 	}
 	method, _, _ := strings.Cut(line, " ")
@@ -139,7 +139,7 @@ func TestHTTP(t *testing.T) {
 
 		{"Origin", open, "GET / HTTP/1.1\r\nOrigin: https://page.example\r\n" + upgrade, 403, ""},
 		{"empty Origin", open, "GET / HTTP/1.1\r\nOrigin:\r\n" + upgrade, 403, ""},
-		{"matching Origin", open, "GET / HTTP/1.1\r\nOrigin: http://whatever.example\r\n" + upgrade, 403, ""},
+		{"matching Origin", open, "GET / HTTP/1.1\r\nOrigin: http://127.0.0.1\r\n" + upgrade, 403, ""},
 		{"Origin before routing", open, "GET /nope HTTP/1.1\r\nOrigin: null\r\n", 403, ""},
 		{"Origin on ready", open, "GET /readyz HTTP/1.1\r\nOrigin: null\r\n", 403, ""},
 		{"Origin before authorization", guarded, "GET / HTTP/1.1\r\nOrigin: null\r\n" + upgrade, 403, ""},

@@ -44,6 +44,8 @@ type serveOptions struct {
 	auth        auth.Config
 	skewSeconds uint32
 	tls         server.TLSFiles
+	anyUser     bool
+	hosts       []string
 	concurrency int
 	grace       time.Duration
 	memory      memorySize
@@ -59,6 +61,8 @@ const serveLong = `Serves the current directory: whoever connects can run comman
 write files as you. Once it accepts connections it prints its URL, and nothing
 else, on standard output. Other wsd commands of yours find it by themselves.
 
+A port of this machine lets in processes of your own user and of root, unless a
+token, a secret or client certificates say who comes in (--any-local-user: all).
 An address that other machines can reach is refused without authentication
 (--ws-auth, --secret) or client certificates (--tls-client-ca).` + remoteHelp + `
 
@@ -128,6 +132,8 @@ func (o *serveOptions) addFlags(f *pflag.FlagSet, listen, logLevel string) {
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "serve TLS with the PEM certificate chain in `PATH`")
 	f.StringVar(&o.tls.Key, "tls-key", "", "the private key of --tls-cert is in `PATH`")
 	f.StringVar(&o.tls.ClientCA, "tls-client-ca", "", "ask for client certificates signed by an authority in `PATH`")
+	f.BoolVar(&o.anyUser, "any-local-user", false, "without authentication, let every user of this machine in at a\nloopback port, not only yourself and root")
+	f.StringArrayVar(&o.hosts, "allowed-host", nil, "without authentication, also answer requests for the host `NAME`;\nmay be given again")
 	f.IntVar(&o.concurrency, "concurrent-requests", rpc.DefaultConcurrency, "run `COUNT` requests of a connection at a time; 1 is one by one")
 	f.DurationVar(&o.grace, "session-grace", protocol.SessionGrace, "for a `DURATION` a session whose connection is lost keeps its processes\nand can be resumed; 0s ends them with the connection")
 	f.Var(&o.memory, "memory-budget", "all connections together hold at most `SIZE` of messages, answers and\nbodies, such as 512M or 2G; a quarter of the memory there is by default")
@@ -317,7 +323,7 @@ func (o *serveOptions) sessionGrace() time.Duration {
 }
 
 func (o *serveOptions) endpoint(a *app, wire io.Writer, policy *auth.Policy, http server.HTTPConfig) server.EndpointConfig {
-	cfg := server.EndpointConfig{URL: o.listen, TLS: o.tls, Stdout: wire, HTTP: http}
+	cfg := server.EndpointConfig{URL: o.listen, TLS: o.tls, AnyLocalUser: o.anyUser, AllowedHosts: o.hosts, Stdout: wire, HTTP: http}
 	if policy != nil {
 		cfg.HTTP.Authorize = policy.Authorize
 	}

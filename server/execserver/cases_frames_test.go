@@ -41,7 +41,7 @@ func dialRaw(t *testing.T, url string) *rawSocket {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
 	s := &rawSocket{t: t, conn: conn, r: bufio.NewReader(conn)}
 	response, err := http.ReadResponse(s.r, nil)
