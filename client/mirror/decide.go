@@ -92,14 +92,18 @@ func (d *decision) one(x *tree.Entry) error {
 		return err
 	}
 	var losers []tree.Entry
-	apart, _ := d.isHeld(x.Path)
-	if cur != nil && (apart.Apart || s.changed(cur.Path, cur.Rev)) && !same(cur, x) {
+	known, _ := d.isHeld(x.Path)
+	if cur != nil && (known.Apart || s.changed(cur.Path, cur.Rev)) && !same(cur, x) {
 		print := printOf(x)
 		if h, ok := d.stripped[x.Path]; ok {
 			print = h.Remote
 		}
 		if remote, _ := d.m.roots.toRemote(x.Path); s.sent.Prints[remote] != "" && s.sent.Prints[remote] == print {
 			return nil // what we sent, and have changed since
+		}
+		if known.Bits != 0 && known.Remote == print {
+			d.keepHeld(x.Path, known) // the same as before: what has changed here is sent with its bits
+			return nil
 		}
 		if x.Kind == tree.KindDelete && !d.meant(cur) {
 			// What was removed is not what has been made here since.

@@ -154,10 +154,11 @@ func (m *Mirror) known() known { return known{m.s.notes, m.s.held} }
 // wanted reports whether an entry is to be applied, and gives it its path here.
 func (m *Mirror) wanted(e *tree.Entry, k *known) bool {
 	path, ok := m.roots.toLocal(e.Path)
-	if !ok || k.notes.Pushed.has(e.Rev) {
+	if !ok {
 		return false
 	}
-	if h, _ := k.held.at(path); !h.Stale && k.notes.agreed(e.Path, after(e), k.notes.AgreedFetch) {
+	// A version that was sent from here may have bits that are withheld.
+	if h, _ := k.held.at(path); !h.Stale && (k.notes.Pushed.has(e.Rev) || k.notes.agreed(e.Path, after(e), k.notes.AgreedFetch)) {
 		return false
 	}
 	if m.roots.isRoot(path) {

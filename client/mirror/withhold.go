@@ -183,6 +183,18 @@ func (d *decision) hold(path string, h held) {
 	d.holds[path] = &h
 }
 
+// keepHeld notes that what is withheld of a path is what it was.
+func (d *decision) keepHeld(path string, h held) {
+	if !h.Stale {
+		return
+	}
+	h.Stale = false
+	if d.holds == nil {
+		d.holds = map[string]*held{}
+	}
+	d.holds[path] = &h
+}
+
 // letGo notes that nothing of a path is withheld any more.
 func (d *decision) letGo(path string) {
 	if _, known := d.isHeld(path); known {

@@ -1,0 +1,143 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A guard is a world in which code and modes are withheld, with what each side's user has
+// made of its paths.
+type guard struct {
+	*world
+	cut  *cutter
+	mine map[string]bool // contents that the user here has written
+	left map[string]string
+	// due are paths that the user here has changed since both sides were in step. What is no
+	// code is a conflict then, which the policy decides; a mute remote's may be an echo.
+	due map[string]bool
+	n   int
+}
+
+// line is what a side has of a path, "" for nothing.
+func (g *guard) line(e *end, path string) string {
+	for _, l := range e.list() {
+		if strings.HasPrefix(l, path+" ") {
+			return l
+		}
+	}
+	return ""
+}
+
+func (g *guard) run(s step) error {
+	e := g.remote
+	if s.what%2 == 0 {
+		e = g.local
+	}
+	switch s.what {
+	case 0, 1: // write
+		g.n++
+		text := fmt.Sprintf("v%d", g.n)
+		e.do("write " + s.path + " " + text)
+		if e == g.local {
+			g.mine[text] = true
+		}
+	case 2, 3: // remove
+		if g.line(e, s.path) == "" {
+			return nil
+		}
+		e.do("rm " + s.path)
+	case 5: // bits, there
+		if l := g.line(e, s.path); l == "" || strings.HasPrefix(l, s.path+" 4755 ") {
+			return nil
+		}
+		e.do("chmod " + s.path + " 4755")
+	case 4, 6:
+		if s.what == 6 {
+			g.restart()
+		}
+		g.cut.set(s.left, s.answer)
+		_, err := g.m.Tick(context.Background())
+		if err != nil && !errors.Is(err, errCut) {
+			return err
+		}
+		if err == nil {
+			clear(g.due)
+		}
+		g.cut.set(-1, false)
+		return g.check()
+	}
+	switch {
+	case e == g.local:
+		g.due[s.path] = true
+		delete(g.left, s.path) // a change from here is sent
+	case s.path != "/s" && !g.cut.mute || !g.due[s.path]:
+		g.left[s.path] = g.line(g.remote, s.path)
+	}
+	return nil
+}
+
+// check holds the world against what was promised.
+func (g *guard) check() error {
+	for _, l := range g.local.list() {
+		f := strings.Fields(l)
+		if len(f) < 3 {
+			continue
+		}
+		if (f[0] == "/.envrc" || f[0] == "/.git/config") && !g.mine[f[2]] {
+			return fmt.Errorf("code has come over: %q", l)
+		}
+		if len(f[1]) > 3 {
+			return fmt.Errorf("bits have come over: %q", l)
+		}
+	}
+	for path, want := range g.left {
+		if got := g.line(g.remote, path); got != want {
+			return fmt.Errorf("%s is %q at the remote, whose user has left %q", path, got, want)
+		}
+	}
+	return nil
+}
+
+// Whatever is cut, and whenever the mirror crashes: nothing that is withheld comes over,
+// and what a user of the remote has made stays as it is until the user here changes it.
+// Then all of it comes over.
+func TestSH8Model(t *testing.T) {
+	for _, mute := range []bool{false, true} {
+		t.Run(fmt.Sprintf("mute %t", mute), func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				plan := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) step {
+					return step{
+						what:   rapid.SampledFrom([]int{0, 0, 1, 1, 2, 3, 4, 4, 4, 5, 6}).Draw(rt, "what"),
+						path:   rapid.SampledFrom([]string{"/.envrc", "/.git/config", "/s"}).Draw(rt, "path"),
+						left:   rapid.IntRange(1, 24).Draw(rt, "left"),
+						answer: rapid.Bool().Draw(rt, "answer"),
+					}
+				}), 1, 30).Draw(rt, "plan")
+				g := &guard{cut: &cutter{left: -1, mute: mute}, mine: map[string]bool{}, left: map[string]string{}, due: map[string]bool{}}
+				g.world = newWorld(rt, Config{Remote: g.cut})
+				g.cut.Peer = g.remote.server
+				for i, s := range plan {
+					if err := g.run(s); err != nil {
+						rt.Fatalf("step %d %+v: %v", i, s, err)
+					}
+				}
+				g.sync()
+				if err := g.check(); err != nil {
+					rt.Fatalf("at last: %v", err)
+				}
+				g.cfg.AllowCode, g.cfg.AllowModes = true, true
+				g.restart()
+				g.sync()
+				if a, b := g.local.list(), g.remote.list(); !slices.Equal(a, b) {
+					rt.Fatalf("with the flags: local %q, remote %q", a, b)
+				}
+			})
+		})
+	}
+}
