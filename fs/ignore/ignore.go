@@ -1,6 +1,7 @@
 package ignore
 
 import (
+	"errors"
 	"os"
 	"path"
 	"path/filepath"
@@ -39,7 +40,7 @@ func ForTree(root string) *Rules {
 	var above []string // from root up
 	for dir := root; ; dir = filepath.Dir(dir) {
 		above = append(above, dir)
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+		if isWorkTree(dir) {
 			rules := (*Rules)(nil).with(dir, filepath.Join(dir, ".git", "info", "exclude"))
 			for _, dir := range slices.Backward(above) {
 				rules = rules.Enter(dir)
@@ -50,6 +51,26 @@ func ForTree(root string) *Rules {
 			return (*Rules)(nil).Enter(root)
 		}
 	}
+}
+
+// isWorkTree reports whether dir is the top of a git work tree. An empty directory that
+// nobody can write is not git's: a sandbox keeps .git from being made with one.
+func isWorkTree(dir string) bool {
+	git := filepath.Join(dir, ".git")
+	info, err := os.Lstat(git)
+	if err != nil {
+		return false
+	}
+	if !info.IsDir() || info.Mode().Perm()&0o222 != 0 {
+		return true
+	}
+	f, err := os.Open(git)
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	defer f.Close()
+	_, err = f.Readdirnames(1)
+	return err == nil
 }
 
 // Enter returns the rules for dir, which is below the directory r is for, with those

@@ -1,6 +1,7 @@
 package ignore_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,5 +128,37 @@ func TestRulesFromAbove(t *testing.T) {
 	put(t, filepath.Join(dir, "repo", "sub", "x"), "")
 	if got := kept(t, filepath.Join(dir, "repo", "sub")); got != "a.txt" {
 		t.Errorf("kept %s", got)
+	}
+}
+
+// The empty directory by which a sandbox keeps .git from being made is no work tree.
+func TestNoTreeBelowAMask(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"host": os.ModeSticky | 0o555, "view": 0o555} {
+		git := filepath.Join(dir, name, ".git")
+		put(t, filepath.Join(dir, name, ".gitignore"), "*.txt\n")
+		put(t, filepath.Join(dir, name, "sub", "a.txt"), "")
+		if err := errors.Join(os.Mkdir(git, 0o700), os.Chmod(git, mode)); err != nil {
+			t.Fatal(err)
+		}
+		if got := kept(t, filepath.Join(dir, name, "sub")); got != "a.txt" {
+			t.Errorf("%s: kept %q", name, got)
+		}
+		if err := os.Chmod(git, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if got := kept(t, filepath.Join(dir, name, "sub")); got != "" {
+			t.Errorf("%s, once it can be written: kept %q", name, got)
+		}
+		put(t, filepath.Join(git, "HEAD"), "ref: refs/heads/main\n")
+		if err := os.Chmod(git, mode); err != nil {
+			t.Fatal(err)
+		}
+		if got := kept(t, filepath.Join(dir, name, "sub")); got != "" {
+			t.Errorf("%s, with a repository in it: kept %q", name, got)
+		}
+		if err := os.Chmod(git, 0o700); err != nil { // so that it can be removed
+			t.Fatal(err)
+		}
 	}
 }
