@@ -13,19 +13,19 @@ import (
 
 func TestSL1Safe(t *testing.T) {
 	for text, want := range map[string]string{
-		"plain name.go":               "plain name.go",
-		"a\x1b[31m\nb\u009bé":         "a?[31m?b?é",
-		"\x00\a\b\t\v\f\r\x7f":        "????????",
-		"\x1b]0;T\x07":                "?]0;T?",
-		"a\u202eb\u2066c\u200e\u061c": "a?b?c??",
-		"a\u200bb\ufeffc\u2060d":      "a?b?c?d",
-		".g\u200cit":                  ".g?it",
+		"plain name.go":                     "plain name.go",
+		"a\x1b[31m\nb\u009bé":               "a?[31m?b?é",
+		"\x00\a\b\t\v\f\r\x7f":              "????????",
+		"\x1b]0;T\x07":                      "?]0;T?",
+		"a\u202eb\u2066c\u200e\u061c":       "a?b?c??",
+		"a\u200bb\ufeffc\u2060d":            "a?b?c?d",
+		".g\u200cit":                        ".g?it",
 		"👩\u200d💻 \u0645\u06cc\u200c\u062e": "👩\u200d💻 \u0645\u06cc\u200c\u062e",
-		"a\u2028b\u2029c\u0085d":      "a?b?c?d",
-		"\xffé\x9b":                   "?é?",
-		"\u3164\u115f\U000e0041":      "???",
-		"\ufffd":                      "\ufffd",
-		"日本語 żółw":                    "日本語 żółw",
+		"a\u2028b\u2029c\u0085d":            "a?b?c?d",
+		"\xffé\x9b":                         "?é?",
+		"\u3164\u115f\U000e0041":            "???",
+		"\ufffd":                            "\ufffd",
+		"日本語 żółw":                          "日本語 żółw",
 	} {
 		if got := safe(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
