@@ -37,8 +37,8 @@ any name.
 
 ` + connectHelp + `
 
-Exit status: 0; 1 when something could not be copied: the rest is copied all the
-same, and each failure is named.`,
+Exit status: 0, also when something was withheld; 1 when something could not be
+copied: the rest is copied all the same, and each failure is named.`,
 		Example: "  wsd cp main.go :src/main.go\n  wsd cp :build/report.html :build/app .\n  wsd cp site :/srv/www/",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {

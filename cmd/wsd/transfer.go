@@ -26,6 +26,9 @@ const (
 	// copyPause is before the second of them, and doubles. For a moment a client may not
 	// have seen yet that its connection is lost, and then every call fails at once.
 	copyPause = 20 * time.Millisecond
+	// maxSourcePath bounds the paths of a download, so that a tree without an end has one.
+	// No system that the server may run on opens longer ones by their name.
+	maxSourcePath = 4096
 )
 
 // transfer copies what was planned: directories first, then files and links, last
@@ -198,6 +201,9 @@ func (t *transfer) planRemote(ctx context.Context, info *client.FileInfo, source
 			if i > 0 && entries[i-1].Name() == entry.Name() { // they are sorted
 				err = fmt.Errorf("the server lists the name %q twice", entry.Name())
 			}
+			if err == nil && len(source)+len(entry.Name()) >= maxSourcePath {
+				err = fmt.Errorf("its path has more than %d bytes", maxSourcePath)
+			}
 			if t.failed(path.Join(source, entry.Name()), err) {
 				continue
 			}
@@ -208,6 +214,9 @@ func (t *transfer) planRemote(ctx context.Context, info *client.FileInfo, source
 		}
 	case mode&iofs.ModeSymlink != 0:
 		target, err := t.client.ReadLink(ctx, source)
+		if err == nil && target == "" {
+			err = errors.New("the server does not tell where the link leads")
+		}
 		if !t.failed(source, err) {
 			t.files = append(t.files, copyItem{from: source, to: dest, mode: mode, target: target})
 		}
@@ -218,7 +227,7 @@ func (t *transfer) planRemote(ctx context.Context, info *client.FileInfo, source
 
 // safeName refuses names with which a server could make us write elsewhere.
 func safeName(name string) error {
-	if name == "" || name == "." || name == ".." || strings.ContainsRune(name, filepath.Separator) {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00"+string(filepath.Separator)) {
 		return fmt.Errorf("the server lists the impossible name %q", name)
 	}
 	return nil
