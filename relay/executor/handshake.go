@@ -96,8 +96,8 @@ func (s *socket) examine(ctx context.Context, e *entry, r *seal.Responder, messa
 	}
 	valid, err := s.x.cfg.Registry.Validate(ctx, s.x.cfg.EnvironmentID, e.id, question)
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-		// The registry has closed a connection that was idle as the question went out. If it
-		// was answered all the same, the answer is no now.
+		// The registry has closed a new connection, as it does when there are too many. (For an
+		// idle one the client has asked again.) If it had answered, the answer is no now.
 		valid, err = s.x.cfg.Registry.Validate(ctx, s.x.cfg.EnvironmentID, e.id, question)
 	}
 	switch {

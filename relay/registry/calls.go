@@ -97,7 +97,8 @@ func (c *Client) Connect(ctx context.Context, env string, key *seal.PublicKey) (
 }
 
 // Validate asks whether what came in message 1 of a stream may come in. It is asked
-// once: a second node is tried only if the first one cannot have had the request.
+// once: a second node is tried only if the first one cannot have had the request. The same
+// one may have it twice, if it closes a connection: if it had answered, the answer is no then.
 func (c *Client) Validate(ctx context.Context, env, streamID string, req ValidateRequest) (bool, error) {
 	var out struct {
 		Valid *bool `json:"valid"`

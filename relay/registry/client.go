@@ -175,6 +175,9 @@ func (c *Client) ask(ctx context.Context, base *url.URL, k call, body []byte) (h
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "*/*")
 	req.Header.Set("User-Agent", "") // none is sent, as codex sends none
+	// It is not sent either. It has the transport ask again over another connection when the
+	// registry closes one that was idle as the request goes out.
+	req.Header["Idempotency-Key"] = nil
 	if c.cred != nil {
 		if err := c.cred.Authorize(req); err != nil {
 			return false, fmt.Errorf("%s: %w", k.op, err)

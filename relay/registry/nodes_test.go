@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,5 +149,47 @@ func TestCanceled(t *testing.T) {
 	_, err := client(t, nobody(t)).Register(ctx, "lab", newKey(t))
 	if !errors.Is(err, why) {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// A registry that closes the connections that were idle, as it reads what comes over them
+// next, is asked once more over a new one, however many there were.
+func TestIdleConnectionsThatAreClosed(t *testing.T) {
+	const idle = 3
+	var mu sync.Mutex
+	var stale []string
+	all := make(chan struct{})
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		if slices.Contains(stale, r.RemoteAddr) {
+			mu.Unlock()
+			panic(http.ErrAbortHandler)
+		}
+		if len(stale) < idle {
+			if stale = append(stale, r.RemoteAddr); len(stale) == idle {
+				close(all)
+			}
+		}
+		mu.Unlock()
+		<-all
+		reply(200, registry.ValidateResponse{Valid: true})(w, r)
+	})
+	c, key := client(t, f.URL), newKey(t)
+	validate := func() {
+		ok, err := c.Validate(t.Context(), "lab", "s", registry.ValidateRequest{HarnessPublicKey: key})
+		if err != nil || !ok {
+			t.Errorf("got %v, %v", ok, err)
+		}
+	}
+	var first sync.WaitGroup
+	for range idle {
+		first.Go(validate)
+	}
+	first.Wait()
+	validate()
+	for _, r := range f.asked() {
+		if _, sent := r.Header["Idempotency-Key"]; sent {
+			t.Error("a header is sent that codex does not send")
+		}
 	}
 }
