@@ -357,10 +357,10 @@ func (h *hostility) names(ctx context.Context) {
 // connections opens more of them than the relay may have, half of them after a request.
 func (h *hostility) connections(ctx context.Context) {
 	var all []net.Conn
-	again(ctx, time.Millisecond, func() {
+	open := func(ctx context.Context) error {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(h.url, "http://"))
 		if err != nil {
-			return
+			return err
 		}
 		if all = append(all, c); len(all)%2 == 0 {
 			_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: relay\r\n\r\n")
@@ -369,7 +369,15 @@ func (h *hostility) connections(ctx context.Context) {
 			_ = all[0].Close()
 			all = all[1:]
 		}
-	})
+		return nil
+	}
+	again(ctx, time.Millisecond, func() { _ = open(ctx) })
+	for len(all) < files/4 { // where a turn is too short for so many
+		if err := open(h.Context()); err != nil {
+			h.Error(err)
+			break
+		}
+	}
 	for _, c := range all {
 		_ = c.Close()
 	}
@@ -500,6 +508,13 @@ func TestItem8TenantsDoNotTouchEachOther(t *testing.T) {
 	each(t, testTenants)
 }
 
+// turns is how many of an attack are made at most, until one disturbs nobody. A command that
+// fails is repeated only where the machine is slow: the session alone is silent for so long.
+const (
+	turns = 5
+	slow  = 250 * time.Millisecond
+)
+
 func testTenants(w *world) {
 	shared, alone := w.commons("shared"), w.commons("alone")
 	everyone := shared.token("harness", "*")
@@ -535,21 +550,25 @@ func testTenants(w *world) {
 		h.harness = shared.token("harness", "lab")
 		innocent.report()
 		control.report()
-		for try := range 3 { // a turn in which the machine was slow says nothing
+		for try := 1; ; try++ { // a turn in which the machine was slow says nothing
 			attacking, stop := context.WithTimeout(ctx, turn)
 			a.attack(attacking)
 			stop()
 			worst, commands, failed := innocent.report()
 			slowest, _, _ := control.report()
 			w.Logf("%-30s silent for %v (alone %v), %d commands", a.name, worst, slowest, commands)
-			if failed != nil {
+			if failed != nil && (slowest < slow || try == turns) {
 				w.Errorf("%s: a command fails: %v", a.name, failed)
-			}
-			if worst <= time.Second {
 				break
 			}
-			if try == 2 && slowest < worst/3 {
-				w.Errorf("%s: the session is silent for %v", a.name, worst)
+			if failed == nil && worst <= time.Second {
+				break
+			}
+			if try == turns {
+				if slowest < worst/3 {
+					w.Errorf("%s: the session is silent for %v", a.name, worst)
+				}
+				break
 			}
 		}
 	}
