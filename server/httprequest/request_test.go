@@ -211,7 +211,9 @@ func TestSL14EnvironmentHeadersStayAtTheirHost(t *testing.T) {
 	here := first + "/here?to=" + url.QueryEscape(away)
 	p := get(first + "/start?to=" + url.QueryEscape(here))
 	p.Headers = []protocol.HTTPHeader{
-		{Name: "X-Api-Key", ValueEnvVar: new("KEY")}, {Name: "Cookie", ValueEnvVar: new("KEY")}, {Name: "x-plain", Value: "plain"},
+		{Name: "X-Api-Key", ValueEnvVar: new("KEY")},
+		{Name: "Cookie", ValueEnvVar: new("KEY")},
+		{Name: "x-plain", Value: "plain"},
 		{Name: "x-api-key", Value: "second"},
 	}
 	c.must(p)

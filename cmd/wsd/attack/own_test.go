@@ -369,8 +369,10 @@ func TestSL8SecretsOfTheEnvironment(t *testing.T) {
 		defer web.Close()
 		c, rc := s.dial(nil), s.raw()
 		ask := func(variable string) error {
-			return rc.Call("http/request", map[string]any{"requestId": variable, "method": "GET", "url": web.URL,
-				"headers": []any{map[string]any{"name": "x-sent", "value": "", "valueEnvVar": variable}}}, nil)
+			return rc.Call("http/request", map[string]any{
+				"requestId": variable, "method": "GET", "url": web.URL,
+				"headers": []any{map[string]any{"name": "x-sent", "value": "", "valueEnvVar": variable}},
+			}, nil)
 		}
 		for _, variable := range []string{"WSD_TOKEN", "WSD_API_KEY", "RPC_CLIENT_SECRET"} {
 			if err := ask(variable); err == nil {

@@ -41,7 +41,7 @@ func liar(w *world, s *server, lies func(method string) bool) string {
 			return
 		}
 		defer near.Close()
-		far, _, err := websocket.DefaultDialer.DialContext(req.Context(), s.URL, nil)
+		far, _, err := websocket.DefaultDialer.DialContext(req.Context(), s.URL, nil) //nolint:bodyclose // the body of an upgrade is the connection
 		if err != nil {
 			w.Error(err)
 			return

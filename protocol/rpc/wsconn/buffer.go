@@ -3,6 +3,7 @@ package wsconn
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"sync"
 
@@ -50,7 +51,7 @@ func (in intake) readAll(ctx context.Context, r io.Reader, limit int64) ([]byte,
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return buf, nil
 		}
 		if err == nil && int64(len(buf)) > limit {
