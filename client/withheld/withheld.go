@@ -97,7 +97,8 @@ func Code(path string, k Kind) bool {
 				return true
 			}
 			git = true
-		case leaf && (files[name] || strings.HasSuffix(name, ".code-workspace")),
+		case strings.HasSuffix(name, ".git") && bareCode(rest, k),
+			leaf && (files[name] || strings.HasSuffix(name, ".code-workspace")),
 			dirs[name] && (leaf || len(rest) > 0),
 			// A directory with a HEAD is taken for a repository, and its config obeyed.
 			leaf && name == "head" && !git,
@@ -130,6 +131,21 @@ func gitCode(rest []string, k Kind) bool {
 				return true
 			}
 		}
+	}
+	return false
+}
+
+// bareCode is gitCode for a directory whose name only ends in .git. It may be a repository
+// without a work tree, or a work tree that is called so.
+func bareCode(rest []string, k Kind) bool {
+	if len(rest) == 0 {
+		return false
+	}
+	switch rest[0] {
+	case "hooks", "worktrees":
+		return gitCode(rest, k)
+	case "config", "config.worktree", "commondir":
+		return len(rest) == 1 && k != Dir
 	}
 	return false
 }
@@ -179,11 +195,14 @@ func fold(name string) string {
 // Below returns path as Code must see it when it is below the directory dir of this
 // machine: what is written into a repository's .git is judged as what it is there.
 func Below(dir, path string) string {
-	names := strings.Split(filepath.ToSlash(dir), "/")
+	names := strings.Split(filepath.ToSlash(filepath.Clean(dir)), "/")
 	for i := len(names) - 1; i >= 0; i-- {
 		if fold(names[i]) == ".git" {
 			return strings.Join(names[i:], "/") + "/" + strings.TrimPrefix(path, "/")
 		}
+	}
+	if last := names[len(names)-1]; strings.HasSuffix(fold(last), ".git") {
+		return last + "/" + strings.TrimPrefix(path, "/")
 	}
 	return path
 }

@@ -9,6 +9,7 @@ func TestSH8NamesThatRunCode(t *testing.T) {
 		".git/rebase-merge/git-rebase-todo",
 		".GIT/config", ".Git/Config", ".git/HOOKS/pre-push", ".g\u200cit/config", "GIT~1/config", ".git./config", ".git /hooks/x",
 		".git::$INDEX_ALLOCATION/config", ".git/con\ufb01g", ".git/hook\u017f/x", "bare/HEAD",
+		"bare.git/config", "a/Bare.GIT/hooks/pre-receive", "bare.git/hooks", "bare.git/worktrees/w/config.worktree", "bare.git/commondir",
 		".envrc", "a/.envrc", ".ENVRC", ".vscode/tasks.json", ".vscode/settings.json", ".vscode", ".idea/workspace.xml", "x.code-workspace",
 		".claude/settings.json", ".mcp.json", ".husky/pre-commit", ".ssh/authorized_keys", ".bashrc", ".config/fish/config.fish",
 		".config", ".hg/hgrc", ".hg", ".jj/repo/config.toml", ".config/mise.toml", ".dir-locals.el",
@@ -26,6 +27,7 @@ func TestSH8NamesThatRunCode(t *testing.T) {
 		"", "/", "a/b.go", ".gitignore", ".gitattributes", ".gitmodules", ".github/workflows/ci.yml", ".git/HEAD", ".git/index",
 		".git/refs/heads/config", ".git/refs/heads/hooks/x", ".git/logs/HEAD", ".git/objects/ab/cdef", ".git/info/exclude", "config",
 		"hooks/pre-commit", "Makefile", ".env", "head.go", ".config/app.toml", "git~x/config", ".git/packed-refs", "vscode/tasks.json",
+		"bare.git", "bare.git/packed-refs", "work.git/src/config", "work.git/src/hooks/use.ts", "work.git/config/app.toml",
 	} {
 		if Code(path, Other) {
 			t.Errorf("%q does not come over", path)
@@ -51,6 +53,10 @@ func TestSH8BelowDestination(t *testing.T) {
 		{"/home/u/repo", "hooks/pre-commit", false},
 		{"/home/u/.claude/worktrees/x", "main.go", false},
 		{"/home/u/.git-things", "config", false},
+		{"/home/u/repo/.git/modules/x.git", "y/config", true},
+		{"/srv/bare.git", "config", true},
+		{"/srv/bare.git/", "hooks/post-update", true},
+		{"/home/u/work.git/.claude/worktrees/x", "main.go", false},
 	} {
 		if got := Code(Below(tt.dir, tt.path), Other); got != tt.want {
 			t.Errorf("%s in %s: %v", tt.path, tt.dir, got)
