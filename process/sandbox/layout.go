@@ -141,7 +141,7 @@ func (b *builder) follow(at string) (found, error) {
 			f.dir = info.IsDir()
 			continue
 		}
-		target, err := os.Readlink(next)
+		target, err := b.readlink(next)
 		if err != nil {
 			return f, &pathError{"read link", next, errors.Unwrap(err)}
 		}
@@ -174,28 +174,62 @@ func (b *builder) isMask(at string, info os.FileInfo) bool {
 }
 
 // lstat is os.Lstat, also in directories whose owner has taken his own rights away.
-func (b *builder) lstat(at string) (os.FileInfo, error) {
-	info, err := os.Lstat(at)
-	if errors.Is(err, os.ErrPermission) && b.writable(parent(at)) {
-		if err := b.borrowed.borrow(parent(at)); err != nil {
-			return nil, err
-		}
+func (b *builder) lstat(at string) (info os.FileInfo, err error) {
+	err = b.inside(parent(at), func() (err error) {
 		info, err = os.Lstat(at)
-	}
+		return err
+	})
 	return info, err
 }
 
+// readlink is os.Readlink in such directories.
+func (b *builder) readlink(at string) (target string, err error) {
+	err = b.inside(parent(at), func() (err error) {
+		target, err = os.Readlink(at)
+		return err
+	})
+	return target, err
+}
+
 // openDir opens a directory, which must be no link, to list it.
-func (b *builder) openDir(at string) (*os.File, error) {
-	const flags = os.O_RDONLY | syscall.O_DIRECTORY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
-	f, err := os.OpenFile(at, flags, 0)
-	if !errors.Is(err, os.ErrPermission) || !b.writable(at) {
-		return f, err
+func (b *builder) openDir(at string) (f *os.File, err error) {
+	err = b.inside(at, func() (err error) {
+		f, err = os.OpenFile(at, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		return err
+	})
+	return f, err
+}
+
+// inside does what takes rights to a directory, and borrows them where the confined
+// process could take them. A command that runs meanwhile may take them away again.
+func (b *builder) inside(dir string, do func() error) error {
+	err := do()
+	for range maxOpenings {
+		if !errors.Is(err, os.ErrPermission) || !b.writable(dir) {
+			return err
+		}
+		if err := b.borrow(dir); err != nil {
+			return err
+		}
+		err = do()
 	}
-	if err := b.borrowed.borrow(at); err != nil {
-		return nil, err
+	if errors.Is(err, os.ErrPermission) {
+		return &os.PathError{Op: "open", Path: dir, Err: errMoved}
 	}
-	return os.OpenFile(at, flags, 0)
+	return err
+}
+
+// borrow borrows the rights to a directory, and to one above it that keeps from that.
+func (b *builder) borrow(dir string) error {
+	err := b.borrowed.borrow(dir)
+	up := parent(dir)
+	if !errors.Is(err, os.ErrPermission) || up == dir || !b.writable(up) {
+		return err
+	}
+	if err := b.borrow(up); err != nil {
+		return err
+	}
+	return b.borrowed.borrow(dir)
 }
 
 // writable reports whether the confined process may change the mode of a directory.

@@ -11,9 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errMoved says that the disk changed after it was laid out.
-var errMoved = errors.New("the directories of the sandbox change too fast")
-
 func ownedByMe(info os.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Geteuid()
@@ -85,7 +82,7 @@ const maxHoldTries = 1024
 func (m *mask) take(up int, borrowed *rights) (bool, error) {
 	for range maxHoldTries {
 		err := unix.Mkdirat(up, m.name, maskMode)
-		if errors.Is(err, unix.EACCES) && borrowed.borrow(m.parent.Name()) == nil {
+		for n := 0; n < maxOpenings && errors.Is(err, unix.EACCES) && borrowed.borrow(m.parent.Name()) == nil; n++ {
 			err = unix.Mkdirat(up, m.name, maskMode)
 		}
 		switch {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"os"
 	"slices"
 )
@@ -13,7 +14,7 @@ func (b *builder) denyOtherNames() {
 		if r.Access != Deny || b.kinds[r.Path] {
 			continue
 		}
-		if info, err := os.Lstat(r.Path); err == nil && info.Mode().IsRegular() && hasOtherNames(info) {
+		if info, err := b.lstat(r.Path); err == nil && info.Mode().IsRegular() && hasOtherNames(info) {
 			files = append(files, info)
 		}
 	}
@@ -59,10 +60,17 @@ func (s *nameScan) deny(at string, dir bool) {
 func (s *nameScan) list(dir string) []string {
 	f, err := s.b.openDir(dir)
 	if err != nil {
+		if !isGone(err) && !errors.Is(err, os.ErrPermission) {
+			s.deny(dir, true)
+		}
 		return nil
 	}
 	defer f.Close() //nolint:errcheck // only read
-	entries, _ := f.ReadDir(-1)
+	entries, err := f.ReadDir(-1)
+	if err != nil && !isGone(err) {
+		s.deny(dir, true)
+		return nil
+	}
 	var dirs []string
 	for _, e := range entries {
 		s.visits++
@@ -74,15 +82,26 @@ func (s *nameScan) list(dir string) []string {
 			s.deny(at, true)
 		case e.IsDir():
 			dirs = append(dirs, at)
-		case e.Type().IsRegular() && s.isOne(e):
-			s.deny(at, false)
+		case e.Type().IsRegular():
+			switch is, err := s.isOne(at); {
+			case err != nil:
+				s.deny(dir, true)
+				return nil
+			case is:
+				s.deny(at, false)
+			}
 		}
 	}
 	return dirs
 }
 
-func (s *nameScan) isOne(e os.DirEntry) bool {
-	info, err := e.Info()
+// isOne reports whether at is a name of one of the files. An error says that this
+// cannot be told, though the confined process may find out.
+func (s *nameScan) isOne(at string) (bool, error) {
+	info, err := s.b.lstat(at)
+	if isGone(err) || errors.Is(err, os.ErrPermission) {
+		return false, nil
+	}
 	return err == nil && hasOtherNames(info) &&
-		slices.ContainsFunc(s.files, func(f os.FileInfo) bool { return os.SameFile(f, info) })
+		slices.ContainsFunc(s.files, func(f os.FileInfo) bool { return os.SameFile(f, info) }), err
 }

@@ -6,11 +6,23 @@ import "errors"
 // give them back later. What is in the directory counts all the same, so the server
 // takes the owner's rights for as long as it looks.
 
-// rights are what one layout has borrowed. The zero value has borrowed nothing.
+// rights are what one layout has borrowed, by device and inode. The zero value has
+// borrowed nothing.
 type rights struct {
-	dirs []borrowedDir
+	dirs map[[2]uint64]borrowedDir
 }
 
-// errForeign is the error for a directory whose owner may open it for itself, and in
-// which a helper could not place anything.
-var errForeign = errors.New("directory of another group that cannot be entered")
+// maxBorrowed bounds the directories that a layout opens, each of which takes a
+// descriptor. Those beyond are denied.
+const maxBorrowed = 512
+
+// maxOpenings bounds how often a directory is opened that a command closes again.
+const maxOpenings = 64
+
+// errForeign is the error for a directory whose owner may open it for itself, and that
+// a layout cannot open: a helper could not place anything in a directory of another
+// group.
+var errForeign = errors.New("directory that only a confined command could open")
+
+// errMoved says that the disk changed while it was laid out.
+var errMoved = errors.New("the directories of the sandbox change too fast")

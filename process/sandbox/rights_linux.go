@@ -18,37 +18,62 @@ type borrowedDir struct {
 // not be using.
 var borrowing sync.Mutex
 
-// borrow gives this process, if it owns the directory at, all rights to it.
+// borrow gives this process, if it owns the directory at, all rights to it. It has also
+// succeeded where the owner has opened the directory meanwhile.
 func (r *rights) borrow(at string) error {
 	fd, err := openPlain(at, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: at, Err: err}
 	}
-	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && (int(st.Uid) != os.Geteuid() || st.Mode&0o700 == 0o700) {
-		err = unix.EACCES
-	}
-	if err == nil && st.Mode&0o100 == 0 && os.Geteuid() != 0 && int(st.Gid) != os.Getegid() {
-		err = errForeign // a helper is privileged for its own group only
+	kept, err := r.lend(fd)
+	if !kept {
+		_ = unix.Close(fd)
 	}
 	if err != nil {
-		_ = unix.Close(fd)
 		return &os.PathError{Op: "open", Path: at, Err: err}
+	}
+	return nil
+}
+
+// lend is borrow for an open directory. kept is true if the descriptor is kept.
+func (r *rights) lend(fd int) (kept bool, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return false, err
+	}
+	if int(st.Uid) != os.Geteuid() {
+		return false, unix.EACCES
 	}
 	if len(r.dirs) == 0 {
 		borrowing.Lock()
-		if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 == 0o700 {
-			borrowing.Unlock()
-			_ = unix.Close(fd)
-			return nil // its owner has opened it meanwhile
-		}
+		defer func() {
+			if len(r.dirs) == 0 {
+				borrowing.Unlock()
+			}
+		}()
+	}
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&0o700 == 0o700 {
+		return false, err
+	}
+	id := [2]uint64{uint64(st.Dev), st.Ino} //nolint:unconvert // the type of Dev depends on the machine
+	if d, again := r.dirs[id]; again {
+		return false, d.chmod(d.lent) // its owner has closed it again
+	}
+	switch {
+	case st.Mode&0o100 == 0 && os.Geteuid() != 0 && int(st.Gid) != os.Getegid():
+		return false, errForeign // a helper is privileged for its own group only
+	case len(r.dirs) == maxBorrowed:
+		return false, errForeign
 	}
 	d := borrowedDir{fd: fd, mode: st.Mode & 0o7777, lent: st.Mode&0o7777 | 0o700}
-	r.dirs = append(r.dirs, d)
 	if err := d.chmod(d.lent); err != nil {
-		return &os.PathError{Op: "chmod", Path: at, Err: err}
+		return false, err
 	}
-	return nil
+	if r.dirs == nil {
+		r.dirs = make(map[[2]uint64]borrowedDir)
+	}
+	r.dirs[id] = d
+	return true, nil
 }
 
 func (d borrowedDir) chmod(mode uint32) error {
@@ -60,8 +85,7 @@ func (r *rights) giveBack() {
 	if len(r.dirs) == 0 {
 		return
 	}
-	for i := len(r.dirs) - 1; i >= 0; i-- {
-		d := r.dirs[i]
+	for _, d := range r.dirs {
 		var st unix.Stat_t
 		if unix.Fstat(d.fd, &st) == nil && st.Mode&0o7777 == d.lent {
 			_ = d.chmod(d.mode)

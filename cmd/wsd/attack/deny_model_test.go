@@ -114,7 +114,7 @@ type denyModel struct {
 var (
 	modelDirs  = []string{"a", "a/b", "b", "b/c", "c", "keys", "new"}
 	modelNames = []string{"secret", "x.env", "y.key", "z.pem", "plain", ".env", "l"}
-	modelModes = []string{"000", "1555", "555", "1111", "300", "700", "755", "7000"}
+	modelModes = []string{"000", "1555", "555", "1111", "300", "400", "600", "700", "755", "7000"}
 	modelGlobs = []string{"**/*.env", "keys/*.key", "*/b/*.pem", "{a,b}/**/x*.env", "**/c", "*/secret", "a/**/l"}
 	modelOps   = []string{"chmod", "chmod", "mv", "mv", "exchange", "ln", "symlink", "mkdir", "rm", "write", "mount"}
 )

@@ -99,6 +99,31 @@ func TestSH2DenySurvivesClosedDirectory(t *testing.T) {
 	})
 }
 
+// A directory that can be listed, but not entered, hides nothing that is below it.
+func TestSH2DirectoryThatCannotBeEntered(t *testing.T) {
+	each(t, func(w *world) {
+		s := w.serve(nil)
+		c := s.dial(nil)
+		kept := secret()
+		w.write(w.sub("sub/in/deep/b.env"), kept, 0o644)
+		w.write(w.sub("sub/in/plain"), "plain", 0o644)
+		w.write(w.sub("first.env"), kept, 0o644)
+		w.mkdir(w.sub("sub/in/links"))
+		if err := os.Link(w.sub("first.env"), w.sub("sub/in/links/third")); err != nil {
+			w.Fatal(err)
+		}
+		box := w.ww(w.dir, glob(w.sub("**/*.env")))
+		for _, close := range []string{"chmod 600 sub", "chmod 400 sub/in sub", "chmod 000 sub/in; chmod 400 sub", "chmod 600 sub/in/deep sub/in/links sub/in sub ."} {
+			s.sh(c, box, close)
+			r := s.sh(c, box, "cd /; chmod 700 "+w.dir+"; cd "+w.dir+"; chmod 700 sub; chmod 700 sub/in; chmod 700 sub/in/*; cat sub/in/deep/b.env sub/in/links/third sub/in/plain")
+			hidden(w, close, r.text(), kept)
+			if !strings.Contains(r.stdout, "plain") {
+				w.Errorf("after %s what is not denied cannot be had again: %s", close, r.text())
+			}
+		}
+	})
+}
+
 // The working directory can be closed, and the next command can open it.
 func TestSH2ClosedWorkingDirectory(t *testing.T) {
 	each(t, func(w *world) {
