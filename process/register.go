@@ -13,19 +13,22 @@ const family = "exec"
 
 // Register adds the methods that a *Service serves. Requests about one process keep
 // their order, so that a client may send a start and what follows it in one go. Those
-// that may wait for long give up their turn first: a terminate is never behind them.
+// that may wait for long give up their turn first.
 //
 // A start waits for changes of files before it, such as that of its program, and holds up
 // those behind it until it is done. Input, the end of input and signals that a program may
-// take as an order wait for changes of files, too: the program may look at them next.
+// take as an order wait for changes of files, too: the program may look at them next. A
+// terminate waits for the start, but not for input that waits for files.
 func Register(t *rpc.Table) {
-	handle(t, protocol.MethodProcessStart, (*Service).start, func(p *protocol.StartParams) rpc.Order { return starts.And(about(p.ProcessID)) })
-	handle(t, protocol.MethodProcessRead, (*Service).read, func(p *protocol.ReadParams) rpc.Order { return about(p.ProcessID) })
+	handle(t, protocol.MethodProcessStart, (*Service).start, func(p *protocol.StartParams) rpc.Order { return starts.And(rpc.Serial(laneOf(p.ProcessID))) })
+	handle(t, protocol.MethodProcessRead, (*Service).read, func(p *protocol.ReadParams) rpc.Order { return inTurn(p.ProcessID) })
 	handle(t, protocol.MethodProcessWrite, (*Service).write, func(p *protocol.WriteParams) rpc.Order { return rpc.Quick(orders(p.ProcessID)) })
 	handle(t, protocol.MethodProcessCloseStdin, (*Service).closeStdin, func(p *protocol.ProcessParams) rpc.Order { return orders(p.ProcessID) })
 	handle(t, protocol.MethodProcessSignal, (*Service).signal, signalOrder)
-	handle(t, protocol.MethodProcessTerminate, (*Service).terminate, func(p *protocol.TerminateParams) rpc.Order { return about(p.ProcessID) })
-	handle(t, protocol.MethodProcessResize, (*Service).resize, func(p *protocol.ResizeParams) rpc.Order { return about(p.ProcessID) })
+	handle(t, protocol.MethodProcessTerminate, (*Service).terminate, func(p *protocol.TerminateParams) rpc.Order {
+		return about(p.ProcessID).And(rpc.Overtaking(turnOf(p.ProcessID)))
+	})
+	handle(t, protocol.MethodProcessResize, (*Service).resize, func(p *protocol.ResizeParams) rpc.Order { return inTurn(p.ProcessID) })
 	handle(t, protocol.MethodProcessList, (*Service).list, rpc.Always[protocol.ListParams](rpc.BehindAll(laneStarts)))
 }
 
@@ -39,11 +42,20 @@ const laneStarts = "process/start"
 // starts is the order of a start, but for its process.
 var starts = rpc.Shared(laneStarts).And(rpc.ReadsFiles, rpc.SeenByWatches)
 
-// about is the order of requests about one process.
-func about(id string) rpc.Order { return rpc.Serial("process:" + id) }
+// laneOf is the lane of a process. A start has it alone.
+func laneOf(id string) string { return "process:" + id }
+
+// turnOf is the lane of all others that are about a process.
+func turnOf(id string) string { return "turn:" + id }
+
+// about is the part of their order by which they wait for the start.
+func about(id string) rpc.Order { return rpc.Shared(laneOf(id)) }
+
+// inTurn is the order of requests that come to a process in the order sent.
+func inTurn(id string) rpc.Order { return about(id).And(rpc.Serial(turnOf(id))) }
 
 // orders is the order of what a process may take as an order to look at files.
-func orders(id string) rpc.Order { return about(id).And(rpc.LooksAtFiles, rpc.SeenByWatches) }
+func orders(id string) rpc.Order { return inTurn(id).And(rpc.LooksAtFiles, rpc.SeenByWatches) }
 
 // signalOrder lets those signals wait that programs take as an order to look at files, and
 // none that is to end a process.
@@ -52,6 +64,6 @@ func signalOrder(p *protocol.SignalParams) rpc.Order {
 	case syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT:
 		return orders(p.ProcessID)
 	default:
-		return about(p.ProcessID)
+		return inTurn(p.ProcessID)
 	}
 }

@@ -19,6 +19,8 @@ type claim struct {
 	alone bool
 	// passing holds the lane not at all: nothing that arrives later waits for it.
 	passing bool
+	// overtakes does not wait for holders that other lanes hold up.
+	overtakes bool
 }
 
 var (
@@ -31,6 +33,10 @@ var (
 
 // Serial requests of a lane run one at a time, in the order of arrival.
 func Serial(lane string) Order { return claimed(claim{lane: lane, alone: true}) }
+
+// Overtaking requests are Serial ones that do not wait for those before them which are held
+// up by another lane, that they are Behind or BehindAll in.
+func Overtaking(lane string) Order { return claimed(claim{lane: lane, alone: true, overtakes: true}) }
 
 // Shared requests of a lane run beside each other, but not beside Serial ones of the
 // same lane, and in the order of arrival relative to those.

@@ -37,6 +37,7 @@ type task struct {
 	waits   int            // earlier tasks that have not let go, each once for each lane
 	behind  []*task        // tasks that this one is counted in the waits of
 	places  [maxClaims]int // index in taskLane.shared of each claim
+	held    bool           // waited, when it came, for a lane that it passes, or for such a task
 	yielded bool           // has given up its place
 	letGo   bool           // has let go of its lanes
 }
@@ -78,12 +79,14 @@ func (s *scheduler) claim(t *task, i int) {
 		l = new(taskLane)
 		s.lanes[c.lane] = l
 	}
-	if l.alone != nil {
+	if l.alone != nil && !(c.overtakes && l.alone.held) {
 		t.waitFor(l.alone)
+		t.held = t.held || c.passing || c.alone && l.alone.held
 	}
 	if c.alone {
 		for _, holder := range l.shared {
 			t.waitFor(holder)
+			t.held = t.held || c.passing
 		}
 	}
 	switch {

@@ -77,6 +77,22 @@ func TestSchedulerOrders(t *testing.T) {
 			seconds: 3,
 		},
 		{
+			name: "one that overtakes does not wait for those that another lane holds up", limit: 9,
+			jobs: []struct {
+				name  string
+				order Order
+			}{{"w", Serial("x")}, {"p", Behind("x").And(Serial("y"))}, {"q", Serial("y")}, {"o", Overtaking("y")}, {"v", Serial("y")}},
+			seconds: 3,
+		},
+		{
+			name: "but for others, and others for it", limit: 9,
+			jobs: []struct {
+				name  string
+				order Order
+			}{{"a", Serial("y")}, {"o", Overtaking("y")}, {"b", Serial("y")}},
+			want: []string{"+a", "-a", "+o", "-o", "+b", "-b"}, seconds: 3,
+		},
+		{
 			name: "one that is behind all waits for shared ones", limit: 9,
 			jobs: []struct {
 				name  string
