@@ -27,9 +27,10 @@ var files = setOf(
 	".envrc", ".autoenv", ".autoenv.zsh", ".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml", ".rtx.toml",
 	// Editors, as a directory or a file in it is opened.
 	".exrc", ".vimrc", ".gvimrc", ".nvimrc", ".nvim.lua", ".lvimrc", ".dir-locals.el", ".dir-locals-2.el", ".kakrc",
-	".devcontainer.json", ".mcp.json",
+	".devcontainer.json", ".mcp.json", "opencode.json", ".aider.conf.yml",
 	// Interpreters and debuggers, as they start.
 	".gdbinit", ".lldbinit", ".pdbrc", ".irbrc", ".pryrc", ".ghci", ".rprofile", ".renviron", ".rdata",
+	".ocamlinit", ".iex.exs", ".erlang", ".octaverc", ".byebugrc", ".rdbgrc",
 	// What hooks that are installed already run.
 	".pre-commit-config.yaml", ".pre-commit-config.yml", "lefthook.yml", "lefthook.yaml", "lefthook-local.yml",
 	".lefthook.yml", ".lefthook.yaml", ".lefthook-local.yml",
@@ -37,13 +38,14 @@ var files = setOf(
 	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile",
 	".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc", ".xinitrc", ".xprofile",
 	".xsession", ".xsessionrc", ".pam_environment", ".gitconfig", ".hgrc", ".tmux.conf", ".screenrc", ".emacs", ".emacs.el",
+	".direnvrc", ".xonshrc", ".zcompdump", ".gdbearlyinit", ".lesskey", ".less", ".psqlrc", ".sqliterc", ".mailrc", ".wgetrc",
 	".forward", ".procmailrc", ".rhosts", ".shosts", ".k5login", ".mailcap",
 )
 
 // dirs are names of directories in which everything counts.
 var dirs = setOf(
 	".vscode", ".idea", ".vs", ".zed", ".fleet", ".helix", ".devcontainer", ".externaltoolbuilders",
-	".claude", ".codex", ".cursor", ".gemini", ".mise",
+	".claude", ".codex", ".cursor", ".gemini", ".windsurf", ".kiro", ".opencode", ".roo", ".amazonq", ".mise",
 	".husky", ".githooks",
 	".ssh", ".gnupg", ".vim", ".emacs.d", ".bashrc.d", ".zshrc.d", ".oh-my-zsh",
 )
@@ -63,6 +65,14 @@ var paths = [][]string{
 	{".config", "fish"},
 	{".config", "nvim"},
 	{".config", "helix"},
+	{".config", "direnv"},
+	{".config", "tmux"},
+	{".config", "zsh"},
+	{".config", "emacs"},
+	{".config", "vim"},
+	{".config", "nushell"},
+	{".config", "hg"},
+	{".config", "jj"},
 	{".config", "autostart"},
 	{".config", "systemd"},
 	{".config", "environment.d"},

@@ -13,6 +13,8 @@ func TestSH8NamesThatRunCode(t *testing.T) {
 		".envrc", "a/.envrc", ".ENVRC", ".vscode/tasks.json", ".vscode/settings.json", ".vscode", ".idea/workspace.xml", "x.code-workspace",
 		".claude/settings.json", ".mcp.json", ".husky/pre-commit", ".ssh/authorized_keys", ".bashrc", ".config/fish/config.fish",
 		".config", ".hg/hgrc", ".hg", ".jj/repo/config.toml", ".config/mise.toml", ".dir-locals.el",
+		".ocamlinit", ".iex.exs", ".octaverc", ".lesskey", ".psqlrc", ".direnvrc", ".config/direnv/direnvrc", ".config/tmux/tmux.conf",
+		".kiro/hooks/x", ".opencode/plugin/x.js", "opencode.json", ".aider.conf.yml",
 	} {
 		if !Code(path, Other) {
 			t.Errorf("%q comes over", path)

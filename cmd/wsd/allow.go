@@ -36,7 +36,8 @@ func withheldText(bits uint32) string {
 	return fmt.Sprintf("the bits %04o of its mode; --%s lets them come over", bits, flagAllowSetuid)
 }
 
-// isCode reports whether something must not come over by its name. path is absolute.
+// isCode reports whether something must not come over by its name. path is the
+// one below dir.
 func (f *allowFlags) isCode(dir, path string, mode iofs.FileMode) bool {
 	kind := withheld.Other
 	switch {

@@ -79,8 +79,8 @@ With --json each line is an object: {"type":"change"} for what changed in LOCAL,
 {"type":"conflict"}, {"type":"withheld"}, {"type":"move"} of a --dry-run, at last
 {"type":"result"}.
 
-Exit status: 0 both sides are the same, or a --watch was ended by a signal; 1 on
-failure; 2 for a command line that wsd does not understand; 3 when there were
+Exit status: 0 both sides are the same but for what is withheld, or a --watch was
+ended by a signal; 1 on failure; 2 for a command line that wsd does not understand; 3 when there were
 conflicts and --on-conflict is fail; 4 when all has moved that there was at first,
 but a side goes on changing.`,
 		Example: `  wsd sync ~/project ws://127.0.0.1:45678
