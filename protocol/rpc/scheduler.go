@@ -21,8 +21,16 @@ type taskLane struct {
 	// alone is the latest holder that is alone; nil once it has let go. It waits for
 	// every holder before it.
 	alone *task
-	// shared are the holders that arrived after that one.
-	shared []*task
+	// shared are the latest holders that arrived after that one; nil if there were none.
+	shared *crowd
+}
+
+// crowd are shared holders of a lane between whose arrivals nobody came who waits for
+// them. However many wait for however many, each waits for one crowd.
+type crowd struct {
+	left   int     // holders that have not let go, and the crowd before if it is not over
+	behind []*task // wait until it is over
+	next   *crowd  // that this one is counted in the left of
 }
 
 // task is one request to be run.
@@ -34,12 +42,12 @@ type task struct {
 
 	// The rest is guarded by scheduler.mu.
 
-	waits   int            // earlier tasks that have not let go, each once for each lane
-	behind  []*task        // tasks that this one is counted in the waits of
-	places  [maxClaims]int // index in taskLane.shared of each claim
-	held    bool           // waited, when it came, for a lane that it passes, or for such a task
-	yielded bool           // has given up its place
-	letGo   bool           // has let go of its lanes
+	waits   int               // tasks that have not let go and crowds that are not over
+	behind  []*task           // tasks that this one is counted in the waits of
+	crowds  [maxClaims]*crowd // of each claim that is in one
+	held    bool              // waited, when it came, for a lane that it passes, or for such a task
+	yielded bool              // has given up its place
+	letGo   bool              // has let go of its lanes
 }
 
 func newScheduler(limit int) *scheduler {
@@ -80,14 +88,14 @@ func (s *scheduler) claim(t *task, i int) {
 		s.lanes[c.lane] = l
 	}
 	if l.alone != nil && !(c.overtakes && l.alone.held) {
-		t.waitFor(l.alone)
+		t.waits++
+		l.alone.behind = append(l.alone.behind, t)
 		t.held = t.held || c.passing || c.alone && l.alone.held
 	}
-	if c.alone {
-		for _, holder := range l.shared {
-			t.waitFor(holder)
-			t.held = t.held || c.passing
-		}
+	if c.alone && l.shared != nil && l.shared.left > 0 {
+		t.waits++
+		l.shared.behind = append(l.shared.behind, t)
+		t.held = t.held || c.passing
 	}
 	switch {
 	case c.passing:
@@ -95,15 +103,22 @@ func (s *scheduler) claim(t *task, i int) {
 	case c.alone:
 		l.alone, l.shared = t, nil
 	default:
-		t.places[i] = len(l.shared)
-		l.shared = append(l.shared, t)
+		l.join()
+		t.crowds[i] = l.shared
 	}
 	l.holders++
 }
 
-func (t *task) waitFor(earlier *task) {
-	t.waits++
-	earlier.behind = append(earlier.behind, t)
+// join adds a holder to the latest crowd, or to a new one if somebody waits for that.
+func (l *taskLane) join() {
+	switch before := l.shared; {
+	case before == nil:
+		l.shared = new(crowd)
+	case len(before.behind) > 0:
+		l.shared = &crowd{left: 1}
+		before.next = l.shared
+	}
+	l.shared.left++
 }
 
 // leave undoes claim.
@@ -113,26 +128,26 @@ func (s *scheduler) leave(t *task, i int) {
 		return
 	}
 	l := s.lanes[c.lane]
+	if l.alone == t {
+		l.alone = nil
+	}
 	if l.holders--; l.holders == 0 {
 		delete(s.lanes, c.lane)
-		return
 	}
-	if c.alone {
-		if l.alone == t {
-			l.alone = nil
+	for crowd := t.crowds[i]; crowd != nil; crowd = crowd.next {
+		if crowd.left--; crowd.left > 0 {
+			return
 		}
-		return
+		s.wake(crowd.behind)
+		crowd.behind = nil
 	}
-	at, last := t.places[i], len(l.shared)-1
-	if at > last || l.shared[at] != t {
-		return // a holder that is alone stands for t
-	}
-	moved := l.shared[last]
-	l.shared[at], l.shared[last] = moved, nil
-	l.shared = l.shared[:last]
-	for j := range moved.order.count {
-		if m := &moved.order.claims[j]; m.lane == c.lane && !m.passing && !m.alone && moved.places[j] == last {
-			moved.places[j] = at
+}
+
+// wake tells tasks that one thing less is there to wait for.
+func (s *scheduler) wake(tasks []*task) {
+	for _, t := range tasks {
+		if t.waits--; t.waits == 0 {
+			s.ready = append(s.ready, t)
 		}
 	}
 }
@@ -192,11 +207,7 @@ func (t *task) release() {
 		for i := range t.order.count {
 			s.leave(t, i)
 		}
-		for _, next := range t.behind {
-			if next.waits--; next.waits == 0 {
-				s.ready = append(s.ready, next)
-			}
-		}
+		s.wake(t.behind)
 		t.behind = nil
 	}
 	s.start()

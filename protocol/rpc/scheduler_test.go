@@ -256,3 +256,24 @@ func mustWait(later, earlier *Order) bool {
 	}
 	return false
 }
+
+// Requests that wait for each other take no more memory the more there are of them.
+func TestSM4WaitingRequestsTakeLittle(t *testing.T) {
+	const tasks = 2000
+	s := newScheduler(1)
+	gate := make(chan struct{})
+	s.submit(&task{order: Serial("files"), run: func(*task) { <-gate }})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for _, order := range []Order{Behind("files").And(Shared("watches")), Serial("files").And(BehindAll("watches"))} {
+		for range tasks {
+			s.submit(&task{order: order, run: func(*task) {}})
+		}
+	}
+	runtime.ReadMemStats(&after)
+	close(gate)
+	s.wait()
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 2*tasks*2048 {
+		t.Errorf("%d requests took %d KiB", 2*tasks, taken>>10)
+	}
+}
