@@ -308,18 +308,29 @@ func (b *Budget) giveBack(n int64) {
 }
 
 // watch revokes connections that keep what others wait for, while there are such others.
+// It goes on for protocol.MemoryPatience after the last: others give up sooner, and then
+// try again.
 func (b *Budget) watch() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	began := time.Now()
+	waited := began
 	for now := range tick.C {
 		b.mu.Lock()
-		if b.waiting.Load() == 0 {
+		stuck := b.stuck(now, began)
+		switch {
+		case b.waiting.Load() > 0:
+			waited = now
+		case now.Sub(waited) > protocol.MemoryPatience:
 			b.watched = false
 			b.mu.Unlock()
 			return
+		default:
+			stuck = nil
 		}
-		stuck := b.stuck(now, began)
+		if stuck != nil {
+			stuck.mark.at = now // it is closing
+		}
 		b.mu.Unlock()
 		if stuck != nil {
 			stuck.revoke("the server is short of memory, and this connection has kept much of it without any progress; try again in a while")
@@ -339,9 +350,6 @@ func (b *Budget) stuck(now, began time.Time) (most *Account) {
 			(most == nil || held > counted(most.held.Load())):
 			most = a
 		}
-	}
-	if most != nil {
-		most.mark.at = now // it is closing
 	}
 	return most
 }

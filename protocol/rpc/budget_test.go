@@ -88,6 +88,29 @@ func advanceUntilQuiet(b *Budget) {
 	}
 }
 
+// A connection that keeps what others wait for is closed, too, when they wait for less
+// than that takes, and then try again.
+func TestSM4StuckConnectionsAreClosedBetweenWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(100 << 20)
+		var stuck *Account
+		stuck = b.NewAccount(func(string) { stuck.Give(stuck.held.Load()) })
+		stuck.Force(90 << 20)
+		waiter := b.NewAccount(nil)
+		began := time.Now()
+		for range 4 {
+			if waiter.Take(t.Context(), 30<<20) == nil {
+				break
+			}
+			<-time.After(5 * time.Second)
+		}
+		if took := time.Since(began); waiter.held.Load() == 0 || took > protocol.MemoryPatience+5*time.Second {
+			t.Errorf("%d bytes after %v", waiter.held.Load(), took)
+		}
+		advanceUntilQuiet(b)
+	})
+}
+
 // Who keeps what others wait for is closed, the one that keeps most first; who gives back
 // as much as it holds stays.
 func TestSM4StuckConnectionsAreClosed(t *testing.T) {
