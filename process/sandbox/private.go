@@ -93,6 +93,7 @@ func withoutLinks(path string) string {
 func (b *builder) hidePrivate() error {
 	for _, own := range b.policy.Private {
 		f, err := b.followOwn(own.Path)
+		b.pinLinks(f.through) // the next sandbox must find the same place
 		switch {
 		case err != nil && outOfReach(own.Path) && accessIn(b.rules, f.real) != Write:
 			continue // the confined program cannot get there either, nor change that

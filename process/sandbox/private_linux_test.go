@@ -44,6 +44,7 @@ func TestSH5PrivatePaths(t *testing.T) {
 						ok("read f"), fails("read T", "EACCES"), fails("list real/keys", "EACCES"), fails("read real/keys/id", "EACCES"),
 						fails("read via/keys/id", "EACCES"), fails("write T", "EACCES|EROFS"), fails("rm T", "EBUSY|EROFS"), fails("mv real/keys k", "EBUSY|EROFS|EXDEV"),
 						fails("write real/keys/new", "EACCES|EROFS"), fails("mkdir state", "EEXIST|EROFS"), fails("link T l", "EXDEV|EROFS|EACCES"),
+						fails("rm via", "EBUSY|EROFS"), fails("mv via v", "EBUSY|EROFS"),
 					)
 				})
 			}
