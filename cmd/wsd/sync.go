@@ -80,9 +80,9 @@ With --json each line is an object: {"type":"change"} for what changed in LOCAL,
 {"type":"result"}.
 
 Exit status: 0 both sides are the same but for what is withheld, or a --watch was
-ended by a signal; 1 on failure; 2 for a command line that wsd does not understand; 3 when there were
-conflicts and --on-conflict is fail; 4 when all has moved that there was at first,
-but a side goes on changing.`,
+ended by a signal; 1 on failure; 2 for a command line that wsd does not
+understand; 3 when there were conflicts and --on-conflict is fail; 4 when all has
+moved that there was at first, but a side goes on changing.`,
 		Example: `  wsd sync ~/project ws://127.0.0.1:45678
   wsd sync . --watch --on-conflict both --ignore node_modules
   wsd sync --dry-run . relay://relay.example.com/lab
