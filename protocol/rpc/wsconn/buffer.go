@@ -111,15 +111,22 @@ func (in intake) take(ctx context.Context, size int) ([]byte, error) {
 	return make([]byte, 0, size), nil
 }
 
+// chargeFor is what is taken from the account for a buffer.
+func chargeFor(buf []byte) int64 {
+	if cap(buf) <= smallBuffer {
+		return 0
+	}
+	return int64(cap(buf))
+}
+
 func (in intake) release(buf []byte) {
+	in.account.Give(chargeFor(buf))
 	switch {
 	case cap(buf) == smallBuffer:
 		smallBuffers.Put((*[smallBuffer]byte)(buf[:smallBuffer]))
 	case cap(buf) == mediumBuffer:
-		in.account.Give(mediumBuffer)
 		mediumBuffers.Put((*[mediumBuffer]byte)(buf[:mediumBuffer]))
 	case cap(buf) >= largeBuffer:
-		in.account.Give(int64(cap(buf)))
 		if cap(buf) > largeBuffer && in.account.Crowded() {
 			return // kept, it would not be counted
 		}

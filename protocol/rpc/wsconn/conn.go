@@ -96,6 +96,7 @@ type Conn struct {
 	stopRead    func() bool
 	readStopped chan struct{} // closed once the end of reading has taken effect
 	buf         []byte        // of the latest Read
+	charge      atomic.Int64  // for buf; 0 once it has been given back
 	intake      intake        // of the messages; without an account unless Meter was called
 	faulted     atomic.Bool   // the other end broke the protocol; it has been sent a close frame
 	closing     atomic.Bool   // the other end has said goodbye, and was answered
@@ -146,7 +147,9 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	}
 	defer func() { <-c.inRead }()
 	c.watch(ctx)
-	c.intake.release(c.buf)
+	if c.charge.Swap(0) > 0 || chargeFor(c.buf) == 0 {
+		c.intake.release(c.buf)
+	}
 	c.buf = nil
 	kind, r, err := c.ws.NextReader()
 	if wrong := c.wrongKind(kind); err == nil && wrong != nil {
@@ -161,6 +164,12 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	default:
 		msg, err = c.intake.readAll(ctx, r, c.cfg.MaxMessageBytes)
 		c.buf = msg
+		c.charge.Store(chargeFor(msg))
+		select {
+		case <-c.closed: // Close has given back what there was
+			c.giveBack()
+		default:
+		}
 	}
 	if err != nil {
 		return nil, c.readError(ctx, err)
@@ -168,6 +177,10 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	c.hear()
 	return msg, nil
 }
+
+// giveBack gives back what was taken for buf, which stays valid, for there may be no Read
+// any more that does.
+func (c *Conn) giveBack() { c.intake.account.Give(c.charge.Swap(0)) }
 
 // Meter implements rpc.Metered.
 func (c *Conn) Meter(account *rpc.Account) { c.intake.account = account }
@@ -441,6 +454,7 @@ func (c *Conn) close(code int, reason string, linger bool) error {
 	}
 	linger = linger || c.faulted.Load()
 	close(c.closed)
+	c.giveBack()
 	c.pings.stop()
 	const maxReason = 123 // RFC 6455, section 5.5
 	if len(reason) > maxReason {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/rpc/rpctest"
 	"github.com/wsd-dev/wsd/relay/simnet"
@@ -313,5 +314,26 @@ func TestPing(t *testing.T) {
 	server.Close()
 	if err := server.Ping(t.Context()); !errors.Is(err, rpc.ErrClosed) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A connection that closes gives back the memory of the latest message, though nobody
+// reads on.
+func TestSM4CloseGivesBack(t *testing.T) {
+	budget := rpc.NewBudget(64 << 20)
+	server, client := dial(t, Config{})
+	server.Meter(budget.NewAccount(nil))
+	if err := client.WriteMessage(websocket.TextMessage, make([]byte, 3<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if msg, err := server.Read(t.Context()); err != nil || len(msg) != 3<<20 || budget.Used() < 3<<20-protocol.FreeConnectionBytes {
+		t.Fatalf("%d bytes, %v; %d are in use", len(msg), err, budget.Used())
+	}
+	server.Close()
+	if used := budget.Used(); used != 0 {
+		t.Errorf("%d bytes are in use after Close", used)
+	}
+	if _, err := server.Read(t.Context()); !errors.Is(err, rpc.ErrClosed) || budget.Used() != 0 {
+		t.Errorf("%v; %d bytes are in use", err, budget.Used())
 	}
 }
