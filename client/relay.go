@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -88,7 +89,7 @@ func NewRelayTransport(rawURL string, opts *Options) (Transport, error) {
 		cfg.Dial = relay.NewDialer(relay.DialConfig{TLS: o.TLSConfig, Logger: o.Logger})
 	}
 	t := &relayTransport{}
-	if t.trust, err = newRelayTrust(u, o.Relay); err != nil {
+	if t.trust, err = newRelayTrust(u, o.Relay, o.Logger); err != nil {
 		return nil, err
 	}
 	cfg.Verify, cfg.VerifyProfile = t.trust.verify, t.trust.verifyProfile
@@ -141,6 +142,7 @@ type relayTrust struct {
 	// pin is how the key must be, "" if that is not said.
 	pin   string
 	known *trust.Known
+	log   *slog.Logger
 	// unkept says that there is no place for a file, which a pinned key does not need.
 	unkept bool
 
@@ -151,8 +153,8 @@ type relayTrust struct {
 	reliable bool
 }
 
-func newRelayTrust(u RelayURL, o RelayOptions) (*relayTrust, error) {
-	r := &relayTrust{name: u.Name, opts: o, pin: u.Pin}
+func newRelayTrust(u RelayURL, o RelayOptions, log *slog.Logger) (*relayTrust, error) {
+	r := &relayTrust{name: u.Name, opts: o, pin: u.Pin, log: log}
 	if o.Pin != "" {
 		pin, err := parsePin(o.Pin)
 		switch {
@@ -217,8 +219,8 @@ func (r *relayTrust) verifyProfile(key *seal.PublicKey, profile frame.Profile) e
 
 // proved makes the executor known by the key of its handshake, which need not be the one
 // that was looked at last: the registry may name several at once. It remembers that the
-// stream is reliable, too. What could not be remembered is tried again with the next
-// connection, and refused again.
+// stream is reliable, too, if it can. A key that could not be remembered is tried again
+// with the next connection, and refused again.
 func (r *relayTrust) proved(key *seal.PublicKey, profile frame.Profile) error {
 	print := key.Fingerprint()
 	r.mu.Lock()
@@ -230,10 +232,11 @@ func (r *relayTrust) proved(key *seal.PublicKey, profile frame.Profile) error {
 		}
 	}
 	if profile == frame.Reliable && !reliable && r.opts.Verify == nil && r.pin == "" {
-		if err := r.known.PinReliable(r.name, print); err != nil {
-			return &harness.UntrustedError{Key: print, Err: err}
+		err := r.known.PinReliable(r.name, print)
+		if err != nil { // a file that is provided need not be writable, nor the disk have room
+			r.log.Warn("the executor's profile is not remembered", "executor", r.name, "err", err)
 		}
-		reliable = true
+		reliable = err == nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

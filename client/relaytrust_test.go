@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,7 @@ import (
 func newTrust(t *testing.T) (*relayTrust, *seal.PublicKey, *seal.PublicKey) {
 	t.Helper()
 	u := RelayURL{Name: "relay.example/lab"}
-	r, err := newRelayTrust(u, RelayOptions{KnownExecutors: filepath.Join(t.TempDir(), "known")})
+	r, err := newRelayTrust(u, RelayOptions{KnownExecutors: filepath.Join(t.TempDir(), "known")}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,5 +113,27 @@ func TestSR7WeakerProfile(t *testing.T) {
 		if err := connects(frame.Codex); err != nil {
 			t.Errorf("once it was accepted: %v", err)
 		}
+	}
+}
+
+// Where the file of known executors cannot be written, here since it is full, an executor
+// whose key is in it is reached as before, and the file stays as it is.
+func TestSR7ProfileThatIsNotRemembered(t *testing.T) {
+	r, key, _ := newTrust(t)
+	line := r.name + " " + key.Fingerprint().String() + "\n"
+	text := line + strings.Repeat("#", trust.MaxFileBytes-len(line)-1) + "\n"
+	if err := os.WriteFile(r.known.Path(), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.verify(key); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.proved(key, frame.Reliable); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now, err := os.ReadFile(r.known.Path()); err != nil || string(now) != text {
+		t.Errorf("the file has %d bytes, %v", len(now), err)
 	}
 }

@@ -198,6 +198,9 @@ func (k *Known) rewrite(name string, print seal.Fingerprint) error {
 
 // replace puts text in the place of the file.
 func (k *Known) replace(text string, mode iofs.FileMode) error {
+	if len(text) > MaxFileBytes {
+		return k.full()
+	}
 	path, err := filepath.EvalSymlinks(k.path)
 	if err != nil {
 		return err
@@ -270,13 +273,17 @@ func (k *Known) write(f *os.File, data []byte, info iofs.FileInfo, name string, 
 		line = "\n" + line
 	}
 	if len(data)+len(line) > MaxFileBytes {
-		return fmt.Errorf("%s is full: it may have %d bytes", k.path, MaxFileBytes)
+		return k.full()
 	}
 	if _, err := f.WriteString(line); err != nil {
 		// A part of a line would make the file unusable.
 		return errors.Join(err, f.Truncate(info.Size()))
 	}
 	return f.Sync()
+}
+
+func (k *Known) full() error {
+	return fmt.Errorf("%s is full: it may have %d bytes", k.path, MaxFileBytes)
 }
 
 // open opens the file, for this process alone until it is closed.
