@@ -8,6 +8,7 @@ const maxClaims = 4
 type Order struct {
 	inline bool
 	quick  bool
+	free   bool // needs no place
 	count  int
 	claims [maxClaims]claim
 }
@@ -35,8 +36,13 @@ var (
 func Serial(lane string) Order { return claimed(claim{lane: lane, alone: true}) }
 
 // Overtaking requests are Serial ones that do not wait for those before them which are held
-// up by another lane, that they are Behind or BehindAll in.
-func Overtaking(lane string) Order { return claimed(claim{lane: lane, alone: true, overtakes: true}) }
+// up by another lane, that they are Behind or BehindAll in. They run although there is no
+// free place: those that have one may never end.
+func Overtaking(lane string) Order {
+	o := claimed(claim{lane: lane, alone: true, overtakes: true})
+	o.free = true
+	return o
+}
 
 // Shared requests of a lane run beside each other, but not beside Serial ones of the
 // same lane, and in the order of arrival relative to those.
@@ -58,6 +64,7 @@ func (o Order) And(others ...Order) Order {
 	for i := range others {
 		other := &others[i]
 		o.quick = o.quick || other.quick
+		o.free = o.free || other.free
 		o.count += copy(o.claims[o.count:maxClaims:maxClaims][:other.count], other.claims[:other.count])
 	}
 	return o

@@ -2,9 +2,9 @@ package rpc
 
 import "sync"
 
-// scheduler runs tasks on at most limit goroutines at a time. A task becomes ready once
-// the earlier tasks that its order names are done with their lanes, and ready tasks run
-// in that order.
+// scheduler runs tasks on at most limit goroutines at a time, besides those that need no
+// place. A task becomes ready once the earlier tasks that its order names are done with
+// their lanes, and ready tasks run in that order.
 type scheduler struct {
 	limit int
 
@@ -46,7 +46,7 @@ type task struct {
 	behind  []*task           // tasks that this one is counted in the waits of
 	crowds  [maxClaims]*crowd // of each claim that is in one
 	held    bool              // waited, when it came, for a lane that it passes, or for such a task
-	yielded bool              // has given up its place
+	yielded bool              // has given up its place, or needs none
 	letGo   bool              // has let go of its lanes
 }
 
@@ -71,7 +71,7 @@ func (s *scheduler) submit(t *task) (here bool) {
 		s.running++
 		return true
 	}
-	s.ready = append(s.ready, t)
+	s.makeReady(t)
 	s.start()
 	return false
 }
@@ -147,9 +147,18 @@ func (s *scheduler) leave(t *task, i int) {
 func (s *scheduler) wake(tasks []*task) {
 	for _, t := range tasks {
 		if t.waits--; t.waits == 0 {
-			s.ready = append(s.ready, t)
+			s.makeReady(t)
 		}
 	}
+}
+
+func (s *scheduler) makeReady(t *task) {
+	if t.order.free {
+		t.yielded = true
+		s.launch(t)
+		return
+	}
+	s.ready = append(s.ready, t)
 }
 
 // runHere runs a task that submit has given back.
@@ -166,12 +175,16 @@ func (s *scheduler) start() {
 		s.ready[0] = nil
 		s.ready = s.ready[1:]
 		s.running++
-		go func() { // waited for by wait
-			defer s.wg.Done()
-			defer t.release()
-			t.run(t)
-		}()
+		s.launch(t)
 	}
+}
+
+func (s *scheduler) launch(t *task) {
+	go func() { // waited for by wait
+		defer s.wg.Done()
+		defer t.release()
+		t.run(t)
+	}()
 }
 
 // yield gives up the place of t, which goes on. Only the first call counts.

@@ -257,6 +257,28 @@ func mustWait(later, earlier *Order) bool {
 	return false
 }
 
+// What overtakes runs although others that do not end have all the places.
+func TestOvertakingNeedsNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		s := newScheduler(1)
+		gate := make(chan struct{})
+		s.submit(&task{order: Serial("x"), run: func(*task) { <-gate }})
+		s.submit(j.job("other", Concurrent))
+		s.submit(j.job("first", Overtaking("y")))
+		s.submit(j.job("second", Overtaking("y")))
+		time.Sleep(time.Minute)
+		close(gate)
+		s.wait()
+		if want := []string{"+first", "-first", "+second", "-second", "+other", "-other"}; !slices.Equal(j.lines, want) {
+			t.Errorf("got %v, want %v", j.lines, want)
+		}
+		if len(s.lanes) != 0 || s.running != 0 {
+			t.Errorf("left behind: %d lanes, %d running", len(s.lanes), s.running)
+		}
+	})
+}
+
 // Requests that wait for each other take no more memory the more there are of them.
 func TestSM4WaitingRequestsTakeLittle(t *testing.T) {
 	const tasks = 2000
