@@ -207,7 +207,8 @@ func (t *helpers) run(h *helper, sandbox *protocol.Sandbox) {
 		return
 	}
 	h.peer = rpc.NewPeer(conn, rpc.PeerConfig{
-		Handler: h, Logger: s.logger, MaxValues: maxHelperValues, Account: rpc.AccountOf(s.notifier),
+		Handler: h, Logger: s.logger, MaxValues: maxHelperValues,
+		Account: rpc.AccountOf(s.notifier), OnlyAnswers: true,
 	})
 	h.current = func() bool { return true }
 	if aging, ok := conn.(interface{ Current() bool }); ok {

@@ -88,6 +88,33 @@ func advanceUntilQuiet(b *Budget) {
 	}
 }
 
+// Answers that a connection's requests wait for are read although more memory is in use
+// than there is: the requests give theirs back once they have them.
+func TestSM4AnswersAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(1 << 20)
+		account := b.NewAccount(nil)
+		account.Force(2 << 20)
+		near, far := Pair()
+		helper := NewPeer(far, PeerConfig{})
+		p := NewPeer(near, PeerConfig{Account: account, OnlyAnswers: true})
+		for _, peer := range []*Peer{helper, p} {
+			go func() { _ = peer.Serve(t.Context()) }()
+			defer peer.Close()
+		}
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			err := p.Call(ctx, "method", struct{}{}, nil)
+			cancel()
+			if failure, ok := errors.AsType[*protocol.Error](err); !ok || failure.Code != protocol.CodeMethodNotFound {
+				t.Errorf("got %v", err)
+			}
+		}
+		account.Give(2 << 20)
+		advanceUntilQuiet(b)
+	})
+}
+
 // A connection that keeps what others wait for is closed, too, when they wait for less
 // than that takes, and then try again.
 func TestSM4StuckConnectionsAreClosedBetweenWaits(t *testing.T) {

@@ -50,6 +50,9 @@ type PeerConfig struct {
 	// Account is charged for the messages that are held, in and out; nil is for peers
 	// whose other end is trusted with the memory of this one.
 	Account *Account
+	// OnlyAnswers says that this end serves no requests. It reads on although the account
+	// has more than there is: others may have to have the answers to give theirs back.
+	OnlyAnswers bool
 }
 
 // A Peer speaks JSON-RPC on one Connection, in either role or both.
@@ -83,7 +86,10 @@ func NewPeer(conn Connection, cfg PeerConfig) *Peer {
 	if cfg.MaxValues == 0 {
 		cfg.MaxValues = protocol.MaxJSONValues
 	}
-	p := &Peer{conn: conn, cfg: cfg, account: cfg.Account, window: window{account: cfg.Account}, closed: make(chan struct{}), shutDown: make(chan struct{}), ended: make(chan error, 1)}
+	p := &Peer{conn: conn, cfg: cfg, account: cfg.Account, closed: make(chan struct{}), shutDown: make(chan struct{}), ended: make(chan error, 1)}
+	if !cfg.OnlyAnswers {
+		p.window.account = cfg.Account
+	}
 	p.await, _ = conn.(Awaiter)
 	if metered, ok := conn.(Metered); ok && p.account != nil {
 		metered.Meter(p.account)
