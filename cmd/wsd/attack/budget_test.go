@@ -216,7 +216,7 @@ func (a *hog) linger() {
 	}
 	for began := time.Now(); time.Since(began) < load; {
 		rss, err := a.RSS()
-		if err != nil || rss > budget+budgetSlack { // check says so
+		if err != nil || rss > budget+2*budgetSlack { // check says so
 			return
 		}
 		<-time.After(20 * time.Millisecond)
@@ -248,7 +248,7 @@ func (s *server) watch() *watch {
 		}
 	})
 	m.wg.Go(func() {
-		for m.sleep(10 * time.Millisecond) {
+		for goOn := true; goOn; goOn = m.sleep(10 * time.Millisecond) { // once at least
 			began := time.Now()
 			if got, err := readFile(c, file, nil); err != nil || got != "small" {
 				s.w.Errorf("another client: %q, %v", got, err)
@@ -295,12 +295,12 @@ func (m *watch) check() {
 	median, worst := m.waits[len(m.waits)/2], m.waits[len(m.waits)-1]
 	m.w.Logf("RSS %d MiB before, %d at most, %d after %v; another client waits %v, at most %v, %d requests",
 		m.before>>20, m.peak>>20, back>>20, took.Round(time.Millisecond), median, worst, len(m.waits))
-	if m.peak > budget+budgetSlack {
-		m.w.Errorf("%d MiB were in use, with a budget of %d", m.peak>>20, budget>>20)
-	}
-	patient, most, within := time.Second, 10*time.Second, 30*time.Second // a machine that is busy with other tests
+	patient, most, within, slack := time.Second, 10*time.Second, 30*time.Second, int64(2*budgetSlack) // a machine that is busy with other tests
 	if !testing.Short() {
-		patient, most, within = 100*time.Millisecond, time.Second, 10*time.Second
+		patient, most, within, slack = 100*time.Millisecond, time.Second, 10*time.Second, budgetSlack
+	}
+	if m.peak > budget+slack {
+		m.w.Errorf("%d MiB were in use, with a budget of %d", m.peak>>20, budget>>20)
 	}
 	if median > patient || worst > most {
 		m.w.Errorf("another client waits %v, at most %v", median, worst)
