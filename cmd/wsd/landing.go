@@ -221,9 +221,6 @@ func writeThrough(r io.Reader, name string) error {
 
 // symlink makes a link, in the place of a file or link that is there.
 func (l *landing) symlink(target, name string) error {
-	if l.device != "" {
-		return &iofs.PathError{Op: "symlink", Path: l.device, Err: iofs.ErrExist}
-	}
 	return l.in(name, func(dir *os.Root, base string) error {
 		err := dir.Symlink(target, base)
 		if !errors.Is(err, iofs.ErrExist) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -159,5 +160,32 @@ func TestSH7TreeWithoutEnd(t *testing.T) {
 	text, err := l.copies(t, ":tree", filepath.Join(t.TempDir(), "dest"))
 	if err == nil || !strings.Contains(text, "its path has more than 4096 bytes") || strings.Count(text, "\n") != 1 {
 		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// A source itself is followed, so that no link of a server takes the place of a destination
+// that is neither a file nor a directory.
+func TestSH7LinkForDevice(t *testing.T) {
+	for _, target := range []string{"/etc/passwd", ""} {
+		l := &liar{links: map[string]string{"x": target}}
+		device := filepath.Join(t.TempDir(), "device")
+		listener, err := net.Listen("unix", device)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := l.copies(t, ":x", device); err == nil { // a socket cannot be opened
+			t.Errorf("no failure: %s", text)
+		}
+		if info, err := os.Lstat(device); err != nil || info.Mode()&os.ModeSocket == 0 {
+			t.Errorf("the destination is %v, %v", info, err)
+		}
+		listener.Close()
+		// Below a source it is a link, if it leads somewhere.
+		l.dirs = map[string][]protocol.DirectoryEntry{"tree": {listed("x", false, true)}}
+		dest := filepath.Join(t.TempDir(), "dest")
+		text, err := l.copies(t, ":tree", dest)
+		if got, _ := os.Readlink(filepath.Join(dest, "x")); got != target || (err == nil) != (target != "") {
+			t.Errorf("a link to %q leads to %q, %v: %s", target, got, err, text)
+		}
 	}
 }
