@@ -59,7 +59,7 @@ var errHelperEnded = errors.New("the sandbox helper has ended")
 
 // helperFor returns the helper that requests with sandbox run in, nil when they run
 // here. release must be called when the request has ended.
-func (s *Service) helperFor(ctx context.Context, sandbox *protocol.Sandbox, write bool) (h *helper, release func(), err error) {
+func (s *Service) helperFor(ctx context.Context, sandbox *protocol.Sandbox) (h *helper, release func(), err error) {
 	if sandbox == nil {
 		return nil, func() {}, nil
 	}
@@ -69,7 +69,7 @@ func (s *Service) helperFor(ctx context.Context, sandbox *protocol.Sandbox, writ
 		}
 		return nil, nil, invalid("sandboxing is unavailable here, and this request asks for it")
 	}
-	direct, err := s.sandbox.Direct(sandbox, write)
+	direct, err := s.sandbox.Direct(sandbox)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,7 +15,7 @@ import (
 // idleSandbox starts helpers that answer everything with {}, and counts them.
 type idleSandbox struct{ started, ended atomic.Int32 }
 
-func (*idleSandbox) Direct(*protocol.Sandbox, bool) (bool, error) { return false, nil }
+func (*idleSandbox) Direct(*protocol.Sandbox) (bool, error) { return false, nil }
 
 func (*idleSandbox) Open(*protocol.Sandbox, string) (int, bool) { return -1, false }
 

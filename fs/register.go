@@ -22,7 +22,6 @@ var (
 type method[P, R any] struct {
 	name    string
 	order   rpc.Order
-	write   bool // what the sandbox must allow
 	sandbox func(*P) **protocol.Sandbox
 	// changes lists the entries that are locked against other writes meanwhile. With
 	// locksItself, run sees to that when it is here that the method runs.
@@ -45,13 +44,13 @@ func Register(t *rpc.Table) {
 		inBlocks: (*Service).readFileInBlocks,
 	}, (*Service).readFile)
 	add(t, method[protocol.WriteFileParams, protocol.WriteFileResult]{
-		name: protocol.MethodFsWriteFile, order: quickWrites, write: true, locksItself: true,
+		name: protocol.MethodFsWriteFile, order: quickWrites, locksItself: true,
 		sandbox:     func(p *protocol.WriteFileParams) **protocol.Sandbox { return &p.Sandbox },
 		changes:     func(p *protocol.WriteFileParams) []entry { return []entry{{p.Path, isTrue(p.FollowSymlinks)}} },
 		paramsError: writeFileParamsError,
 	}, (*Service).writeFile)
 	add(t, method[protocol.CreateDirectoryParams, protocol.Empty]{
-		name: protocol.MethodFsCreateDirectory, order: rpc.ChangesFiles, write: true,
+		name: protocol.MethodFsCreateDirectory, order: rpc.ChangesFiles,
 		sandbox: func(p *protocol.CreateDirectoryParams) **protocol.Sandbox { return &p.Sandbox },
 	}, (*Service).createDirectory)
 	add(t, method[protocol.GetMetadataParams, protocol.Metadata]{
@@ -70,12 +69,12 @@ func Register(t *rpc.Table) {
 		sandbox: func(p *protocol.WalkParams) **protocol.Sandbox { return &p.Sandbox },
 	}, (*Service).walk)
 	add(t, method[protocol.RemoveParams, protocol.Empty]{
-		name: protocol.MethodFsRemove, order: rpc.ChangesFiles, write: true,
+		name: protocol.MethodFsRemove, order: rpc.ChangesFiles,
 		sandbox: func(p *protocol.RemoveParams) **protocol.Sandbox { return &p.Sandbox },
 		changes: func(p *protocol.RemoveParams) []entry { return []entry{{p.Path, false}} },
 	}, (*Service).remove)
 	add(t, method[protocol.CopyParams, protocol.Empty]{
-		name: protocol.MethodFsCopy, order: rpc.ChangesFiles, write: true, locksItself: true,
+		name: protocol.MethodFsCopy, order: rpc.ChangesFiles, locksItself: true,
 		sandbox: func(p *protocol.CopyParams) **protocol.Sandbox { return &p.Sandbox },
 		changes: func(p *protocol.CopyParams) []entry {
 			if p.Recursive {
@@ -112,21 +111,21 @@ func registerStreams(t *rpc.Table) {
 
 func registerAdditive(t *rpc.Table) {
 	add(t, method[protocol.RenameParams, protocol.Empty]{
-		name: protocol.MethodFsRename, order: rpc.ChangesFiles, write: true,
+		name: protocol.MethodFsRename, order: rpc.ChangesFiles,
 		sandbox: func(p *protocol.RenameParams) **protocol.Sandbox { return &p.Sandbox },
 		changes: func(p *protocol.RenameParams) []entry {
 			return []entry{{p.SourcePath, false}, {p.DestinationPath, false}}
 		},
 	}, (*Service).rename)
 	add(t, method[protocol.SymlinkParams, protocol.Empty]{
-		name: protocol.MethodFsSymlink, order: rpc.ChangesFiles, write: true,
+		name: protocol.MethodFsSymlink, order: rpc.ChangesFiles,
 		sandbox: func(p *protocol.SymlinkParams) **protocol.Sandbox { return &p.Sandbox },
 	}, (*Service).symlink)
 	add(t, method[protocol.PathParams, protocol.ReadLinkResult]{
 		name: protocol.MethodFsReadLink, order: quickReads, sandbox: pathSandbox,
 	}, (*Service).readLink)
 	add(t, method[protocol.ChmodParams, protocol.Empty]{
-		name: protocol.MethodFsChmod, order: rpc.ChangesFiles, write: true,
+		name: protocol.MethodFsChmod, order: rpc.ChangesFiles,
 		sandbox: func(p *protocol.ChmodParams) **protocol.Sandbox { return &p.Sandbox },
 		changes: func(p *protocol.ChmodParams) []entry { return []entry{{p.Path, true}} },
 	}, (*Service).chmod)
@@ -179,7 +178,7 @@ func add[P, R any](t *rpc.Table, m method[P, R], run func(*Service, context.Cont
 				return result, err
 			}
 		}
-		h, release, err := s.helperFor(ctx, *box, m.write)
+		h, release, err := s.helperFor(ctx, *box)
 		if err != nil {
 			return nil, err
 		}

@@ -48,12 +48,12 @@ func (c *countedConn) Close() error {
 	return c.Connection.Close()
 }
 
-func (f *fakeSandboxer) Direct(s *protocol.Sandbox, write bool) (bool, error) {
+func (f *fakeSandboxer) Direct(s *protocol.Sandbox) (bool, error) {
 	switch s.WindowsSandboxLevel {
 	case "bad":
 		return false, protocol.Errorf(protocol.CodeInvalidParams, "a sandbox that makes no sense")
-	case "readable":
-		return !write, nil
+	case "direct":
+		return true, nil
 	}
 	return s.Permissions.Type == protocol.PermissionsDisabled, nil
 }
@@ -203,13 +203,10 @@ func TestRoutes(t *testing.T) {
 
 	c.want("-32602 a sandbox that makes no sense", "fs/readFile", object{"path": "$U/f", "sandbox": level("bad")})
 	c.want("-32603 no sandbox today", "fs/readFile", object{"path": "$U/f", "sandbox": level("broken")})
-	c.want(`{"dataBase64":"aGVsbG8="}`, "fs/readFile", object{"path": "$U/f", "sandbox": level("readable")})
+	c.want(`{"dataBase64":"aGVsbG8="}`, "fs/readFile", object{"path": "$U/f", "sandbox": level("direct")})
+	c.want(`{}`, "fs/chmod", object{"path": "$U/f", "mode": 0o644, "sandbox": level("direct")})
 	if f.starts != 1 {
 		t.Error("a helper was started for what may run here")
-	}
-	c.want(`{}`, "fs/chmod", object{"path": "$U/f", "mode": 0o644, "sandbox": level("readable")})
-	if f.starts != 2 {
-		t.Error("no helper was started for what may not run here")
 	}
 }
 

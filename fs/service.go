@@ -11,9 +11,8 @@ import (
 
 // Sandboxer decides where requests with a sandbox run.
 type Sandboxer interface {
-	// Direct reports whether what s allows is no less than the server itself may do,
-	// for requests that write or for those that only read.
-	Direct(s *protocol.Sandbox, write bool) (bool, error)
+	// Direct reports whether what s allows is no less than the server itself may do.
+	Direct(s *protocol.Sandbox) (bool, error)
 	// Open opens a regular file for reading in this process where a helper for s would
 	// open the same one; not ok leaves it to a helper.
 	Open(s *protocol.Sandbox, path string) (fd int, ok bool)

@@ -38,7 +38,7 @@ func (s *Service) openHandle(ctx context.Context, p *protocol.OpenParams, h *han
 	if err != nil {
 		return err
 	}
-	helper, release, err := s.helperFor(ctx, p.Sandbox, replace)
+	helper, release, err := s.helperFor(ctx, p.Sandbox)
 	if err != nil {
 		return err
 	}

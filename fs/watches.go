@@ -52,7 +52,7 @@ func (s *Service) watch(ctx context.Context, p *protocol.WatchParams) (*protocol
 	if err != nil {
 		return nil, err
 	}
-	helper, release, err := s.helperFor(ctx, p.Sandbox, false)
+	helper, release, err := s.helperFor(ctx, p.Sandbox)
 	if err != nil {
 		return nil, err
 	}

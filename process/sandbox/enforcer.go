@@ -62,7 +62,7 @@ func (e *Enforcer) Close() error {
 // Direct reports whether fs/* may be served by this process: s does not restrict the
 // file system. Under any other policy a read would be of this process's /proc/self, and
 // with its capabilities.
-func (e *Enforcer) Direct(s *protocol.Sandbox, _ bool) (bool, error) {
+func (e *Enforcer) Direct(s *protocol.Sandbox) (bool, error) {
 	if s == nil {
 		return true, nil
 	}

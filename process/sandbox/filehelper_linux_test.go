@@ -226,34 +226,30 @@ func TestDirect(t *testing.T) {
 	unconfined := policy()
 	unconfined.Permissions.FileSystem.Type = protocol.FileSystemUnrestricted
 	for _, tt := range []struct {
-		name        string
-		s           *protocol.Sandbox
-		read, write bool
+		name string
+		s    *protocol.Sandbox
+		want bool
 	}{
-		{"none", nil, true, true},
-		{"disabled", decode(t, `{"permissions":{"type":"disabled"},"windowsSandboxLevel":"disabled"}`), true, true},
-		{"external", decode(t, `{"permissions":{"type":"external","network":"restricted"},"windowsSandboxLevel":"disabled"}`), true, true},
-		{"unrestricted", unconfined, true, true},
-		{"root write", policy(at("root", "write")), false, false},
-		{"read-only", policy(at("root", "read")), false, false},
-		{"workspace", policy(at("root", "read"), entry("/w", "write")), false, false},
-		{"denied", policy(at("root", "read"), entry("/w", "deny")), false, false},
-		{"denied glob", policy(at("root", "write"), denyGlob("/w/*")), false, false},
-		{"restricted list", policy(entry("/w", "read")), false, false},
+		{"none", nil, true},
+		{"disabled", decode(t, `{"permissions":{"type":"disabled"},"windowsSandboxLevel":"disabled"}`), true},
+		{"external", decode(t, `{"permissions":{"type":"external","network":"restricted"},"windowsSandboxLevel":"disabled"}`), true},
+		{"unrestricted", unconfined, true},
+		{"root write", policy(at("root", "write")), false},
+		{"read-only", policy(at("root", "read")), false},
+		{"workspace", policy(at("root", "read"), entry("/w", "write")), false},
+		{"denied", policy(at("root", "read"), entry("/w", "deny")), false},
+		{"denied glob", policy(at("root", "write"), denyGlob("/w/*")), false},
+		{"restricted list", policy(entry("/w", "read")), false},
 	} {
-		read, err := e.Direct(tt.s, false)
+		got, err := e.Direct(tt.s)
 		if err != nil {
 			t.Error(err)
 		}
-		write, err := e.Direct(tt.s, true)
-		if err != nil {
-			t.Error(err)
-		}
-		if read != tt.read || write != tt.write {
-			t.Errorf("%s: read %v, write %v", tt.name, read, write)
+		if got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
 		}
 	}
-	if _, err := e.Direct(policy(at("project_roots", "write")), true); !errors.Is(err, errNeedsCwd) {
+	if _, err := e.Direct(policy(at("project_roots", "write"))); !errors.Is(err, errNeedsCwd) {
 		t.Error(err)
 	}
 }

@@ -146,7 +146,7 @@ func TestSM2DevicesKeepTheirModes(t *testing.T) {
 			}
 		}
 		for _, name := range names {
-			if got, was := stat(name), before[name]; got.Mode != was.Mode || got.Uid != was.Uid || got.Mtim != was.Mtim && name != "null" {
+			if got, was := stat(name), before[name]; got.Mode != was.Mode || got.Uid != was.Uid || got.Mtim != was.Mtim && name != "null" && name != "tty" { // other programs write to these
 				t.Errorf("/dev/%s was mode %o of user %d, is %o of %d", name, was.Mode, was.Uid, got.Mode, got.Uid)
 			}
 		}
