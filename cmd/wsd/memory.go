@@ -64,11 +64,12 @@ func (m *memorySize) orDefault() int64 {
 	return max(total/4, minBudget)
 }
 
-// budget is the budget of a server. A sixteenth of the memory is left to the garbage
-// collector, so that it need not run all the time while all else is in use.
+// budget is the budget of a server. An eighth of the memory is left to the garbage
+// collector: it need not run all the time while all else is in use, and garbage that it
+// finds late on a busy machine does not exceed the budget.
 func (m *memorySize) budget() *rpc.Budget {
 	size := m.orDefault()
-	b := rpc.NewBudget(size - size/16)
+	b := rpc.NewBudget(size - size/8)
 	b.Guard(size)
 	return b
 }
