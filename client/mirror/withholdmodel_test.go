@@ -18,8 +18,9 @@ type guard struct {
 	cut  *cutter
 	mine map[string]bool // contents that the user here has written
 	left map[string]string
-	// due are paths that the user here has changed since both sides were in step. What is no
-	// code is a conflict then, which the policy decides; a mute remote's may be an echo.
+	// due holds the paths that the user here has changed since both sides were in step. A
+	// remote change of such a path is a conflict, unless it is code, and the policy decides
+	// it. The change of a mute remote may be an echo.
 	due map[string]bool
 	n   int
 }

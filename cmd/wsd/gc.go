@@ -10,8 +10,8 @@ import (
 // half of what it takes to carry output over a relay. As long as little lives, the heap
 // may grow to smallHeap between two runs.
 //
-// Most of a large heap are bytes that wait for somebody who reads slowly. They are not
-// looked into, so that the collector can run often, and little is held besides them.
+// Most of a large heap is bytes that wait for a slow reader. The collector does not scan
+// them, so it can run often, and the program holds little besides them.
 const (
 	smallHeap   = 48 << 20
 	largeHeap   = 128 << 20

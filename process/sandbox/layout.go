@@ -474,8 +474,8 @@ func (b *builder) holdsRule(at string) bool {
 // maxRegranted is how much of a directory with too many matches can still be used.
 const maxRegranted = 1024
 
-// regrant returns the rules that give back what does not match in a directory with too
-// many matches, so that commands which work there do.
+// regrant returns rules that allow the entries which do not match, in a directory that is
+// denied whole because it has too many matches. Commands that work there can go on.
 func (b *builder) regrant(dir string, all []match, access Access) []Rule {
 	f, err := b.openDir(dir)
 	if err != nil {

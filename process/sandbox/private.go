@@ -127,8 +127,8 @@ func outOfReach(at string) bool {
 	return errors.Is(err, iofs.ErrPermission)
 }
 
-// takeOwn removes the places from l that the policy does not ask for, and returns the
-// paths of those that must not be read.
+// takeOwn removes from l the places that only wsd adds, and returns the paths of the
+// denied ones.
 func (l *layout) takeOwn() (denied []string) {
 	l.Places = slices.DeleteFunc(l.Places, func(at place) bool {
 		if at.Own && at.Access == Deny {

@@ -2,9 +2,9 @@ package sandbox
 
 import "errors"
 
-// A confined command that owns a directory can take its own rights to it away, and can
-// give them back later. What is in the directory counts all the same, so the server
-// takes the owner's rights for as long as it looks.
+// A confined command that owns a directory can remove its own rights to it and restore
+// them later. A policy denies the content of such a directory too, so the server takes
+// the owner's rights while it searches there.
 
 // rights are what one layout has borrowed, by device and inode. The zero value has
 // borrowed nothing.

@@ -14,8 +14,8 @@ type borrowedDir struct {
 	mode, lent uint32
 }
 
-// borrowing is held while anything is borrowed: what one layout gives back another must
-// not be using.
+// borrowing is locked while a layout has borrowed rights. Otherwise one layout could
+// restore the mode of a directory that another is still searching.
 var borrowing sync.Mutex
 
 // borrow gives this process, if it owns the directory at, all rights to it. It has also

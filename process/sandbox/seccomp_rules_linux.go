@@ -64,7 +64,8 @@ func controlRules() []bpf.Instruction {
 	)...)
 }
 
-// Requests that change a file without a descriptor for writing, of whoever owns it.
+// These ioctl requests change a file that the caller owns, without a descriptor for
+// writing.
 const (
 	fsIocSetVersion   = 0x40087602 // _IOW('v', 2, long)
 	fsIocSetVersion32 = 0x40047602

@@ -37,7 +37,7 @@ const laneRuns = "shell"
 // starts is the order of a start, but for its id.
 var starts = rpc.Shared(laneRuns).And(rpc.ReadsFiles, rpc.SeenByWatches)
 
-// known is the lane of those that make the run id known, or forgotten.
+// known returns the lane of the requests that create or forget the run id.
 func known(id string) string { return laneRuns + ":" + id }
 
 // Register adds the methods of a *Service to t, but not the notifications of streams.
