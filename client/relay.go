@@ -21,7 +21,8 @@ import (
 //
 // The executor's key is trusted if it has the fingerprint that Pin or the URL gives;
 // without one, if it is among the known executors; and if that executor is not known
-// yet, it becomes so.
+// yet, it becomes so. An executor that was met with the reliable profile is remembered
+// with it, unless Verify decides, or another key of it is known than Pin.
 type RelayOptions struct {
 	// Identity is the client's own; nil is a fresh one for each Transport.
 	Identity *seal.Identity
@@ -231,10 +232,14 @@ func (r *relayTrust) proved(key *seal.PublicKey, profile frame.Profile) error {
 			return &harness.UntrustedError{Key: print, Err: err}
 		}
 	}
-	if profile == frame.Reliable && !reliable && r.opts.Verify == nil && r.pin == "" {
+	if profile == frame.Reliable && !reliable && r.opts.Verify == nil && !r.unkept {
 		err := r.known.PinReliable(r.name, print)
 		if err != nil { // a file that is provided need not be writable, nor the disk have room
-			r.log.Warn("the executor's profile is not remembered", "executor", r.name, "err", err)
+			level := slog.LevelWarn
+			if r.pin != "" { // and a pinned key needs no file
+				level = slog.LevelDebug
+			}
+			r.log.Log(context.Background(), level, "the executor's profile is not remembered", "executor", r.name, "err", err)
 		}
 		reliable = err == nil
 	}

@@ -76,6 +76,9 @@ func TestRelayRefusesAgain(t *testing.T) {
 func TestSR7WeakerProfile(t *testing.T) {
 	for _, pinned := range []bool{false, true} {
 		r, key, other := newTrust(t)
+		if pinned {
+			r.pin = key.Fingerprint().String()
+		}
 		connects := func(profile frame.Profile) error {
 			err := r.verify(key)
 			if err == nil {
@@ -90,9 +93,6 @@ func TestSR7WeakerProfile(t *testing.T) {
 			if err := connects(profile); err != nil {
 				t.Fatalf("%s: %v", profile, err)
 			}
-		}
-		if pinned {
-			r.pin = key.Fingerprint().String()
 		}
 		err := connects(frame.Codex)
 		weaker, ok := errors.AsType[*trust.WeakerProfileError](err)
@@ -135,5 +135,30 @@ func TestSR7ProfileThatIsNotRemembered(t *testing.T) {
 	}
 	if now, err := os.ReadFile(r.known.Path()); err != nil || string(now) != text {
 		t.Errorf("the file has %d bytes, %v", len(now), err)
+	}
+}
+
+// A pinned key is not added to another one that is known of that executor: those who
+// connect without the pin would trust it too.
+func TestSR7PinAddsNoSecondKey(t *testing.T) {
+	r, known, pinned := newTrust(t)
+	if _, err := r.known.Pin(r.name, known.Fingerprint()); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(r.known.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.pin = pinned.Fingerprint().String()
+	for range 2 {
+		if err := r.verify(pinned); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.proved(pinned, frame.Reliable); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now, err := os.ReadFile(r.known.Path()); err != nil || string(now) != string(before) {
+		t.Errorf("the file was %q, is %q, %v", before, now, err)
 	}
 }

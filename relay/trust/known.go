@@ -150,7 +150,8 @@ func (k *Known) reliable(name string, print seal.Fingerprint) (int, error) {
 }
 
 // PinReliable is Pin for an executor that has the reliable profile, which is remembered too,
-// also if the key is known or another one is: the caller trusts it.
+// also if the key is known. It adds no key to one that is known: that is a
+// *KeyChangedError.
 func (k *Known) PinReliable(name string, print seal.Fingerprint) error {
 	if line, err := k.reliable(name, print); err != nil || line > 0 {
 		return err
@@ -192,6 +193,9 @@ func (k *Known) rewrite(name string, print seal.Fingerprint) error {
 		line := &lines[key.Line-1]
 		*line = strings.Replace(*line, print.String(), print.String()+" "+profileReliable, 1)
 		return k.replace(strings.Join(lines, ""), info.Mode().Perm())
+	}
+	if _, err := k.check(data, name, print); err != nil {
+		return err
 	}
 	return k.write(f, data, info, name, print, " "+profileReliable)
 }
