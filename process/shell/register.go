@@ -51,7 +51,9 @@ func Register(t *rpc.Table) {
 		return starts.And(rpc.Serial(known(*p.ID)))
 	})
 	handle(t, protocol.MethodShellGetExec, (*Service).getExec, func(p *protocol.GetExecParams) rpc.Order { return rpc.Behind(known(p.ID)) })
-	handle(t, protocol.MethodShellKillExec, (*Service).killExec, func(p *protocol.KillExecParams) rpc.Order { return rpc.Behind(known(p.ID)) })
+	handle(t, protocol.MethodShellKillExec, (*Service).killExec, func(p *protocol.KillExecParams) rpc.Order {
+		return rpc.Urgent(rpc.Behind(known(p.ID)))
+	})
 	handle(t, protocol.MethodShellDisposeExec, (*Service).disposeExec, func(p *protocol.DisposeExecParams) rpc.Order {
 		return rpc.Shared(laneRuns).And(rpc.Serial(known(p.ID)))
 	})

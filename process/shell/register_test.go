@@ -120,6 +120,27 @@ func hear(t *testing.T, c *rpctest.Conversation) []string {
 	}
 }
 
+// Requests that have all the places and do not end keep nobody from killing a run.
+func TestKillNeedsNoPlaceOfOthers(t *testing.T) {
+	table := rpc.NewTable()
+	shell.Register(table)
+	rpc.Handle(table, rpc.Spec[protocol.Empty]{Name: "test/hang"}, func(_ *shell.Service, ctx context.Context, _ *protocol.Empty) (protocol.Empty, error) {
+		<-ctx.Done()
+		return protocol.Empty{}, nil
+	})
+	runs := &toldRuns{}
+	c := rpctest.Serve(t, table, func(n rpc.Notifier) []rpc.Service {
+		return []rpc.Service{shell.NewService(runs, stream.New(n, stream.Config{}))}
+	})
+	for range rpc.DefaultConcurrency {
+		c.Say(`{"id":1,"method":"test/hang"}`)
+	}
+	c.Say(`{"id":2,"method":"shell/killExec","params":{"id":"a"}}`)
+	if got, want := c.Hear(), `{"id":2,"result":{}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // Much output is told byte by byte as it was printed: buffers are used again, and not too
 // early.
 func TestWireMuch(t *testing.T) {

@@ -8,7 +8,7 @@ const maxClaims = 4
 type Order struct {
 	inline bool
 	quick  bool
-	free   bool // needs no place
+	urgent bool
 	count  int
 	claims [maxClaims]claim
 }
@@ -20,7 +20,7 @@ type claim struct {
 	alone bool
 	// passing holds the lane not at all: nothing that arrives later waits for it.
 	passing bool
-	// overtakes does not wait for holders that other lanes hold up.
+	// overtakes does not wait for a holder that is held up by other lanes or has no place.
 	overtakes bool
 }
 
@@ -36,12 +36,10 @@ var (
 func Serial(lane string) Order { return claimed(claim{lane: lane, alone: true}) }
 
 // Overtaking requests are Serial ones that do not wait for those before them which are held
-// up by another lane, that they are Behind or BehindAll in. They run although there is no
-// free place: those that have one may never end.
+// up: by another lane that they are Behind or BehindAll in, or for want of a place. They are
+// Urgent. Those behind them keep their order to all.
 func Overtaking(lane string) Order {
-	o := claimed(claim{lane: lane, alone: true, overtakes: true})
-	o.free = true
-	return o
+	return Urgent(claimed(claim{lane: lane, alone: true, overtakes: true}))
 }
 
 // Shared requests of a lane run beside each other, but not beside Serial ones of the
@@ -64,7 +62,7 @@ func (o Order) And(others ...Order) Order {
 	for i := range others {
 		other := &others[i]
 		o.quick = o.quick || other.quick
-		o.free = o.free || other.free
+		o.urgent = o.urgent || other.urgent
 		o.count += copy(o.claims[o.count:maxClaims:maxClaims][:other.count], other.claims[:other.count])
 	}
 	return o
@@ -75,6 +73,13 @@ func (o Order) And(others ...Order) Order {
 // or calls Async, holds nothing up: what arrives meanwhile is read by another goroutine.
 func Quick(o Order) Order {
 	o.quick = !o.inline
+	return o
+}
+
+// Urgent is o for requests that have a few places of their own: they run although others,
+// which may never end, have all the rest.
+func Urgent(o Order) Order {
+	o.urgent = true
 	return o
 }
 

@@ -2,17 +2,25 @@ package rpc
 
 import "sync"
 
-// scheduler runs tasks on at most limit goroutines at a time, besides those that need no
-// place. A task becomes ready once the earlier tasks that its order names are done with
-// their lanes, and ready tasks run in that order.
-type scheduler struct {
-	limit int
+// urgentPlaces is how many urgent tasks of a scheduler run at a time.
+const urgentPlaces = 4
 
-	mu      sync.Mutex
+// scheduler runs tasks in a limited number of places. A task becomes ready once the
+// earlier tasks that its order names are done with their lanes, and ready tasks run in
+// that order.
+type scheduler struct {
+	mu     sync.Mutex
+	normal places
+	urgent places // of urgent tasks, whatever the others do
+	lanes  map[string]*taskLane
+	wg     sync.WaitGroup
+}
+
+// places bounds the tasks that run at a time.
+type places struct {
+	limit   int
 	running int     // tasks that have a place
 	ready   []*task // may run as soon as there is a place
-	lanes   map[string]*taskLane
-	wg      sync.WaitGroup
 }
 
 // taskLane is the state of one lane; it exists while tasks hold it.
@@ -45,13 +53,13 @@ type task struct {
 	waits   int               // tasks that have not let go and crowds that are not over
 	behind  []*task           // tasks that this one is counted in the waits of
 	crowds  [maxClaims]*crowd // of each claim that is in one
-	held    bool              // waited, when it came, for a lane that it passes, or for such a task
-	yielded bool              // has given up its place, or needs none
+	held    bool              // waits for a lane that it passes, for a task that does, or for a place
+	yielded bool              // has given up its place
 	letGo   bool              // has let go of its lanes
 }
 
 func newScheduler(limit int) *scheduler {
-	return &scheduler{limit: limit, lanes: make(map[string]*taskLane)}
+	return &scheduler{normal: places{limit: limit}, urgent: places{limit: urgentPlaces}, lanes: make(map[string]*taskLane)}
 }
 
 // submit takes a task whose order is not Inline. When nothing runs or waits it returns
@@ -67,8 +75,8 @@ func (s *scheduler) submit(t *task) (here bool) {
 	if t.waits > 0 {
 		return false
 	}
-	if t.order.quick && s.running == 0 && len(s.ready) == 0 {
-		s.running++
+	if t.order.quick && s.normal.running == 0 && len(s.normal.ready) == 0 {
+		s.places(t).running++
 		return true
 	}
 	s.makeReady(t)
@@ -87,7 +95,8 @@ func (s *scheduler) claim(t *task, i int) {
 		l = new(taskLane)
 		s.lanes[c.lane] = l
 	}
-	if l.alone != nil && !(c.overtakes && l.alone.held) {
+	overtakes := c.overtakes && l.alone != nil && l.alone.held
+	if l.alone != nil && !overtakes {
 		t.waits++
 		l.alone.behind = append(l.alone.behind, t)
 		t.held = t.held || c.passing || c.alone && l.alone.held
@@ -100,9 +109,9 @@ func (s *scheduler) claim(t *task, i int) {
 	switch {
 	case c.passing:
 		return
-	case c.alone:
+	case c.alone && !overtakes:
 		l.alone, l.shared = t, nil
-	default:
+	default: // those behind one that overtakes also wait for what it overtakes
 		l.join()
 		t.crowds[i] = l.shared
 	}
@@ -152,13 +161,18 @@ func (s *scheduler) wake(tasks []*task) {
 	}
 }
 
-func (s *scheduler) makeReady(t *task) {
-	if t.order.free {
-		t.yielded = true
-		s.launch(t)
-		return
+// places returns where t runs.
+func (s *scheduler) places(t *task) *places {
+	if t.order.urgent {
+		return &s.urgent
 	}
-	s.ready = append(s.ready, t)
+	return &s.normal
+}
+
+func (s *scheduler) makeReady(t *task) {
+	t.held = true
+	p := s.places(t)
+	p.ready = append(p.ready, t)
 }
 
 // runHere runs a task that submit has given back.
@@ -170,12 +184,15 @@ func (s *scheduler) runHere(t *task) {
 
 // start runs ready tasks while there are places.
 func (s *scheduler) start() {
-	for s.running < s.limit && len(s.ready) > 0 {
-		t := s.ready[0]
-		s.ready[0] = nil
-		s.ready = s.ready[1:]
-		s.running++
-		s.launch(t)
+	for _, p := range []*places{&s.urgent, &s.normal} {
+		for p.running < p.limit && len(p.ready) > 0 {
+			t := p.ready[0]
+			p.ready[0] = nil
+			p.ready = p.ready[1:]
+			p.running++
+			t.held = false
+			s.launch(t)
+		}
 	}
 }
 
@@ -202,7 +219,7 @@ func (t *task) yield() {
 func (s *scheduler) yield(t *task) {
 	if !t.yielded {
 		t.yielded = true
-		s.running--
+		s.places(t).running--
 	}
 }
 

@@ -82,6 +82,14 @@ func TestSchedulerOrders(t *testing.T) {
 				name  string
 				order Order
 			}{{"w", Serial("x")}, {"p", Behind("x").And(Serial("y"))}, {"q", Serial("y")}, {"o", Overtaking("y")}, {"v", Serial("y")}},
+			seconds: 4,
+		},
+		{
+			name: "those behind one that overtakes keep their order to what it overtakes", limit: 9,
+			jobs: []struct {
+				name  string
+				order Order
+			}{{"w", Serial("x")}, {"p", Behind("x").And(Serial("y"))}, {"o", Overtaking("y")}, {"q", Behind("x").And(Serial("y"))}, {"o2", Overtaking("y")}},
 			seconds: 3,
 		},
 		{
@@ -118,8 +126,8 @@ func TestSchedulerOrders(t *testing.T) {
 					s.submit(j.job(job.name, job.order))
 				}
 				s.wait()
-				if len(s.lanes) != 0 || s.running != 0 {
-					t.Errorf("left behind: %d lanes, %d running", len(s.lanes), s.running)
+				if len(s.lanes) != 0 || s.normal.running != 0 {
+					t.Errorf("left behind: %d lanes, %d running", len(s.lanes), s.normal.running)
 				}
 				if tc.want != nil && !slices.Equal(j.lines, tc.want) {
 					t.Errorf("got %v, want %v", j.lines, tc.want)
@@ -150,8 +158,8 @@ func TestSchedulerRunsBeside(t *testing.T) {
 				if took := time.Since(start); took != time.Second {
 					t.Errorf("took %v", took)
 				}
-				if len(s.lanes) != 0 || s.running != 0 {
-					t.Errorf("left behind: %d lanes, %d running", len(s.lanes), s.running)
+				if len(s.lanes) != 0 || s.normal.running != 0 {
+					t.Errorf("left behind: %d lanes, %d running", len(s.lanes), s.normal.running)
 				}
 			})
 		})
@@ -195,8 +203,8 @@ func TestYieldKeepsTheLane(t *testing.T) {
 		if want := []string{"+long", "+other", "-other", "-long", "+next", "-next"}; !slices.Equal(j.lines, want) {
 			t.Errorf("got %v, want %v", j.lines, want)
 		}
-		if len(s.lanes) != 0 || s.running != 0 {
-			t.Errorf("left behind: %d lanes, %d running", len(s.lanes), s.running)
+		if len(s.lanes) != 0 || s.normal.running != 0 {
+			t.Errorf("left behind: %d lanes, %d running", len(s.lanes), s.normal.running)
 		}
 	})
 }
@@ -206,12 +214,16 @@ func TestSchedulerKeepsEveryOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		lanes := []string{"x", "y", "z"}
 		kinds := []func(string) Order{Serial, Shared, Behind, BehindAll}
+		overtaken := []func(string) Order{Serial, Overtaking}
 		orders := make([]Order, rapid.IntRange(1, 30).Draw(rt, "tasks"))
 		for i := range orders {
 			for _, lane := range lanes {
 				if k := rapid.IntRange(0, 2*len(kinds)).Draw(rt, "kind"); k < len(kinds) {
 					orders[i] = orders[i].And(kinds[k](lane))
 				}
+			}
+			if k := rapid.IntRange(0, 2*len(overtaken)).Draw(rt, "overtaken"); k < len(overtaken) {
+				orders[i] = orders[i].And(overtaken[k]("o"))
 			}
 		}
 		s := newScheduler(rapid.IntRange(1, 4).Draw(rt, "limit"))
@@ -239,17 +251,18 @@ func TestSchedulerKeepsEveryOrder(t *testing.T) {
 				}
 			}
 		}
-		if len(s.lanes) != 0 || s.running != 0 {
-			rt.Fatalf("left behind: %d lanes, %d running", len(s.lanes), s.running)
+		if len(s.lanes) != 0 || s.normal.running != 0 {
+			rt.Fatalf("left behind: %d lanes, %d running", len(s.lanes), s.normal.running)
 		}
 	})
 }
 
-// mustWait reports whether a task of the order later waits for an earlier one.
+// mustWait reports whether a task of the order later waits for an earlier one, whatever
+// holds that up.
 func mustWait(later, earlier *Order) bool {
 	for _, l := range later.claims[:later.count] {
 		for _, e := range earlier.claims[:earlier.count] {
-			if l.lane == e.lane && !e.passing && (l.alone || e.alone) {
+			if l.lane == e.lane && !e.passing && !l.overtakes && (l.alone || e.alone) {
 				return true
 			}
 		}
@@ -257,24 +270,36 @@ func mustWait(later, earlier *Order) bool {
 	return false
 }
 
-// What overtakes runs although others that do not end have all the places.
-func TestOvertakingNeedsNoPlace(t *testing.T) {
+// Urgent tasks run although others that do not end have all the places, and do not wait
+// for a task that has none. A few of them run at a time.
+func TestUrgentHasPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
 		s := newScheduler(1)
 		gate := make(chan struct{})
 		s.submit(&task{order: Serial("x"), run: func(*task) { <-gate }})
-		s.submit(j.job("other", Concurrent))
+		s.submit(j.job("other", Serial("y")))
 		s.submit(j.job("first", Overtaking("y")))
 		s.submit(j.job("second", Overtaking("y")))
 		time.Sleep(time.Minute)
-		close(gate)
-		s.wait()
-		if want := []string{"+first", "-first", "+second", "-second", "+other", "-other"}; !slices.Equal(j.lines, want) {
+		if want := []string{"+first", "-first", "+second", "-second"}; !slices.Equal(j.lines, want) {
 			t.Errorf("got %v, want %v", j.lines, want)
 		}
-		if len(s.lanes) != 0 || s.running != 0 {
-			t.Errorf("left behind: %d lanes, %d running", len(s.lanes), s.running)
+		for i := range 2 * urgentPlaces {
+			s.submit(j.job(fmt.Sprint(i), Urgent(Concurrent)))
+		}
+		began := time.Now()
+		synctest.Wait()
+		if n := len(j.lines); n != 4+urgentPlaces {
+			t.Errorf("%d urgent ones run", n-4)
+		}
+		close(gate)
+		s.wait()
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if len(s.lanes) != 0 || s.normal.running+s.urgent.running != 0 {
+			t.Errorf("left behind: %d lanes, %d and %d running", len(s.lanes), s.normal.running, s.urgent.running)
 		}
 	})
 }
