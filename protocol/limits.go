@@ -25,8 +25,8 @@ const (
 	// request waits up to MemoryWait and is then refused with CodeBusy. For more than it
 	// holds already it waits up to MemoryMoreWait, and so does a message that is being
 	// received, whose connection is closed with 1013 then. MemoryPatience is how long a connection may
-	// keep counted memory without giving back as much while another one waits; the one
-	// that holds most is closed then.
+	// keep counted memory, while another one waits, without giving back as much or writing
+	// an eighth of it; the one that holds most is closed then.
 	FreeConnectionBytes = 256 << 10
 	MemoryWait          = 15 * time.Second
 	MemoryMoreWait      = 3 * time.Second

@@ -33,6 +33,9 @@ type Budget struct {
 // fairShare is how many times the free memory one connection may hold.
 const fairShare = 4
 
+// slowest is in how many protocol.MemoryPatience a connection must write what it holds.
+const slowest = 8
+
 // NewBudget makes a Budget of size bytes.
 func NewBudget(size int64) *Budget {
 	return &Budget{size: size, accounts: make(map[*Account]struct{})}
@@ -55,6 +58,7 @@ type Account struct {
 
 	held       atomic.Int64
 	given      atomic.Int64 // counted bytes given back so far
+	sent       atomic.Int64 // bytes of messages that have been written in part so far
 	maxMessage atomic.Int64
 
 	// Owned by the Budget's revoke.
@@ -62,6 +66,15 @@ type Account struct {
 		at    time.Time
 		held  int64
 		given int64
+		sent  int64
+	}
+}
+
+// Sent says that the connection has written n bytes of a message whose memory is given back
+// when all of it is written: a slow reader of a long one makes progress.
+func (a *Account) Sent(n int) {
+	if a != nil {
+		a.sent.Add(int64(n))
 	}
 }
 
@@ -338,14 +351,16 @@ func (b *Budget) watch() {
 	}
 }
 
-// stuck returns the connection that holds most of those which have not given back, within
-// protocol.MemoryPatience, as much as they held at its beginning. It is called with the mutex.
+// stuck returns the connection that holds most of those which have within
+// protocol.MemoryPatience neither given back as much as they held at its beginning nor
+// written a part of that which bounds for how long they can hold it. It is called with the
+// mutex.
 func (b *Budget) stuck(now, began time.Time) (most *Account) {
 	for a := range b.accounts {
-		held, given := counted(a.held.Load()), a.given.Load()
+		held, given, sent := counted(a.held.Load()), a.given.Load(), a.sent.Load()
 		switch {
-		case a.mark.at.Before(began) || given-a.mark.given >= a.mark.held:
-			a.mark.at, a.mark.held, a.mark.given = now, held, given
+		case a.mark.at.Before(began) || given-a.mark.given >= a.mark.held || sent-a.mark.sent >= a.mark.held/slowest:
+			a.mark.at, a.mark.held, a.mark.given, a.mark.sent = now, held, given, sent
 		case held >= protocol.FreeConnectionBytes && a.revoke != nil && now.Sub(a.mark.at) >= protocol.MemoryPatience &&
 			(most == nil || held > counted(most.held.Load())):
 			most = a

@@ -265,7 +265,12 @@ func (c *Conn) Write(ctx context.Context, msg []byte) error {
 	} else if ctx.Done() != nil {
 		stop = context.AfterFunc(ctx, func() { _ = c.ws.NetConn().SetWriteDeadline(time.Unix(1, 0)) })
 	}
-	err := c.ws.WriteMessage(c.kind, msg)
+	var err error
+	if c.inParts(ctx, msg) {
+		err = c.writeParts(msg)
+	} else {
+		err = c.ws.WriteMessage(c.kind, msg)
+	}
 	stop()
 	c.written()
 	return c.writeError(ctx, err)

@@ -1,8 +1,10 @@
 package wsconn
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -120,39 +122,100 @@ func (l *late) SetWriteDeadline(t time.Time) error {
 	return l.Conn.SetWriteDeadline(t)
 }
 
+// simulated returns the two ends of a WebSocket over a simulated network, for a bubble.
+// wrap makes the connection that the client's end writes to. done ends the server.
+func simulated(t *testing.T, wrap func(net.Conn) net.Conn) (server, client *websocket.Conn, done func()) {
+	t.Helper()
+	network := simnet.New(1)
+	l, err := network.Host("server").Listen(80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan *websocket.Conn, 1)
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		accepted <- ws
+	})}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	by := &websocket.Dialer{NetDialContext: func(ctx context.Context, way, addr string) (net.Conn, error) {
+		conn, err := network.Host("client").Dial(ctx, way, addr)
+		return wrap(conn), err
+	}}
+	client, resp, err := by.Dial("ws://server", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return <-accepted, client, func() {
+		_ = srv.Close()
+		<-served
+	}
+}
+
 // A close frame is sent although the machine stops for a moment before it is written.
 func TestCloseOnABusyMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := simnet.New(1)
-		l, err := network.Host("server").Listen(80)
-		if err != nil {
-			t.Fatal(err)
-		}
-		accepted := make(chan *websocket.Conn, 1)
-		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ws, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
-			if err != nil {
-				t.Error(err)
-			}
-			accepted <- ws
-		})}
-		served := make(chan error, 1)
-		go func() { served <- srv.Serve(l) }()
-		by := &websocket.Dialer{NetDialContext: func(ctx context.Context, way, addr string) (net.Conn, error) {
-			conn, err := network.Host("client").Dial(ctx, way, addr)
-			return &late{conn, closeWait + time.Millisecond}, err
-		}}
-		ws, resp, err := by.Dial("ws://server", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		_ = New(ws, Config{}).Close()
-		if code := closeCode(t, <-accepted); code != websocket.CloseNormalClosure {
+		server, client, done := simulated(t, func(c net.Conn) net.Conn { return &late{c, closeWait + time.Millisecond} })
+		_ = New(client, Config{}).Close()
+		if code := closeCode(t, server); code != websocket.CloseNormalClosure {
 			t.Errorf("close code %d", code)
 		}
-		_ = srv.Close()
-		<-served
+		done()
+	})
+}
+
+// Who reads one long answer slowly is not taken for one that does not read, although others
+// wait for its memory.
+func TestSM4SlowReaderIsNotStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, pace = 64 << 20, 512 << 10 // it takes two minutes
+		ws, client, done := simulated(t, func(c net.Conn) net.Conn { return c })
+		budget := rpc.NewBudget(80 << 20)
+		account := budget.NewAccount(func(reason string) { t.Error(reason) })
+		account.Force(size)
+		server := New(ws, Config{Unmasked: true})
+		server.Meter(account)
+		go func() {
+			if err := server.Write(context.Background(), bytes.Repeat([]byte("x"), size)); err != nil {
+				t.Error(err)
+			}
+			account.Give(size)
+			account.Close()
+		}()
+		waiting := make(chan struct{})
+		go func() {
+			defer close(waiting)
+			other := budget.NewAccount(nil)
+			defer other.Close()
+			for other.Take(context.Background(), 40<<20) != nil { // and tries again
+			}
+			other.Give(40 << 20)
+		}()
+		_, r, err := client.NextReader()
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := 0
+		for {
+			n, err := io.CopyN(io.Discard, r, pace)
+			whole += int(n)
+			if err != nil {
+				break
+			}
+			<-time.After(time.Second)
+		}
+		if whole != size {
+			t.Errorf("%d bytes of %d came", whole, size)
+		}
+		<-waiting
+		_ = server.Close()
+		client.Close()
+		done()
+		<-time.After(2 * protocol.MemoryPatience) // the budget's watch ends
 	})
 }
 

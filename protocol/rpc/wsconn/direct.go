@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"syscall"
 	"time"
@@ -18,6 +20,12 @@ const maxDirect = 16 << 10
 
 // maxHead is the length of the longest head that such a frame has.
 const maxHead = 4 + maskSize
+
+// longestHead is the length of the longest head that any frame without a mask has.
+const longestHead = 10
+
+// partSize is the length of the parts in which writeParts writes long messages.
+const partSize = 256 << 10
 
 // maskSize is the length of the key that a client's frame is masked with.
 const maskSize = 4
@@ -61,18 +69,51 @@ func (c *Conn) TryWrite(msg []byte) (finish func() error, err error) {
 	}, nil
 }
 
-// appendFrame appends a frame that is a whole message.
-func appendFrame(dst []byte, kind int, msg []byte, masked bool) []byte {
+// inParts reports whether a message is written by writeParts: it is long, and an account is
+// to be told of its progress.
+func (c *Conn) inParts(ctx context.Context, msg []byte) bool {
+	return c.intake.account != nil && c.cfg.Unmasked && c.cfg.WriteTimeout == 0 && len(msg) > partSize && ctx.Done() == nil &&
+		!c.faulted.Load() && !c.closing.Load() // else WriteMessage knows what to say
+}
+
+// writeParts writes a message as one frame, and says after each part how far it has come.
+func (c *Conn) writeParts(msg []byte) error {
+	_ = c.ws.NetConn().SetWriteDeadline(time.Time{}) // a control frame may have left another; fails on a closed connection only
+	head := appendHead(make([]byte, 0, longestHead), c.kind, len(msg), false)
+	part := net.Buffers{head, msg[:partSize]}
+	for {
+		if _, err := part.WriteTo(c.ws.NetConn()); err != nil {
+			return err
+		}
+		c.intake.account.Sent(min(len(msg), partSize))
+		if len(msg) <= partSize {
+			return nil
+		}
+		msg = msg[partSize:]
+		part = net.Buffers{msg[:min(len(msg), partSize)]}
+	}
+}
+
+// appendHead appends the head of a frame that is a whole message of size bytes.
+func appendHead(dst []byte, kind, size int, masked bool) []byte {
 	var mask byte
 	if masked {
 		mask = 0x80
 	}
 	dst = append(dst, 0x80|byte(kind))
-	if size := len(msg); size < 126 {
-		dst = append(dst, mask|byte(size))
-	} else {
-		dst = binary.BigEndian.AppendUint16(append(dst, mask|126), uint16(size))
+	switch {
+	case size < 126:
+		return append(dst, mask|byte(size))
+	case size <= math.MaxUint16:
+		return binary.BigEndian.AppendUint16(append(dst, mask|126), uint16(size))
+	default:
+		return binary.BigEndian.AppendUint64(append(dst, mask|127), uint64(size))
 	}
+}
+
+// appendFrame appends a frame that is a whole message.
+func appendFrame(dst []byte, kind int, msg []byte, masked bool) []byte {
+	dst = appendHead(dst, kind, len(msg), masked)
 	if !masked {
 		return append(dst, msg...)
 	}
