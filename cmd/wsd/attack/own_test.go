@@ -3,8 +3,10 @@
 package attack
 
 import (
+	"bufio"
 	"encoding/base64"
 	"fmt"
+	"io"
 	iofs "io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -204,6 +206,48 @@ func TestSH6StoreIsOutOfReach(t *testing.T) {
 				}
 			}
 			if err := s.Stop(); err != nil {
+				w.Error(err)
+			}
+		}
+	})
+}
+
+// A command cannot lock the store, which would stall all that the workspace does.
+func TestSM5StoreCannotBeLocked(t *testing.T) {
+	each(t, func(w *world) {
+		here, there := filepath.Join(w.dir, "here"), filepath.Join(w.dir, "there")
+		w.mkdir(there)
+		s := w.serve(nil, "--workspace", there)
+		c := s.dial(nil)
+		stores, err := filepath.Glob(filepath.Join(w.home, "state", "wsd", "workspaces", "*.db"))
+		if err != nil || len(stores) != 1 {
+			w.Fatal(stores, err)
+		}
+		for name, box := range w.policies() {
+			box.Permissions.FileSystem.Entries = append(box.Permissions.FileSystem.Entries, at(filepath.Dir(tool), protocol.AccessRead))
+			p, err := c.Start(w.Context(), client.Command{
+				Argv: []string{tool, toolWord, "lock " + stores[0] + "-shm", "lock " + stores[0]}, Dir: w.dir, Sandbox: box, Stdin: true,
+			})
+			if err != nil {
+				w.Fatal(err)
+			}
+			answers := bufio.NewReader(p.Stdout)
+			first, err := answers.ReadString('\n')
+			if err != nil || first == "locked\n" {
+				w.Errorf("%s: %q, %v", name, first, err)
+			}
+			w.write(filepath.Join(here, "f"), name, 0o644) // while the command runs
+			if r := s.cli("sync", here, s.URL); r.code != 0 {
+				w.Errorf("%s: the workspace is stalled: %+v", name, r)
+			}
+			w.is(filepath.Join(there, "f"), name)
+			if err := p.Stdin.Close(); err != nil {
+				w.Error(err)
+			}
+			if _, err := io.Copy(io.Discard, answers); err != nil {
+				w.Error(err)
+			}
+			if _, err := p.Wait(w.Context()); err != nil {
 				w.Error(err)
 			}
 		}

@@ -5,6 +5,7 @@ package attack
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -120,6 +121,20 @@ var toolVerbs = map[string]func(a []string) error{
 		return call(unix.SYS_PROCESS_MADVISE, uintptr(fd), 0, 0, unix.MADV_COLD, 0)
 	},
 	"kill": func(a []string) error { return unix.Kill(int(number(a[0])), 0) },
+	"lock": func(a []string) error { // as SQLite does, until the end of the input
+		f, err := os.Open(a[0])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		lock := unix.Flock_t{Type: unix.F_RDLCK, Start: 120, Len: 8}
+		if err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &lock); err != nil {
+			return err
+		}
+		fmt.Println("locked")
+		_, err = io.Copy(io.Discard, os.Stdin)
+		return err
+	},
 	"sigio": func(a []string) error { // a signal by way of a descriptor
 		fds := make([]int, 2)
 		if err := unix.Pipe(fds); err != nil {
