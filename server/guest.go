@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/rpc/wsconn"
 )
 
@@ -21,6 +22,12 @@ func (s *Server) Join(ctx context.Context) (joined context.Context, leave func()
 		cancel(nil)
 		s.release()
 	}, nil
+}
+
+// NewAccount makes an account of Config.Budget for what is served in a place of Join.
+// revoke is to end that; it is called when it keeps memory that others wait for.
+func (s *Server) NewAccount(revoke func(reason string)) *rpc.Account {
+	return s.budget.NewAccount(revoke)
 }
 
 // ServeWebSocket upgrades a request of a route and has serve serve the connection, in a
@@ -41,6 +48,7 @@ func (s *Server) ServeWebSocket(w http.ResponseWriter, r *http.Request, cfg wsco
 		leave()
 		return false // answered by Upgrade
 	}
+	cfg.Unmasked = true
 	go func() { // Shutdown ends it and waits, by way of Join
 		defer leave()
 		conn := wsconn.New(ws, cfg)

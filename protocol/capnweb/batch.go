@@ -141,16 +141,25 @@ func BatchHandler(config func(*http.Request) Config) http.Handler {
 			http.Error(w, "This endpoint only accepts POST requests.", http.StatusMethodNotAllowed)
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBatchBytes))
+		cfg := config(r)
+		if cfg.Memory == nil {
+			cfg.Memory = noMemory{}
+		}
+		in := &metered{ctx: r.Context(), r: http.MaxBytesReader(w, r.Body, MaxBatchBytes), memory: cfg.Memory}
+		defer func() { cfg.Memory.Give(in.taken) }()
+		body, err := io.ReadAll(in)
 		if err != nil {
 			if _, large := errors.AsType[*http.MaxBytesError](err); large {
 				http.Error(w, "the batch is too large", http.StatusRequestEntityTooLarge)
+			} else if errors.Is(err, errShort) {
+				w.Header().Set("Retry-After", "1")
+				http.Error(w, errShort.Message, http.StatusServiceUnavailable)
 			} else {
 				http.Error(w, "the batch is not complete", http.StatusBadRequest)
 			}
 			return
 		}
-		answer, err := ServeBatch(r.Context(), body, config(r))
+		answer, err := ServeBatch(r.Context(), body, cfg)
 		if err != nil {
 			status, text := http.StatusInternalServerError, "the batch failed"
 			if p, ok := errors.AsType[*ProtocolError](err); ok {
@@ -163,7 +172,26 @@ func BatchHandler(config func(*http.Request) Config) http.Handler {
 			http.Error(w, text, status)
 			return
 		}
+		cfg.Memory.Force(int64(len(answer))) // it is written when the session is no more
+		defer cfg.Memory.Give(int64(len(answer)))
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write(answer)
 	})
+}
+
+// metered reads what it has taken memory for.
+type metered struct {
+	ctx    context.Context
+	r      io.Reader
+	memory Memory
+	taken  int64
+}
+
+func (m *metered) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	if m.memory.Take(m.ctx, int64(n)) != nil {
+		return 0, errShort
+	}
+	m.taken += int64(n)
+	return n, err
 }

@@ -283,6 +283,10 @@ func (s *Session) enter(p *promise, m *Method, name string, args *evaluated) {
 		s.refuse(p, args, limitErrorf("more than %d bytes of calls are under way", s.max.callBytes))
 		return
 	}
+	if s.memory.Over() {
+		s.refuse(p, args, errShort)
+		return
+	}
 	s.callBytes += c.bytes
 	s.keep(p)
 	s.whenComplete(args, func(err error) {
@@ -324,9 +328,17 @@ func (s *Session) run(c *callState) {
 	v, err := s.guarded(c)
 	c.call.Go()
 	var enc *encoded
+	var taken int64 // until the session holds the result
 	if err == nil {
 		enc, err = encode(v, s.cfg.MapError)
 		enc.localize(s, true)
+		if err == nil {
+			if n := int64(len(enc.text)); s.memory.Take(s.ctx, n) == nil {
+				taken = n
+			} else {
+				err = errShort
+			}
+		}
 		if err != nil {
 			s.lock()
 			s.releaseAll(s.adopt(enc, true))
@@ -347,6 +359,7 @@ func (s *Session) run(c *callState) {
 	s.finish(c, enc, err)
 	s.pump()
 	s.unlock()
+	s.memory.Give(taken)
 }
 
 // guarded runs the method; a panic in it fails the call alone.
@@ -387,6 +400,9 @@ func (s *Session) deliver(d dependency, all *evaluated) error {
 	}
 	if s.callBytes+len(enc.text) > s.max.callBytes {
 		return limitErrorf("more than %d bytes of calls are under way", s.max.callBytes)
+	}
+	if s.memory.Over() {
+		return errShort
 	}
 	// Counted here until all of the value is there, and then by what it is for.
 	all.bytes += len(enc.text)

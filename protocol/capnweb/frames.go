@@ -135,6 +135,9 @@ func (s *Session) expression(ev *evaluator) (*promise, error) {
 func (s *Session) resolveWith(p *promise, v any, owned []any) {
 	p.dyn, p.hasDyn, p.owned = v, true, owned
 	enc, err := p.encoding()
+	if err == nil && s.memory.Over() {
+		err, p.enc = errShort, nil
+	}
 	if err != nil {
 		s.releaseAll(owned)
 		p.dyn, p.owned = nil, nil
@@ -142,8 +145,14 @@ func (s *Session) resolveWith(p *promise, v any, owned []any) {
 		return
 	}
 	p.size = len(enc.text)
+	if len(enc.caps) == 0 && p.size > keptText {
+		p.enc = nil // it is encoded anew when it is needed, lest it be held twice
+	}
 	s.settle(p)
 }
+
+// keptText bounds the text that is kept of a value which is kept decoded.
+const keptText = 4 << 10
 
 // export gives subject the peer's next number.
 func (s *Session) export(subject any, auto bool) error {
@@ -155,6 +164,9 @@ func (s *Session) export(subject any, auto bool) error {
 func (s *Session) addExport(id int64, e *export) error {
 	if len(s.exports) >= s.max.exports {
 		return protocolErrorf("RangeError", "more than %d exports are held", s.max.exports)
+	}
+	if len(s.exports) >= shareExports && s.memory.Over() {
+		return protocolErrorf("RangeError", "more than %d exports are held while memory is in use by others", shareExports)
 	}
 	s.keepSubject(e.subject)
 	s.exports[id] = e

@@ -83,8 +83,16 @@ func (s *Session) pipeWrite(call *promise, p *pipe, args *evaluated) {
 	if err == nil && p.closed {
 		err = typeErrorf("the stream is closed")
 	}
-	if err == nil && s.streamBytes+c.size > s.max.streamBytes {
-		err = limitErrorf("more than %d bytes of streams wait to be read", s.max.streamBytes)
+	full := error(nil)
+	switch {
+	case err != nil:
+	case s.streamBytes+c.size > s.max.streamBytes:
+		full = limitErrorf("more than %d bytes of streams wait to be read", s.max.streamBytes)
+	case s.memory.Over():
+		full = errShort
+	}
+	if full != nil {
+		err = full
 		p.mu.Unlock()
 		s.pipeFail(p, err)
 		p.mu.Lock()

@@ -46,6 +46,9 @@ type Config struct {
 	MapError func(error) *Error
 	// Logger is told of errors that peers are not told; nil discards.
 	Logger *slog.Logger
+	// Memory is what the session takes for what it holds. Beyond its share calls, values
+	// and streams of the peer are rejected. nil leaves the limits of this package alone.
+	Memory Memory
 
 	batch    bool // of an HTTP server: no streams out, and what is pending ends with the input
 	autoPull bool // of an HTTP client: each call asks for its answer at once
@@ -59,6 +62,7 @@ type Session struct {
 	t      Transport
 	cfg    Config
 	max    bounds
+	memory Memory
 	log    *slog.Logger
 	ctx    context.Context // of the calls that it serves
 	cancel context.CancelCauseFunc
@@ -80,6 +84,7 @@ type Session struct {
 	callBytes   int
 	heldBytes   int
 	streamBytes int
+	weighed     int           // that memory holds
 	unanswered  int           // exports that the peer pulled and that have no answer
 	answered    chan struct{} // of a batch: closed when it falls to 0
 
@@ -103,7 +108,7 @@ type export struct {
 // New starts a session over t, which it owns from then on. Wait or Close it.
 func New(t Transport, cfg Config) *Session {
 	s := &Session{
-		t: t, cfg: cfg, log: cfg.Logger,
+		t: t, cfg: cfg, log: cfg.Logger, memory: cfg.Memory,
 		exports: map[int64]*export{}, nextExport: 1, nextOwn: -1, byTarget: map[*Target]int64{},
 		imports: map[int64]*promise{}, nextImport: 1,
 		turns: make(chan struct{}, MaxChunksAhead),
@@ -111,6 +116,9 @@ func New(t Transport, cfg Config) *Session {
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.memory == nil {
+		s.memory = noMemory{}
 	}
 	if s.cfg.bounds == (bounds{}) {
 		s.cfg.bounds = defaultBounds
@@ -210,6 +218,7 @@ func (s *Session) unlock() {
 		f()
 	}
 	s.work = nil
+	s.weigh()
 	s.mu.Unlock()
 }
 
@@ -227,6 +236,7 @@ func (s *Session) spawn(f func()) {
 				case <-s.quiet:
 				default:
 					s.flush.Stop()
+					s.weigh()
 					close(s.quiet)
 				}
 			}

@@ -238,6 +238,16 @@ func (a *Account) within() bool {
 	return a == nil || counted(a.held.Load()) == 0 || a.budget.used.Load() <= a.budget.size
 }
 
+// Over reports whether the connection holds more than its share of what is free: after
+// Force it may.
+func (a *Account) Over() bool {
+	if a == nil {
+		return false
+	}
+	held := counted(a.held.Load())
+	return held > 0 && held/fairShare > a.budget.size-a.budget.used.Load()
+}
+
 // settle waits until the connection may receive more.
 func (a *Account) settle(ctx context.Context, closed <-chan struct{}) error {
 	if a.within() {

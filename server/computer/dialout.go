@@ -15,6 +15,7 @@ import (
 
 	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/server"
 )
 
 // connectBody is the body of /connect: the base of the host's addresses and two paths
@@ -155,7 +156,7 @@ func (r *routes) connect(w http.ResponseWriter, req *http.Request) {
 		if previous != nil {
 			previous.close(websocket.CloseNormalClosure, errReplaced.Error())
 		}
-		r.dial(ctx, s, to, header)
+		r.dial(ctx, r.server, s, to, header)
 	}()
 	answer(w, struct {
 		OK bool   `json:"ok"`
@@ -237,7 +238,7 @@ func healthy(ctx context.Context, url string) error {
 // replaceUpstream makes a session for the host of an attempt in the place of the one that
 // there is, which it returns to be closed, unless there is a later attempt.
 func (c *Computer) replaceUpstream(mine *attempt, remote string) (s, previous *session, err error) {
-	if s, err = c.admit(remote); err != nil {
+	if s, err = c.admit(remote, true); err != nil {
 		return nil, nil, err
 	}
 	c.mu.Lock()
@@ -254,7 +255,7 @@ func (c *Computer) replaceUpstream(mine *attempt, remote string) (s, previous *s
 }
 
 // dial opens the WebSocket and serves the session.
-func (c *Computer) dial(ctx context.Context, s *session, to destination, header http.Header) {
+func (c *Computer) dial(ctx context.Context, srv *server.Server, s *session, to destination, header http.Header) {
 	dialing, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	go func() { // ends with dialing, which dial ends
@@ -280,5 +281,5 @@ func (c *Computer) dial(ctx context.Context, s *session, to destination, header 
 	c.log.Info("host reached", "conn", s.remote)
 	conn := wire.NewTransport(ws, protocol.PingInterval)
 	defer conn.Close()
-	s.serve(ctx, conn.Conn)
+	s.serve(ctx, srv, conn.Conn)
 }

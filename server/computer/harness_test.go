@@ -24,6 +24,7 @@ type world struct {
 	runs     *fakeRuns
 	computer *Computer
 	server   *server.Server
+	budget   *rpc.Budget
 	url      string // http://...
 }
 
@@ -38,7 +39,13 @@ func bearer(r *http.Request) error {
 
 func newWorld(t *testing.T, change ...func(*Config, *server.HTTPConfig)) *world {
 	t.Helper()
-	w := &world{peer: &fakePeer{objects: map[tree.Hash][]byte{}}, runs: newRuns()}
+	return newWorldOf(t, 256<<20, change...)
+}
+
+// newWorldOf is newWorld with so many bytes of memory.
+func newWorldOf(t *testing.T, memory int64, change ...func(*Config, *server.HTTPConfig)) *world {
+	t.Helper()
+	w := &world{peer: &fakePeer{objects: map[tree.Hash][]byte{}}, runs: newRuns(), budget: rpc.NewBudget(memory)}
 	cfg, web := Config{Peer: w.peer, Runs: w.runs, Version: "1.2.3"}, server.HTTPConfig{}
 	for _, f := range change {
 		f(&cfg, &web)
@@ -46,7 +53,7 @@ func newWorld(t *testing.T, change ...func(*Config, *server.HTTPConfig)) *world 
 	w.computer = New(cfg)
 	table := rpc.NewTable()
 	server.Register(table)
-	w.server = server.New(server.Config{Table: table})
+	w.server = server.New(server.Config{Table: table, Budget: w.budget})
 	web.Routes = w.computer.Routes(w.server)
 	srv := httptest.NewServer(w.server.Handler(web))
 	w.url = srv.URL
@@ -58,6 +65,7 @@ func newWorld(t *testing.T, change ...func(*Config, *server.HTTPConfig)) *world 
 		if n := w.computer.Sessions(); n != 0 {
 			t.Errorf("%d sessions are left", n)
 		}
+		eventually(t, "no memory is left in use", func() bool { return w.budget.Used() == 0 })
 	})
 	return w
 }
@@ -115,7 +123,7 @@ func ask(t *testing.T, ws *websocket.Conn, call string) string {
 // eventually waits for what another goroutine is about to do.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

@@ -9,6 +9,7 @@ import (
 	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
+	"github.com/wsd-dev/wsd/protocol/rpc/wsconn"
 	"github.com/wsd-dev/wsd/server"
 )
 
@@ -82,13 +83,14 @@ func (r *routes) webSocket(w http.ResponseWriter, req *http.Request) {
 		text(w, http.StatusBadRequest, req.URL.Path+" requires a websocket upgrade")
 		return
 	}
-	s, err := r.admit(req.RemoteAddr)
+	s, err := r.admit(req.RemoteAddr, false)
 	if err != nil {
 		r.log.Warn("session refused", "conn", req.RemoteAddr, "err", err)
 		busy(w, err.Error())
 		return
 	}
-	if !r.server.ServeWebSocket(w, req, wire.ConnConfig(protocol.PingInterval), s.serve) {
+	serve := func(ctx context.Context, conn *wsconn.Conn) { s.serve(ctx, r.server, conn) }
+	if !r.server.ServeWebSocket(w, req, wire.ConnConfig(protocol.PingInterval), serve) {
 		s.drop()
 	}
 }
@@ -108,8 +110,16 @@ func (r *routes) batch(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	defer leave()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	account := r.server.NewAccount(func(reason string) {
+		r.log.Warn("batch cut", "conn", req.RemoteAddr, "err", reason)
+		cancel()
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // not every writer can
+	})
+	defer account.Close()
 	defer readWithin(ctx, w, BatchReadTimeout)()
-	capnweb.BatchHandler(func(*http.Request) capnweb.Config { return r.config(nil) }).ServeHTTP(w, req.WithContext(ctx))
+	capnweb.BatchHandler(func(*http.Request) capnweb.Config { return r.config(nil, account) }).ServeHTTP(w, req.WithContext(ctx))
 }
 
 // readWithin bounds the time that the body may take, which ends with ctx, too. Not every

@@ -12,7 +12,7 @@ func (c *Computer) target(s *session) *capnweb.Target {
 	return main
 }
 
-// config is that of a session or a batch.
-func (c *Computer) config(s *session) capnweb.Config {
-	return capnweb.Config{Main: c.target(s), MapError: mapError, Logger: c.log}
+// config is that of a session, or of a batch, whose session is nil.
+func (c *Computer) config(s *session, memory capnweb.Memory) capnweb.Config {
+	return capnweb.Config{Main: c.target(s), MapError: mapError, Logger: c.log, Memory: memory}
 }

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"github.com/wsd-dev/wsd/bench/raw"
 	"github.com/wsd-dev/wsd/fs/fileuri"
 )
@@ -35,11 +37,11 @@ const (
 func TestSM4OneBudgetForAll(t *testing.T) {
 	for name, load := range map[string]func(a *hog){
 		"expressions": (*hog).expressions, "bodies": (*hog).bodies, "listings": (*hog).listings,
-		"first messages": (*hog).firstMessages, "messages": (*hog).messages, "answers": (*hog).answers,
+		"first messages": (*hog).firstMessages, "messages": (*hog).messages, "answers": (*hog).answers, "computers": (*hog).computers,
 	} {
 		t.Run(name, func(t *testing.T) {
 			test := func(w *world) {
-				s := w.serve(nil, "--memory-budget", fmt.Sprint(budget))
+				s := w.serve(nil, "--memory-budget", fmt.Sprint(budget), "--workspace", w.dir, "--store", filepath.Join(w.home, "s.db"))
 				watch := s.watch()
 				a := &hog{server: s}
 				load(a)
@@ -168,6 +170,27 @@ func (a *hog) answers() {
 		for range 16 {
 			a.request(c, "fs/readFile", map[string]any{"path": fileuri.Format(file)})
 		}
+	}
+	a.linger()
+}
+
+// computers are clients of the computer that have it keep what they send.
+func (a *hog) computers() {
+	value := []byte(`["push","` + strings.Repeat("x", 1<<20) + `"]`)
+	for range 8 {
+		ws, resp, err := websocket.DefaultDialer.DialContext(a.w.Context(), "ws://"+a.Addr+"/ws", nil)
+		if err != nil {
+			a.w.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		a.mine = append(a.mine, ws.NetConn())
+		a.wg.Go(func() {
+			for range 64 {
+				if ws.WriteMessage(websocket.TextMessage, value) != nil {
+					return // the server has closed it
+				}
+			}
+		})
 	}
 	a.linger()
 }

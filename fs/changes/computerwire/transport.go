@@ -36,6 +36,8 @@ func (t Transport) Read(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", capnweb.ErrBadMessage, err)
 	case errors.Is(err, rpc.ErrTooLarge):
 		return nil, capnweb.ErrTooLarge
+	case rpc.IsBusy(err):
+		_ = t.Conn.CloseFault(rpc.CloseTryAgainLater, err.Error()) // never fails
 	}
 	if c, ok := errors.AsType[*websocket.CloseError](err); ok && c.Code == capnweb.CloseCode {
 		return nil, io.EOF // that is how sessions end
