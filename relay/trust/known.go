@@ -301,7 +301,7 @@ func (k *Known) open() (*os.File, error) {
 			_ = f.Close()
 			return nil, err
 		}
-		// Whoever had the lock may have put another file in its place, as editors do.
+		// The file may have been replaced before it was locked, as editors do.
 		locked, err1 := f.Stat()
 		now, err2 := os.Stat(k.path)
 		if err1 == nil && err2 == nil && os.SameFile(locked, now) {

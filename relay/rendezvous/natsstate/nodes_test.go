@@ -179,15 +179,12 @@ func host(t *testing.T, raw string) string {
 	return "http://" + u.Host
 }
 
-// Three nodes over three NATS servers. Any node answers any call; an authorization is
-// good once, whichever node is asked; and when the node that holds the executor dies, the
-// executor is found at another one, and the harness's stream goes on.
-func TestThreeNodes(t *testing.T) {
-	t.Parallel()
+// threeNodes starts three nodes over three NATS servers. token makes a token beside them,
+// as a command does.
+func threeNodes(t *testing.T) (a, b, c *node, token func(rendezvous.Role, string) string) {
+	t.Helper()
 	cluster := natstest.Start(t, 3)
-	a, b, c := startNode(t, "a", cluster), startNode(t, "b", cluster), startNode(t, "c", cluster)
-
-	// Tokens are made beside the nodes, as by a command.
+	a, b, c = startNode(t, "a", cluster), startNode(t, "b", cluster), startNode(t, "c", cluster)
 	cfg, err := natsstate.ParseURL(cluster.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -196,15 +193,23 @@ func TestThreeNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer state.Close()
-	token := func(role rendezvous.Role) string {
-		_, secret, err := rendezvous.Tokens{State: state}.Create(t.Context(), rendezvous.Token{Role: role, Environment: env})
+	t.Cleanup(func() { _ = state.Close() })
+	return a, b, c, func(role rendezvous.Role, environment string) string {
+		_, secret, err := rendezvous.Tokens{State: state}.Create(t.Context(), rendezvous.Token{Role: role, Environment: environment})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return secret
 	}
-	executorToken, harnessToken := token(rendezvous.RoleExecutor), token(rendezvous.RoleHarness)
+}
+
+// Three nodes over three NATS servers. Any node answers any call; an authorization is
+// good once, whichever node is asked; and when the node that holds the executor dies, the
+// executor is found at another one, and the harness's stream goes on.
+func TestThreeNodes(t *testing.T) {
+	t.Parallel()
+	a, b, c, token := threeNodes(t)
+	executorToken, harnessToken := token(rendezvous.RoleExecutor, env), token(rendezvous.RoleHarness, env)
 
 	key := identity(t)
 	// connect asks a node, with a key of its own each time.

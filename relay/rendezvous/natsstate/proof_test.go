@@ -13,8 +13,6 @@ import (
 	"github.com/wsd-dev/wsd/relay/harness"
 	"github.com/wsd-dev/wsd/relay/registry"
 	"github.com/wsd-dev/wsd/relay/rendezvous"
-	"github.com/wsd-dev/wsd/relay/rendezvous/natsstate"
-	"github.com/wsd-dev/wsd/relay/rendezvous/natsstate/natstest"
 	"github.com/wsd-dev/wsd/relay/seal"
 )
 
@@ -22,24 +20,7 @@ import (
 // key at another, and does to a later executor that has its keys, whichever node it is at.
 func TestSR1ThreeNodes(t *testing.T) {
 	t.Parallel()
-	cluster := natstest.Start(t, 3)
-	a, b, c := startNode(t, "a", cluster), startNode(t, "b", cluster), startNode(t, "c", cluster)
-	cfg, err := natsstate.ParseURL(cluster.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, err := natsstate.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer state.Close()
-	token := func(role rendezvous.Role, environment string) string {
-		_, secret, err := rendezvous.Tokens{State: state}.Create(t.Context(), rendezvous.Token{Role: role, Environment: environment})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return secret
-	}
+	a, b, c, token := threeNodes(t)
 	harnessToken := token(rendezvous.RoleHarness, env)
 	key, own := identity(t), identity(t)
 	ctx, cancel := context.WithCancel(t.Context())
