@@ -18,7 +18,7 @@ var allCaps = []string{
 	protocol.CapProcessResize, protocol.CapProcessCloseStdin, protocol.CapProcessSignals, protocol.CapProcessList,
 	protocol.CapProcessTimeout, protocol.CapProcessAttach, protocol.CapFsRename, protocol.CapFsSymlink,
 	protocol.CapFsReadLink, protocol.CapFsChmod, protocol.CapFsGlob, protocol.CapFsGrep, protocol.CapFsWatch,
-	protocol.CapFsConditional, protocol.CapFsAtomicWrites,
+	protocol.CapFsConditional, protocol.CapFsAtomicWrites, protocol.CapProcessLimits,
 }
 
 // fakeServer is an exec-server whose processes do what a test tells them. It is a

@@ -120,6 +120,7 @@ type exitedParams struct {
 	SandboxDenied *bool  `json:"sandboxDenied" wire:"nullable"`
 	Signal        string `json:"signal" wire:"optional"`
 	TimedOut      bool   `json:"timedOut" wire:"optional"`
+	Limit         string `json:"limit" wire:"optional"`
 }
 
 // HandleNotification implements rpc.Handler. It waits while the buffer of a process
@@ -137,7 +138,7 @@ func (l *link) HandleNotification(_ context.Context, method string, params []byt
 		var out exitedParams
 		if err = wire.Unmarshal(params, &out); err == nil {
 			l.toProcess(out.ProcessID, event{seq: out.Seq, kind: exitedEvent, exit: exit{
-				ExitStatus: ExitStatus{Code: out.ExitCode, Signal: out.Signal, TimedOut: out.TimedOut},
+				ExitStatus: ExitStatus{Code: out.ExitCode, Signal: out.Signal, TimedOut: out.TimedOut, Limit: out.Limit},
 				denied:     out.SandboxDenied,
 			}})
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/wsd-dev/wsd/protocol"
 )
 
 // ExitStatus is how a process ended.
@@ -17,6 +19,8 @@ type ExitStatus struct {
 	Signal string
 	// TimedOut is true when Command.Timeout ended it.
 	TimedOut bool
+	// Limit is the limit of Command.Limits that ended it, one of protocol.Limit*, or "".
+	Limit string
 	// SandboxDenied is true when it failed and it seems that the sandbox was why.
 	SandboxDenied bool
 }
@@ -31,10 +35,11 @@ type Process struct {
 
 	client  *Client
 	id      string
-	session string        // that it was started in; set before settled is closed
-	settled chan struct{} // closed when the start has been answered
-	exited  chan struct{} // closed when the exit is known, or the process has failed
-	done    chan struct{} // closed when nothing more will arrive
+	session string                 // that it was started in; set before settled is closed
+	limits  []protocol.LimitReport // set before settled is closed
+	settled chan struct{}          // closed when the start has been answered
+	exited  chan struct{}          // closed when the exit is known, or the process has failed
+	done    chan struct{}          // closed when nothing more will arrive
 	running context.Context
 	stop    context.CancelCauseFunc // ends running: nothing reads stdin any more
 
@@ -76,6 +81,9 @@ var errNotRunning = errors.New("the process has ended")
 
 // ID is the process's key in its session, not a pid.
 func (p *Process) ID() string { return p.id }
+
+// Limits says how each of the Limits of the command is enforced.
+func (p *Process) Limits() []protocol.LimitReport { return p.limits }
 
 // Seq is the number of the last event, output or exit or end, that has arrived
 // without a gap before it.

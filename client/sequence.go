@@ -196,6 +196,6 @@ func exitOf(r *protocol.ReadResult) exit {
 	if r.ExitCode != nil {
 		e.Code = *r.ExitCode
 	}
-	e.Signal, e.TimedOut = r.Signal, r.TimedOut
+	e.Signal, e.TimedOut, e.Limit = r.Signal, r.TimedOut, r.Limit
 	return e
 }

@@ -34,6 +34,9 @@ type Command struct {
 	// Timeout ends the command, SIGTERM first and SIGKILL two seconds later; 0 means
 	// never. It needs the capability processTimeout.
 	Timeout time.Duration
+	// Limits bound what the command and its descendants use; nil means nothing. They need
+	// the capability processLimits.
+	Limits *protocol.ProcessLimits
 	// Sandbox says what the command may touch; nil means everything. ReadOnly and
 	// WorkspaceWrite make usual ones.
 	Sandbox *protocol.Sandbox
@@ -130,6 +133,12 @@ func (c *Client) startParams(ctx context.Context, cmd *Command) (*protocol.Start
 		ms := uint64(max(cmd.Timeout.Milliseconds(), 1))
 		params.TimeoutMs = &ms
 	}
+	if cmd.Limits != nil {
+		if !info.Capabilities[protocol.CapProcessLimits] {
+			return nil, &unsupportedError{protocol.CapProcessLimits}
+		}
+		params.Limits = cmd.Limits
+	}
 	return params, nil
 }
 
@@ -169,6 +178,7 @@ func (p *Process) tryStart(ctx context.Context, params *protocol.StartParams) er
 		var result protocol.StartResult
 		err = l.peer.Call(ctx, protocol.MethodProcessStart, params, &result)
 		if err == nil {
+			p.limits = result.Limits
 			p.begin(l, result.Attached)
 			return nil
 		}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/wsd-dev/wsd/process/limit"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -21,6 +22,8 @@ type Config struct {
 	Directory *Directory
 	// Sandbox confines what a client wants confined; nil refuses to start that.
 	Sandbox Launcher
+	// Limiter holds commands to limits; nil refuses to start those that have some.
+	Limiter *limit.Limiter
 	// Mount places commands whose directory is in it; nil places none.
 	Mount *Mount
 	// Spawner starts the children and is closed by the Service; nil means a HostSpawner.

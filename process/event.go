@@ -33,4 +33,6 @@ type Exit struct {
 	SandboxDenied bool
 	// TimedOut is true when its deadline ended it.
 	TimedOut bool
+	// Limit is the limit that ended it, one of protocol.Limit*, or empty.
+	Limit string
 }

@@ -8,32 +8,40 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wsd-dev/wsd/process/limit"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
 // launchTime bounds the preparations for a confined start.
 const launchTime = 30 * time.Second
 
+// launched is a child that runs what a client asked for.
+type launched struct {
+	child       *Child
+	sandboxType string
+	group       *limit.Group // nil without limits
+}
+
 // launch starts what r asks for. Its error is what the client is told.
-func (s *Service) launch(r *request) (*Child, string, error) {
+func (s *Service) launch(r *request) (launched, error) {
 	r.dir, r.view = s.cfg.Mount.Place(r.dir)
 	path, err := r.find()
 	if err != nil {
-		return nil, "", err
+		return launched{}, err
 	}
-	child, sandboxType, err := s.launchProgram(r, Launch{Path: path, Argv: r.argv, Env: r.env, Dir: r.dir})
+	started, err := s.launchProgram(r, Launch{Path: path, Argv: r.argv, Env: r.env, Dir: r.dir})
 	if errors.Is(err, syscall.ENOEXEC) && r.isScript(path) {
 		if strings.HasPrefix(path, "-") { // not an option of the shell's
 			path = "./" + path
 		}
 		argv := append([]string{scriptShell, path}, r.argv[1:]...)
-		child, sandboxType, err = s.launchProgram(r, Launch{Path: scriptShell, Argv: argv, Env: r.env, Dir: r.dir})
+		started, err = s.launchProgram(r, Launch{Path: scriptShell, Argv: argv, Env: r.env, Dir: r.dir})
 	}
 	if err != nil {
 		r.view.Do(func() { err = launchError(r, path, err) })
-		return nil, "", err
+		return launched{}, err
 	}
-	return child, sandboxType, nil
+	return started, nil
 }
 
 // find checks the directory and finds the program, as findProgram does.
@@ -78,50 +86,89 @@ func launchError(r *request, path string, err error) error {
 	}
 }
 
-// launchProgram starts l, confined if r wants that.
-func (s *Service) launchProgram(r *request, l Launch) (_ *Child, sandboxType string, err error) {
+// launchProgram starts l, confined and limited if r wants that.
+func (s *Service) launchProgram(r *request, l Launch) (started launched, err error) {
+	if r.limits != nil {
+		if s.cfg.Limiter == nil {
+			return launched{}, protocol.Errorf(protocol.CodeInvalidParams, "limits are not offered: the capability processLimits is not among this server's")
+		}
+		if started.group, err = s.cfg.Limiter.Group(*r.limits, s.cfg.Logger); err != nil {
+			return launched{}, spawnFailed("limit the command", err, "")
+		}
+		l.Resources = started.group.Resources()
+		defer func() {
+			if err != nil {
+				started.group.Discard()
+				started = launched{}
+			}
+		}()
+	}
 	ctx, cancel := context.WithTimeout(s.lifetime, launchTime)
 	defer cancel()
-	confined := Confined{Launch: l, Type: protocol.SandboxNone}
-	if policy := r.params.Sandbox; policy != nil {
-		if s.cfg.Sandbox == nil {
-			return nil, "", sandboxUnavailable("this server has no sandbox")
-		}
-		r.view.Do(func() { // what the policy names is there
-			confined, err = s.cfg.Sandbox.Confine(ctx, policy, r.params.ManagedNetwork, r.params.EnforceManagedNetwork, l)
-		})
-		if err != nil {
-			if _, ok := errors.AsType[*protocol.Error](err); ok {
-				return nil, "", err
-			}
-			return nil, "", sandboxUnavailable("%v", err)
-		}
+	confined, err := s.confine(ctx, r, l)
+	if err != nil {
+		return started, err
 	}
 	defer closeFiles(confined.Files)
 	child, err := s.cfg.Spawner.Start(Command{
 		Path: confined.Launch.Path, Argv: confined.Launch.Argv, Env: confined.Launch.Env, Dir: confined.Launch.Dir,
 		Terminal: r.terminal, PipeStdin: r.params.PipeStdin, Files: confined.Files,
-		Attr: confined.Attr, Namespace: r.view,
+		Attr: both(confined.Attr, started.group), Namespace: r.view,
 	})
 	if err != nil {
-		return nil, "", err
+		return started, err
 	}
 	if confined.Started != nil {
 		closeFiles(confined.Files) // Started may wait for the last copy of one to be closed
 		stop := context.AfterFunc(ctx, func() { _ = child.Process.Signal(syscall.SIGKILL, true) })
-		err := confined.Started()
+		err = confined.Started()
 		if !stop() && err == nil {
 			err = context.Cause(ctx)
 		}
-		if err != nil {
-			discard(child)
-			return nil, "", err
-		}
+	}
+	if err == nil {
+		err = started.group.Began(child.PID)
+	}
+	if err != nil {
+		discard(child)
+		return started, err
 	}
 	if confined.Ended != nil {
 		child.Process = &tidyProcess{child.Process, confined.Ended}
 	}
-	return child, confined.Type, nil
+	started.child, started.sandboxType = child, confined.Type
+	return started, nil
+}
+
+// confine returns how to start l under the policy and with the limits of r.
+func (s *Service) confine(ctx context.Context, r *request, l Launch) (confined Confined, err error) {
+	policy := r.params.Sandbox
+	if policy == nil && len(l.Resources) == 0 {
+		return Confined{Launch: l, Type: protocol.SandboxNone}, nil
+	}
+	if s.cfg.Sandbox == nil {
+		return confined, sandboxUnavailable("this server has no sandbox")
+	}
+	r.view.Do(func() { // what the policy names is there
+		confined, err = s.cfg.Sandbox.Confine(ctx, policy, r.params.ManagedNetwork, r.params.EnforceManagedNetwork, l)
+	})
+	if _, ok := errors.AsType[*protocol.Error](err); err != nil && !ok {
+		err = sandboxUnavailable("%v", err)
+	}
+	return confined, err
+}
+
+// both applies attr, which may be nil, and the attributes of group.
+func both(attr func(*syscall.SysProcAttr), group *limit.Group) func(*syscall.SysProcAttr) {
+	if group == nil {
+		return attr
+	}
+	return func(a *syscall.SysProcAttr) {
+		if attr != nil {
+			attr(a)
+		}
+		group.Attributes(a)
+	}
 }
 
 // A tidyProcess is a Process that leaves things to be put right when it has ended.

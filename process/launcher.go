@@ -5,6 +5,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/wsd-dev/wsd/process/limit"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -12,7 +13,8 @@ import (
 type Launcher interface {
 	// Confine returns how to start cmd so that it is held to policy. Its error is a
 	// *protocol.Error, or becomes one of kind sandboxUnavailable. With enforceManaged
-	// the network is held to managed, which may be nil.
+	// the network is held to managed, which may be nil. A nil policy allows everything,
+	// and only the Resources of cmd are limited.
 	Confine(ctx context.Context, policy *protocol.Sandbox, managed *protocol.ManagedNetwork, enforceManaged bool, cmd Launch) (Confined, error)
 }
 
@@ -22,6 +24,8 @@ type Launch struct {
 	Argv []string // with argv[0]
 	Env  []string // the whole environment, as name=value
 	Dir  string   // absolute
+	// Resources are limits that the process sets before it executes the program.
+	Resources []limit.Resource
 }
 
 // Confined is how a confined program is started: through a helper, as a rule.

@@ -113,7 +113,7 @@ func (s *Service) notify(e *entry, event *Event) bool {
 	case KindExited:
 		err = s.notifier.Notify(s.lifetime, protocol.NotifyProcessExited, &protocol.ExitedParams{
 			ProcessID: e.id, Seq: event.Seq, ExitCode: event.Exit.Code, SandboxDenied: event.Exit.SandboxDenied,
-			Signal: event.Exit.Signal, TimedOut: event.Exit.TimedOut,
+			Signal: event.Exit.Signal, TimedOut: event.Exit.TimedOut, Limit: event.Exit.Limit,
 		})
 	case KindClosed:
 		err = s.notifier.Notify(s.lifetime, protocol.NotifyProcessClosed, &protocol.ClosedParams{ProcessID: e.id, Seq: event.Seq})

@@ -93,6 +93,7 @@ func readResult(page *Page, maxBytes int, failure *string) *protocol.ReadResult 
 	if exit := page.Exit; exit != nil {
 		result.Exited, result.ExitCode = true, &exit.Code
 		result.SandboxDenied, result.Signal, result.TimedOut = exit.SandboxDenied, exit.Signal, exit.TimedOut
+		result.Limit = exit.Limit
 	}
 	return result
 }

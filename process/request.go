@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/process/limit"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -25,6 +26,7 @@ type request struct {
 	dir      string
 	terminal *Size
 	timeout  time.Duration // 0 for none
+	limits   *limit.Limits // nil for none
 	view     *Namespace    // that dir and program are looked up in
 }
 
@@ -84,6 +86,9 @@ func check(p *protocol.StartParams, environ func() []string) (*request, error) {
 			return nil, protocol.Errorf(protocol.CodeInvalidParams, "timeoutMs must not be 0")
 		}
 		r.timeout = milliseconds(*p.TimeoutMs)
+	}
+	if r.limits, err = limit.Of(p.Limits); err != nil {
+		return nil, err
 	}
 	return r, nil
 }

@@ -33,7 +33,7 @@ func (s *Service) start(ctx context.Context, p *protocol.StartParams) (*protocol
 		if err := e.wait(ctx); err != nil {
 			return nil, err
 		}
-		return &protocol.StartResult{ProcessID: e.id, SandboxType: e.sandboxType, Attached: true}, nil
+		return &protocol.StartResult{ProcessID: e.id, SandboxType: e.sandboxType, Attached: true, Limits: e.group.Report()}, nil
 	}
 	defer s.starts.Done()
 	defer close(e.ready)
@@ -47,7 +47,7 @@ func (s *Service) start(ctx context.Context, p *protocol.StartParams) (*protocol
 		return nil, e.err
 	}
 	rpc.AfterReply(ctx, func() { close(e.replied) })
-	return &protocol.StartResult{ProcessID: e.id, SandboxType: e.sandboxType}, nil
+	return &protocol.StartResult{ProcessID: e.id, SandboxType: e.sandboxType, Limits: e.group.Report()}, nil
 }
 
 // begin starts the child of e and everything that serves it.
@@ -56,19 +56,19 @@ func (s *Service) begin(e *entry, r *request) error {
 	if err != nil {
 		return spawnFailed("open output log", err, "")
 	}
-	child, sandboxType, err := s.launch(r)
+	started, err := s.launch(r)
 	if err != nil {
 		if closeErr := log.Close(); closeErr != nil {
 			s.cfg.Logger.Error("output log did not close", "process", e.id, "err", closeErr)
 		}
 		return err
 	}
-	e.pid, e.argv, e.cwd = child.PID, cutArgv(r.params.Argv), fileuri.Format(r.dir)
-	e.startedAt, e.sandboxType = time.Now(), sandboxType
+	e.pid, e.argv, e.cwd = started.child.PID, cutArgv(r.params.Argv), fileuri.Format(r.dir)
+	e.startedAt, e.sandboxType = time.Now(), started.sandboxType
 	e.supervisor = &supervisor{
-		child: child, log: log,
+		child: started.child, log: log, group: started.group,
 		tty:       r.params.TTY,
-		sandboxed: sandboxType != protocol.SandboxNone,
+		sandboxed: started.sandboxType != protocol.SandboxNone,
 		timeout:   r.timeout,
 		logger:    s.cfg.Logger.With("process", e.id),
 		logged:    func(event *Event) { s.tell(e, event) },
@@ -82,6 +82,9 @@ func (s *Service) begin(e *entry, r *request) error {
 	}
 	e.holders.Store(2) // the entry's and the publisher's
 	e.supervisor.start()
+	if e.group != nil {
+		s.wg.Go(func() { e.group.Watch(s.lifetime.Done()) }) // ends with all that the command has started
+	}
 	s.wg.Go(func() { // ends with the process or the service; waited for by Close
 		defer e.release()
 		s.publish(e)

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/wsd-dev/wsd/process/limit"
 )
 
 // killDelay is the time between the SIGTERM and the SIGKILL of a deadline.
@@ -16,6 +18,7 @@ const killDelay = 2 * time.Second
 type supervisor struct {
 	child     *Child
 	log       LogStore
+	group     *limit.Group // that the child is in; nil for one without limits
 	tty       bool
 	sandboxed bool
 	timeout   time.Duration // 0 for none
@@ -147,6 +150,7 @@ func (s *supervisor) exit(status WaitStatus) *Exit {
 	if status.Signal != 0 {
 		exit.Signal = signalName(status.Signal)
 	}
+	exit.Limit = s.group.Cause(status.Code, status.Signal)
 	if s.sandboxed && exit.Code != 0 {
 		page, err := s.log.Read(nil, 0, -1)
 		if err != nil {

@@ -70,6 +70,7 @@ const (
 	CapProcessList       = "processList"
 	CapProcessTimeout    = "processTimeout"
 	CapProcessAttach     = "processAttach"
+	CapProcessLimits     = "processLimits"
 	CapFsRename          = "fsRename"
 	CapFsSymlink         = "fsSymlink"
 	CapFsReadLink        = "fsReadLink"

@@ -39,6 +39,8 @@ type StartParams struct {
 	// Size (additive, processResize) is the first size of the terminal; 24 rows of
 	// 80 columns when absent.
 	Size *TerminalSize `json:"size,omitempty" wire:"nullable"`
+	// Limits (additive, processLimits) bound what the process and all that it starts use.
+	Limits *ProcessLimits `json:"limits,omitempty" wire:"nullable"`
 }
 
 // TerminalSize is the size of a PTY in characters.
@@ -75,6 +77,8 @@ type StartResult struct {
 	// Attached (additive, processAttach) is true when the same request had already
 	// started this process and nothing was started again.
 	Attached bool `json:"attached,omitempty" wire:"optional"`
+	// Limits (additive, processLimits) says how each limit of the request is enforced.
+	Limits []LimitReport `json:"limits,omitempty" wire:"optional"`
 }
 
 // ReadParams reads retained output.
@@ -95,9 +99,10 @@ type ReadResult struct {
 	Closed        bool          `json:"closed"`
 	Failure       *string       `json:"failure" wire:"nullable"`
 	SandboxDenied bool          `json:"sandboxDenied" wire:"optional"`
-	// Signal and TimedOut (additive) as in ExitedParams.
+	// Signal, TimedOut and Limit (additive) as in ExitedParams.
 	Signal   string `json:"signal,omitempty" wire:"optional"`
 	TimedOut bool   `json:"timedOut,omitempty" wire:"optional"`
+	Limit    string `json:"limit,omitempty" wire:"optional"`
 }
 
 // OutputChunk is one read from the child.
@@ -212,6 +217,8 @@ type ExitedParams struct {
 	Signal string `json:"signal,omitempty" wire:"optional"`
 	// TimedOut (additive) is true when timeoutMs ended it.
 	TimedOut bool `json:"timedOut,omitempty" wire:"optional"`
+	// Limit (additive) is the limit that ended it, one of Limit*.
+	Limit string `json:"limit,omitempty" wire:"optional"`
 }
 
 // ClosedParams is the process/closed notification, the last of a process.

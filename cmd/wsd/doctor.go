@@ -19,6 +19,7 @@ type doctorReport struct {
 	Build      buildInfo        `json:"build"`
 	Checks     []check          `json:"checks"`
 	Sandbox    sandbox.Report   `json:"sandbox"`
+	Limits     limitsReport     `json:"limits"`
 	Servers    []runningServer  `json:"servers"`
 	Connection *connectionCheck `json:"connection,omitempty"` // with --connect or $WSD_URL
 }
@@ -79,7 +80,7 @@ not answer.`,
 
 // examine looks at this machine.
 func examine() doctorReport {
-	report := doctorReport{Build: readBuildInfo(), Checks: machineChecks(), Sandbox: sandbox.Probe(), OK: true, Servers: []runningServer{}}
+	report := doctorReport{Build: readBuildInfo(), Checks: machineChecks(), Sandbox: sandbox.Probe(), Limits: examineLimits(), OK: true, Servers: []runningServer{}}
 	if dir, err := userRuntimeDir(); err == nil {
 		if servers, err := dir.servers(); err == nil && servers != nil {
 			report.Servers = servers
@@ -122,6 +123,8 @@ func (r doctorReport) text() string {
 	}
 	b.WriteString("\nsandbox\n")
 	b.WriteString(indent(sandboxText(r.Sandbox)))
+	b.WriteString("\nlimits of commands\n")
+	b.WriteString(indent(r.Limits.text()))
 	b.WriteString("\nrunning servers\n")
 	if len(r.Servers) == 0 {
 		b.WriteString("  none; 'wsd serve' starts one\n")

@@ -23,6 +23,7 @@ type runFlags struct {
 	env     []string
 	sandbox string
 	timeout time.Duration
+	limit   limitFlag
 }
 
 func (f *runFlags) add(flags *pflag.FlagSet) {
@@ -30,12 +31,13 @@ func (f *runFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set `NAME=VALUE` for the command, or NAME to pass yours on;\nmay be given again")
 	flags.StringVar(&f.sandbox, "sandbox", "", "confine the command; `MODE` is read-only or workspace-write")
 	flags.DurationVar(&f.timeout, "timeout", 0, "end the command after this time, with SIGTERM and then SIGKILL")
+	flags.Var(&f.limit, "limit", "kill the command, and all that it starts, beyond such `LIMITS`:\ncpu=10s,memory=512M,processes=64,file-size=1G,wall=1m")
 	f.connect.add(flags)
 }
 
 // command is what the flags say of a command.
 func (f *runFlags) command(ctx context.Context, c *client.Client, argv []string) (client.Command, error) {
-	cmd := client.Command{Argv: argv, Timeout: f.timeout}
+	cmd := client.Command{Argv: argv, Timeout: f.timeout, Limits: f.limit.limits}
 	info, err := c.Environment(ctx)
 	if err != nil {
 		return cmd, err
@@ -147,9 +149,14 @@ With --detach the command runs in the server's workspace as a durable run, reads
 end of file, and goes on by itself: its ID is printed, 'wsd log ID' prints its
 output. It has the environment that the workspace's runs have.
 
-With --json each line is an object: {"type":"started","processId"}, then
-{"type":"output","seq","stream","text" or "base64"}, at last
-{"type":"exited","exitCode","signal","timedOut","sandboxDenied"}; with --sync then
+With --limit the command and all that it starts are killed together when they go
+beyond a limit: cpu is the processor time of all, memory what is no file's, processes
+counts processes and threads, file-size is that of each file they write, wall the time
+since the start. Standard error names the limit. 'wsd doctor' says what enforces them.
+
+With --json each line is an object: {"type":"started","processId","limits"}, then
+{"type":"output","seq","stream","text" or "base64"}, at last {"type":"exited",
+"exitCode","signal","timedOut","limit","sandboxDenied"}; with --sync then
 {"type":"change","path","kind","what","size"} and {"type":"withheld","path","kind","why"}.
 
 Exit status: the command's own; 128 plus the number of the signal that ended it;
@@ -162,7 +169,8 @@ wsd does not understand. With --detach 0 once the command is started.`,
   wsd exec -t -- htop
   wsd exec --sync -- make test
   wsd log --follow $(wsd exec --detach -- make -j2)
-  wsd exec --sandbox read-only --timeout 30s -- ./untrusted.sh`,
+  wsd exec --sandbox read-only --timeout 30s -- ./untrusted.sh
+  wsd exec --limit memory=2G,processes=200 -- npm test`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("write 'wsd exec -- make -j2'", "no command to run")
@@ -181,7 +189,7 @@ wsd does not understand. With --detach 0 once the command is started.`,
 			if detached {
 				return flags.detach(cmd.Context(), a, args)
 			}
-			r := &remoteRun{app: a, events: asJSON}
+			r := &remoteRun{app: a, events: asJSON, limit: &flags.limit}
 			if !noStdin && !isNull(a.stdin) {
 				r.stdin = a.stdin
 			}

@@ -12,7 +12,7 @@ import (
 
 // checkDetached refuses the flags that mean nothing for a durable run.
 func checkDetached(cmd *cobra.Command) error {
-	for _, name := range []string{"tty", "json", "sync", "sandbox"} {
+	for _, name := range []string{"tty", "json", "sync", "sandbox", "limit"} {
 		if cmd.Flags().Changed(name) {
 			return usagef("leave out --"+name, "--detach and --%s do not go together", name)
 		}

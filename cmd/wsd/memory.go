@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -34,6 +35,19 @@ func (m *memorySize) String() string {
 
 // Set implements pflag.Value.
 func (m *memorySize) Set(text string) error {
+	n, err := parseSize(text)
+	if err != nil {
+		return err
+	}
+	if n < minBudget {
+		return fmt.Errorf("it must be %dM or more", minBudget>>20)
+	}
+	*m = memorySize(n)
+	return nil
+}
+
+// parseSize reads a number of bytes with K, M, G or T for powers of 1,024.
+func parseSize(text string) (int64, error) {
 	digits := strings.TrimRight(strings.ToUpper(text), "IB")
 	shift := 0
 	if i := strings.IndexAny(digits, "KMGT"); i >= 0 && i == len(digits)-1 {
@@ -42,13 +56,9 @@ func (m *memorySize) Set(text string) error {
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt64>>shift {
-		return fmt.Errorf("want a size such as 512M or 2G")
+		return 0, errors.New("want a size such as 512M or 2G")
 	}
-	if n <<= shift; n < minBudget {
-		return fmt.Errorf("it must be %dM or more", minBudget>>20)
-	}
-	*m = memorySize(n)
-	return nil
+	return n << shift, nil
 }
 
 // orDefault is the budget in bytes: a quarter of the memory there is, unless the flag says

@@ -41,6 +41,7 @@ type remoteRun struct {
 	command client.Command
 	stdin   io.Reader // nil: the command reads an end of file
 	events  bool      // --json
+	limit   *limitFlag
 	// terminal is where the command's PTY is shown; nil without one.
 	terminal *terminal
 }
@@ -50,7 +51,7 @@ type remoteRun struct {
 func (r *remoteRun) run(ctx context.Context) error {
 	status, err := r.follow(ctx)
 	if err == nil {
-		return statusError(status)
+		return r.ended(status)
 	}
 	code := exitTransport
 	if unheard, ok := errors.AsType[*unheardError](err); ok {
@@ -64,6 +65,15 @@ func (r *remoteRun) run(ctx context.Context) error {
 		code = exitNotExecutable
 	}
 	return &exitError{code, err}
+}
+
+// ended is how the command ended, with the limit that it was killed for.
+func (r *remoteRun) ended(status client.ExitStatus) error {
+	err := statusError(status)
+	if failed, ok := errors.AsType[*exitError](err); ok && status.Limit != "" {
+		failed.err = errors.New(r.limit.exceeded(status.Limit))
+	}
+	return err
 }
 
 // isDirError reports whether the directory to run in is to blame, which servers say
@@ -110,6 +120,9 @@ func (r *remoteRun) follow(ctx context.Context) (status client.ExitStatus, err e
 	p, err := r.client.Start(ctx, r.command)
 	if err != nil {
 		return status, err
+	}
+	if names := unenforced(p.Limits()); len(names) > 0 {
+		fmt.Fprintf(r.app.stderr, "wsd: this server does not enforce the limits %s\n", strings.Join(names, ", "))
 	}
 	if r.terminal != nil {
 		if err := r.terminal.raw(); err != nil {
@@ -300,28 +313,30 @@ func newRunOutput(r *remoteRun) *runOutput {
 
 // runEvent is one line of --json.
 type runEvent struct {
-	Type      string `json:"type"` // "started", "output", "exited"
-	ProcessID string `json:"processId,omitempty"`
-	Seq       uint64 `json:"seq,omitempty"`
-	Stream    string `json:"stream,omitempty"`
+	Type      string                 `json:"type"` // "started", "output", "exited"
+	ProcessID string                 `json:"processId,omitempty"`
+	Limits    []protocol.LimitReport `json:"limits,omitempty"`
+	Seq       uint64                 `json:"seq,omitempty"`
+	Stream    string                 `json:"stream,omitempty"`
 	// Text is the output, or Base64 when it is not UTF-8.
 	Text          *string `json:"text,omitempty"`
 	Base64        []byte  `json:"base64,omitempty"`
 	ExitCode      *int    `json:"exitCode,omitempty"`
 	Signal        string  `json:"signal,omitempty"`
 	TimedOut      bool    `json:"timedOut,omitempty"`
+	Limit         string  `json:"limit,omitempty"`
 	SandboxDenied bool    `json:"sandboxDenied,omitempty"`
 }
 
 func (o *runOutput) started(p *client.Process) {
 	if o.enc != nil {
-		_ = o.enc.Encode(runEvent{Type: "started", ProcessID: p.ID()}) // a failure shows at the output
+		_ = o.enc.Encode(runEvent{Type: "started", ProcessID: p.ID(), Limits: p.Limits()}) // a failure shows at the output
 	}
 }
 
 func (o *runOutput) exited(s client.ExitStatus) {
 	if o.enc != nil {
-		_ = o.enc.Encode(runEvent{Type: "exited", ExitCode: &s.Code, Signal: s.Signal, TimedOut: s.TimedOut, SandboxDenied: s.SandboxDenied})
+		_ = o.enc.Encode(runEvent{Type: "exited", ExitCode: &s.Code, Signal: s.Signal, TimedOut: s.TimedOut, Limit: s.Limit, SandboxDenied: s.SandboxDenied})
 	}
 }
 

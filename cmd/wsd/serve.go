@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/limit"
 	"github.com/wsd-dev/wsd/process/sandbox"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
@@ -213,6 +214,8 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	}
 	defer watching.close(log)
 	private := o.private()
+	limiter := limit.New(log)
+	defer limiter.Close()
 	box := sandbox.New(sandbox.Config{Logger: log, Private: private.list})
 	defer box.Close()
 	defer reapOrphans(ctx, stop, log)()
@@ -231,6 +234,7 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 		Budget:  budget,
 		Version: version, SessionGrace: o.sessionGrace(), Concurrency: o.concurrency, Directory: directory, Logger: log,
 		Sandbox: box, Confines: runtime.GOOS == "linux", Observer: watching.observer(), Workspace: ws,
+		Limiter: limiter,
 	}
 	srv, err := execserver.New(cfg)
 	if err != nil {

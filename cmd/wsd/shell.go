@@ -29,7 +29,7 @@ as 'wsd exec'.`,
 			return flags.check()
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := &remoteRun{app: a, stdin: a.stdin}
+			r := &remoteRun{app: a, stdin: a.stdin, limit: &flags.limit}
 			if isTerminal(a.stdin) {
 				r.terminal = newTerminal(a.stdin)
 			}

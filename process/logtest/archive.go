@@ -74,7 +74,7 @@ func testArchiveLife(t *testing.T, s process.ArchiveStore) {
 		process.LogChange{Log: 5, Events: []process.Event{chunk(1, "aaaa"), {Seq: 2, Kind: process.KindOutput, Stream: "stderr", Data: []byte{0, 0xff}}}},
 		process.LogChange{Log: 6, Info: info("q"), Events: []process.Event{chunk(1, "other")}})
 	wantChunks(t, s, 5, 0, 4, chunk(1, "aaaa"))
-	exit := &process.Exit{Code: 143, Signal: "SIGTERM", SandboxDenied: true, TimedOut: true}
+	exit := &process.Exit{Code: 143, Signal: "SIGTERM", SandboxDenied: true, TimedOut: true, Limit: "cpu"}
 	write(t, s,
 		process.LogChange{Log: 5, Events: []process.Event{chunk(3, "c"), {Seq: 4, Kind: process.KindExited, Exit: exit}}, Oldest: 2},
 		process.LogChange{Log: 5, Events: []process.Event{chunk(5, "late"), {Seq: 6, Kind: process.KindClosed}}, Oldest: 2, Ended: true})

@@ -90,7 +90,7 @@ func testEmpty(t *testing.T, store process.LogStore) {
 }
 
 func testOneCounter(t *testing.T, store process.LogStore) {
-	exit := &process.Exit{Code: 143, Signal: "SIGTERM", SandboxDenied: true, TimedOut: true}
+	exit := &process.Exit{Code: 143, Signal: "SIGTERM", SandboxDenied: true, TimedOut: true, Limit: "cpu"}
 	all := []process.Event{
 		output("one"),
 		{Kind: process.KindOutput, Stream: "stderr", Data: []byte{0, 0xff}},

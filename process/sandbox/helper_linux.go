@@ -44,6 +44,12 @@ func runHelper() {
 			return
 		}
 	}
+	for _, r := range p.Resources {
+		if err := r.Set(); err != nil {
+			tell(statusUnavailable, step(err, "set the limits"))
+			return
+		}
+	}
 	tell(statusReady, nil)
 	tell(statusExec, &opError{op: "exec", err: execute(p)})
 }
@@ -86,6 +92,8 @@ func confine(p *plan) error {
 		filter.confined, filter.metadata = true, true
 	case mechanismNetwork:
 		return confineNetwork(p, filter)
+	case mechanismNone:
+		return nil
 	default:
 		return step(unix.EINVAL, "confine by %q", p.Mechanism)
 	}

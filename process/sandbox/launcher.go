@@ -11,6 +11,11 @@ var _ process.Launcher = (*Enforcer)(nil)
 
 // Confine implements process.Launcher. The error is a *protocol.Error.
 func (e *Enforcer) Confine(ctx context.Context, s *protocol.Sandbox, managed *protocol.ManagedNetwork, enforceManaged bool, cmd process.Launch) (process.Confined, error) {
+	if s == nil {
+		confined, err := e.confine(ctx, &Policy{Unconfined: true, Network: true}, cmd)
+		confined.Type = protocol.SandboxNone
+		return confined, processError(err)
+	}
 	p, err := e.resolve(s, Context{Cwd: cmd.Dir, TempDir: lookup(cmd.Env, "TMPDIR")})
 	if err == nil && enforceManaged {
 		err = manage(p, managed)
@@ -18,7 +23,7 @@ func (e *Enforcer) Confine(ctx context.Context, s *protocol.Sandbox, managed *pr
 	if err != nil {
 		return process.Confined{}, processError(err)
 	}
-	if p.FullWrite() && p.Network {
+	if p.unrestricted() && len(cmd.Resources) == 0 {
 		return process.Confined{Launch: cmd, Type: sandboxType}, nil
 	}
 	confined, err := e.confine(ctx, p, cmd)

@@ -3,6 +3,8 @@ package sandbox
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/wsd-dev/wsd/process/limit"
 )
 
 // How a helper confines itself.
@@ -14,6 +16,8 @@ const (
 	mechanismLandlock = "landlock"
 	// mechanismNetwork: seccomp for the network only; the file system is not restricted.
 	mechanismNetwork = "network"
+	// mechanismNone: nothing is restricted but the Resources of the plan.
+	mechanismNone = "none"
 )
 
 // A plan is what a helper does to itself. It reaches it through a descriptor. Paths
@@ -36,6 +40,8 @@ type plan struct {
 	// helper's own. Without Path the helper serves Role.
 	Path, Dir []byte
 	Role      string
+	// Resources are set before the program is executed.
+	Resources []limit.Resource `json:",omitempty"`
 
 	all []place // layout.All; of no use to the helper
 }

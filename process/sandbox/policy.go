@@ -62,6 +62,9 @@ func (p *Policy) FullRead() bool {
 		!slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Access == Deny })
 }
 
+// unrestricted reports whether there is nothing to enforce.
+func (p *Policy) unrestricted() bool { return p.FullWrite() && p.Network }
+
 // FullWrite reports whether the whole disk can be written.
 func (p *Policy) FullWrite() bool {
 	return p.Unconfined || p.Access("/") == Write && len(p.Globs) == 0 && len(p.Private) == 0 &&

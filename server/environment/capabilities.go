@@ -48,6 +48,7 @@ var refines = map[string][]string{
 	protocol.CapProcessSignals: {protocol.MethodProcessSignal},
 	protocol.CapProcessTimeout: {protocol.MethodProcessStart},
 	protocol.CapProcessAttach:  {protocol.MethodProcessStart},
+	protocol.CapProcessLimits:  {protocol.MethodProcessStart},
 	protocol.CapFsConditional:  {protocol.MethodFsReadFile, protocol.MethodFsWriteFile},
 	protocol.CapFsAtomicWrites: {protocol.MethodFsWriteFile},
 	protocol.CapDurableLog:     {protocol.MethodProcessRead, protocol.MethodProcessList},

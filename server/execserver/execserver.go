@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs"
 	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/limit"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/server"
@@ -39,6 +40,8 @@ type Config struct {
 	// in file streams too; what this very machine cannot enforce is still refused.
 	Sandbox  Sandbox
 	Confines bool
+	// Limiter holds commands to limits; nil refuses those that have some.
+	Limiter *limit.Limiter
 	// Workspace is served too; nil for none: then there are none of its methods. It is
 	// the caller's to close, after the server.
 	Workspace *workspace.Workspace
@@ -76,7 +79,7 @@ func New(cfg Config) (*server.Server, error) {
 		Table: table,
 		NewSession: func(s *server.Session) []rpc.Service {
 			return []rpc.Service{process.NewService(s, process.Config{
-				SessionID: s.ID(), Logger: cfg.Logger, Retention: cfg.ProcessRetention, Directory: cfg.Directory, Sandbox: launcher(cfg.Sandbox),
+				SessionID: s.ID(), Logger: cfg.Logger, Retention: cfg.ProcessRetention, Directory: cfg.Directory, Sandbox: launcher(cfg.Sandbox), Limiter: cfg.Limiter,
 				Mount: mount(cfg.Workspace), Archive: archive(cfg.Workspace),
 			})}
 		},
@@ -116,6 +119,9 @@ func behaviours(cfg Config) []string {
 		protocol.CapProcessSignals, protocol.CapProcessTimeout, protocol.CapProcessAttach,
 		protocol.CapFsConditional, protocol.CapFsAtomicWrites,
 		protocol.CapHTTPHeaderEnvVars,
+	}
+	if cfg.Limiter != nil {
+		caps = append(caps, protocol.CapProcessLimits)
 	}
 	if archive(cfg.Workspace) != nil {
 		caps = append(caps, protocol.CapDurableLog)

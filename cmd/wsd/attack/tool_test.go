@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -204,6 +205,57 @@ var toolVerbs = map[string]func(a []string) error{
 		}
 		defer f.Close()
 		_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+		return err
+	},
+	"hog": func(a []string) error { // takes so many MiB, and stays
+		var kept [][]byte
+		for range number(a[0]) {
+			mib := make([]byte, 1<<20)
+			for i := 0; i < len(mib); i += 4096 {
+				mib[i] = 1
+			}
+			kept = append(kept, mib)
+		}
+		for {
+			_ = unix.Pause()
+			runtime.KeepAlive(kept)
+		}
+	},
+	"manythreads": func(a []string) error { // has so many threads, and stays
+		for range number(a[0]) {
+			go func() {
+				runtime.LockOSThread()
+				_ = unix.Pause()
+			}()
+		}
+		for {
+			_ = unix.Pause()
+		}
+	},
+	"fork": func(a []string) error { // takes MiB and has so many children that share them
+		mem, err := unix.Mmap(-1, 0, int(number(a[0]))<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		if err != nil {
+			return err
+		}
+		for i := 0; i < len(mem); i += 4096 {
+			mem[i] = 1
+		}
+		var children []int
+		for range number(a[1]) {
+			pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+			if errno != 0 {
+				return errno
+			}
+			for pid == 0 { // no Go here: only the thread that forked is left
+				_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+			}
+			children = append(children, int(pid))
+		}
+		_, _ = unix.Poll(nil, 1000) // the watchdog looks meanwhile
+		fmt.Printf("%d processes\n", len(children)+1)
+		for _, pid := range children {
+			err = errors.Join(err, unix.Kill(pid, unix.SIGKILL))
+		}
 		return err
 	},
 	"shmget": func(a []string) error { return call(unix.SYS_SHMGET, number(a[0]), 4096, 0) },

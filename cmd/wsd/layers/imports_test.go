@@ -30,7 +30,8 @@ var table = []struct {
 	{"fs/fileuri", nil},
 	// The sandbox confines what process and fs hand it, through interfaces that they
 	// declare; the helper process serves fs/* itself.
-	{"process/sandbox", []string{"protocol/...", "process", "fs/..."}},
+	{"process/sandbox", []string{"protocol/...", "process", "process/limit", "fs/..."}},
+	{"process/limit", []string{"protocol"}},
 	{"process/...", []string{"protocol/...", "process/...", "fs/fileuri"}},
 	{"fs/sqlitefile", nil},
 	// The tree is pure: rows over a store that it declares.

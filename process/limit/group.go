@@ -1,0 +1,189 @@
+package limit
+
+import (
+	"log/slog"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+const (
+	// lookTime is the time between two looks at a command that grows, calmTime at one
+	// that does not. A command that takes memory at 4 GiB/s is then 20 to 80 MiB beyond
+	// its limit when it is found.
+	lookTime = 5 * time.Millisecond
+	calmTime = 20 * time.Millisecond
+	// lookShare keeps looks to one part in so many of a processor, for each command.
+	lookShare = 20
+	// slowTime is what looks that take long on a busy machine may make of lookTime.
+	slowTime = 250 * time.Millisecond
+	// crowdTime is what each limited command adds to the time between the looks at
+	// every other.
+	crowdTime = 2 * time.Millisecond
+	// killPause is the time between two attempts to kill what is left of a command.
+	killPause = 5 * time.Millisecond
+	// killTime is how long such attempts follow each other; then they come once a
+	// second: a process may be stuck in the kernel.
+	killTime = 10 * time.Second
+)
+
+// members are the processes of a limited command.
+type members interface {
+	// attributes has a child be born among the members.
+	attributes(attr *syscall.SysProcAttr)
+	// began is called with the pid of the first one, once it runs its program.
+	began(pid int) error
+	// measure says what they use: memory and processes only where the kernel does not
+	// hold them to it. empty is true when none is left.
+	measure() (u usage, empty bool)
+	// cause names a limit to which the kernel has held them, or is "".
+	cause() string
+	// kill sends SIGKILL to all there are at this moment.
+	kill()
+	close() error
+}
+
+// A Group is a limited command and all that it starts. A nil Group is one of a command
+// without limits.
+type Group struct {
+	limits  Limits
+	members members
+	limiter *Limiter
+	logger  *slog.Logger
+	start   time.Time
+
+	mu    sync.Mutex
+	cause string // why it was killed, or empty
+}
+
+// Resources are the limits that the command's first process sets for itself.
+func (g *Group) Resources() []Resource {
+	if g == nil || g.limiter.ways().fileSize == protocol.LimitByNone {
+		return nil
+	}
+	return g.limits.resources()
+}
+
+// Attributes changes how the command's first process is forked.
+func (g *Group) Attributes(attr *syscall.SysProcAttr) { g.members.attributes(attr) }
+
+// Began is called when the command's first process executes its program.
+func (g *Group) Began(pid int) error {
+	if g == nil {
+		return nil
+	}
+	g.start = time.Now()
+	return g.members.began(pid)
+}
+
+// Watch holds the command to its limits. It returns when nothing of the command is
+// left. All of it is killed when stop is closed.
+func (g *Group) Watch(stop <-chan struct{}) {
+	defer g.close()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var last usage
+	for {
+		select {
+		case <-stop:
+			g.end()
+			return
+		case <-timer.C:
+		}
+		before := time.Now()
+		u, empty := g.members.measure()
+		if empty {
+			return
+		}
+		u.wall = time.Since(g.start)
+		cause := g.limits.exceeded(u)
+		if cause == "" {
+			cause = g.members.cause()
+		}
+		if cause != "" {
+			g.blame(cause)
+			g.logger.Info("a command is killed with all that it started: it went beyond a limit", "limit", cause)
+			g.end()
+			return
+		}
+		timer.Reset(g.pause(last, u, time.Since(before)))
+		last = u
+	}
+}
+
+// pause is the time to the next look.
+func (g *Group) pause(last, u usage, took time.Duration) time.Duration {
+	pause := calmTime
+	if u.processes > last.processes || u.memory > last.memory {
+		pause = lookTime
+	}
+	pause = max(pause, min(lookShare*took, max(slowTime, 2*took)), g.limiter.crowd())
+	if g.limits.Wall > 0 {
+		pause = min(pause, max(g.limits.Wall-u.wall, time.Millisecond))
+	}
+	return pause
+}
+
+// end kills until nobody is left.
+func (g *Group) end() {
+	begin := time.Now()
+	pause := killPause
+	for {
+		g.members.kill()
+		if _, empty := g.members.measure(); empty {
+			return
+		}
+		if pause == killPause && time.Since(begin) > killTime {
+			g.logger.Error("processes of a command do not end although they are killed")
+			pause = time.Second
+		}
+		time.Sleep(pause) //nolint:forbidigo // no event tells that the last process of several has ended
+	}
+}
+
+func (g *Group) blame(cause string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.cause == "" {
+		g.cause = cause
+	}
+}
+
+// Cause names the limit that has ended the command's first process, which ended with
+// code or by sig, or is "". A shell tells of a signal to a program of its own in its
+// code.
+func (g *Group) Cause(code int, sig syscall.Signal) string {
+	if g == nil || code == 0 && sig == 0 {
+		return ""
+	}
+	g.mu.Lock()
+	cause := g.cause
+	g.mu.Unlock()
+	if cause == "" {
+		cause = g.members.cause()
+	}
+	if cause == "" && code > 128 {
+		sig = syscall.Signal(code - 128)
+	}
+	if cause == "" {
+		cause = g.limits.ofSignal(sig)
+	}
+	return cause
+}
+
+// Report says how each limit is enforced.
+func (g *Group) Report() []protocol.LimitReport {
+	if g == nil {
+		return nil
+	}
+	return g.limiter.Report(g.limits)
+}
+
+func (g *Group) close() {
+	if err := g.members.close(); err != nil {
+		g.logger.Debug("the cgroup of a command was not removed", "err", err)
+	}
+	g.limiter.left()
+}

@@ -1,0 +1,125 @@
+package limit
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestUnifiedDir(t *testing.T) {
+	for _, tt := range []struct{ groups, mounts, want string }{
+		{"0::/user.slice/a.scope\n", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup/user.slice/a.scope"},
+		{"8:pids:/x\n0::/\n", "29 23 0:25 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n30 23 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup/unified"},
+		{"0::/docker/c/sub\n", "30 23 0:26 /docker/c /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup/sub"},
+		{"0::/\n", "30 23 0:26 /docker/c /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", ""},
+		{"8:pids:/x\n", "29 23 0:25 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n", ""},
+		{"0::/\n", "", ""},
+	} {
+		got := ""
+		if path, ok := unifiedPath(tt.groups); ok {
+			got, _ = unifiedDir(tt.mounts, path)
+		}
+		if got != tt.want {
+			t.Errorf("%q in %q: %q, want %q", tt.groups, tt.mounts, got, tt.want)
+		}
+	}
+}
+
+// A home that a killed server left is removed by the next, and that of a server that
+// runs is not.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	self, ok := statOf(os.Getpid())
+	if !ok {
+		t.Fatal("this process is not in /proc")
+	}
+	mine := homePrefix + strconv.Itoa(self.pid) + "." + strconv.FormatUint(self.start, 10)
+	reused := homePrefix + strconv.Itoa(self.pid) + "." + strconv.FormatUint(self.start+1, 10)
+	for _, name := range []string{mine, reused, homePrefix + "999999999.5", "other", homePrefix + "strange"} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "1"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweep(dir)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if want := []string{"other", mine, homePrefix + "strange"}; !slices.Equal(left, want) {
+		t.Errorf("left are %q, want %q", left, want)
+	}
+}
+
+// The tree of a command has what left its session and its parent, and is killed whole.
+// It has nobody else.
+func TestTree(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 600 & setsid sh -c 'sleep 600 & sleep 600 & echo $$; wait' & wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait() //nolint:errcheck // it was killed
+	far, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := exec.CommandContext(t.Context(), "sleep", "600")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer other.Wait()         //nolint:errcheck // it was killed
+	defer other.Process.Kill() //nolint:errcheck // ends the test
+	tree := new(tree)
+	if err := tree.began(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if u, empty := tree.measure(); empty || u.processes != 5 {
+		t.Errorf("%+v, empty %v, want 5 processes", u, empty)
+	}
+	if _, in := tree.known[os.Getpid()]; !in || tree.known[os.Getpid()].member || tree.known[other.Process.Pid].member {
+		t.Error("a stranger is a member")
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(far))
+	if err != nil || !tree.known[pid].member {
+		t.Errorf("%d, which left the session, is no member: %v", pid, err)
+	}
+	tree.kill()
+	for empty := false; !empty && t.Context().Err() == nil; {
+		_, empty = tree.measure()
+	}
+	if _, alive := statOf(pid); alive {
+		t.Error("what left the session lives")
+	}
+	if _, alive := statOf(other.Process.Pid); !alive {
+		t.Error("a stranger was killed")
+	}
+}
+
+// Memory that processes have in common counts once.
+func TestMemoryOf(t *testing.T) {
+	self := os.Getpid()
+	one := memoryOf([]int{self}, 0)
+	if one < 1<<20 || one > 4<<30 {
+		t.Errorf("this process has %d bytes", one)
+	}
+	if two := memoryOf([]int{self, self}, 0); two > one*3/2 {
+		t.Errorf("once %d bytes, twice %d", one, two)
+	}
+	if n := memoryOf([]int{999999999}, 0); n != 0 {
+		t.Errorf("a process that is gone has %d bytes", n)
+	}
+}
