@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,6 +29,7 @@ const opsWord = "attack-deny-ops"
 
 func init() {
 	if len(os.Args) > 2 && os.Args[1] == opsWord {
+		undress()
 		look(os.Args[2])
 		for _, op := range os.Args[3:] {
 			do(strings.Fields(op))
@@ -47,26 +49,79 @@ func look(dir string) {
 			look(at)
 			continue
 		}
-		tell(at)
+		tell(at, at)
 		if e.Type().IsRegular() {
 			_ = os.Chmod(at, 0o600)
-			tell(at)
-			stolen := filepath.Join(os.Args[2], "stolen")
-			if os.Link(at, stolen) == nil || os.Rename(at, stolen) == nil {
-				tell(stolen)
-				if _, err := os.Lstat(at); err == nil {
-					_ = os.Remove(stolen)
-				} else {
-					_ = os.Rename(stolen, at)
-				}
-			}
+			lookAt(at)
 		}
 	}
 }
 
-func tell(at string) {
-	if data, err := os.ReadFile(at); err == nil && bytes.Contains(data, []byte("TOPSECRET")) {
-		fmt.Printf("%s: %s\n", at, data)
+// lookAt tries to read a file by all other ways there are.
+func lookAt(at string) {
+	tell(at, at)
+	tell(at, "/proc/self/root"+at)
+	stolen := filepath.Join(os.Args[2], "stolen")
+	if fd, err := unix.Open(at, unix.O_PATH|unix.O_NOFOLLOW, 0); err == nil {
+		open := fmt.Sprintf("/proc/self/fd/%d", fd)
+		tell(at, open)
+		for _, flags := range []int{unix.AT_SYMLINK_FOLLOW, unix.AT_EMPTY_PATH} {
+			from, name := unix.AT_FDCWD, open
+			if flags == unix.AT_EMPTY_PATH {
+				from, name = fd, ""
+			}
+			if unix.Linkat(from, name, unix.AT_FDCWD, stolen, flags) == nil {
+				tell(at, stolen)
+				_ = os.Remove(stolen)
+			}
+		}
+		_ = unix.Close(fd)
+	}
+	if fd, err := unix.Open(filepath.Dir(at), unix.O_PATH|unix.O_DIRECTORY, 0); err == nil {
+		tell(at, fmt.Sprintf("/proc/self/fd/%d/%s", fd, filepath.Base(at)))
+		if handle, _, err := unix.NameToHandleAt(fd, filepath.Base(at), 0); err == nil {
+			if opened, err := unix.OpenByHandleAt(fd, handle, unix.O_RDONLY); err == nil {
+				tell(at, fmt.Sprintf("/proc/self/fd/%d", opened))
+				_ = unix.Close(opened)
+			}
+		}
+		_ = unix.Close(fd)
+	}
+	if os.Symlink(at, stolen) == nil {
+		tell(at, stolen)
+		_ = os.Remove(stolen)
+	}
+	if os.WriteFile(stolen, nil, 0o600) == nil {
+		if unix.Renameat2(unix.AT_FDCWD, at, unix.AT_FDCWD, stolen, unix.RENAME_EXCHANGE) == nil {
+			tell(at, stolen)
+			_ = unix.Renameat2(unix.AT_FDCWD, at, unix.AT_FDCWD, stolen, unix.RENAME_EXCHANGE)
+		}
+		_ = os.Remove(stolen)
+	}
+	if os.Link(at, stolen) == nil || os.Rename(at, stolen) == nil {
+		tell(at, stolen)
+		if _, err := os.Lstat(at); err == nil {
+			_ = os.Remove(stolen)
+		} else {
+			_ = os.Rename(stolen, at)
+		}
+	}
+}
+
+// tell prints the secret of a file that can be read by name.
+func tell(at, name string) {
+	if data, err := os.ReadFile(name); err == nil && bytes.Contains(data, []byte("TOPSECRET")) {
+		fmt.Printf("%s as %s: %s\n", at, name, data)
+	}
+}
+
+// undress tries to get out of the mounts that deny.
+func undress() {
+	runtime.LockOSThread()
+	for _, flags := range []int{unix.CLONE_NEWNS, unix.CLONE_NEWUSER | unix.CLONE_NEWNS} {
+		if unix.Unshare(flags) == nil {
+			fmt.Println("TOPSECRET: namespaces can be made")
+		}
 	}
 }
 
@@ -176,7 +231,7 @@ func (m *denyModel) start(seed uint64) {
 			}
 		}
 	}
-	var entries []entry
+	entries := []entry{at(m.tool, protocol.AccessRead)}
 	for range 1 + m.rng.IntN(3) {
 		if m.rng.IntN(2) == 0 {
 			rel := m.name()
@@ -188,7 +243,54 @@ func (m *denyModel) start(seed uint64) {
 			entries = append(entries, glob(filepath.Join(m.dir, p)))
 		}
 	}
-	m.box = m.ww(m.dir, append(entries, at(m.tool, protocol.AccessRead))...)
+	for range m.rng.IntN(3) { // what has a rule of its own within the workspace
+		if rel := m.name(); !m.isDenied(rel) {
+			entries = append(entries, at(filepath.Join(m.dir, rel), []string{protocol.AccessRead, protocol.AccessWrite}[m.rng.IntN(2)]))
+		}
+	}
+	m.box = m.ww(m.dir, entries...)
+}
+
+// ask does an operation by fs/*.
+func (m *denyModel) ask(op, a, b string) {
+	from, to := fileuri.Format(a), fileuri.Format(b)
+	method, params := "fs/rename", map[string]any{"sandbox": m.box, "sourcePath": from, "destinationPath": to, "path": from}
+	switch op {
+	case "chmod":
+		method, params["mode"] = "fs/chmod", must(strconv.ParseUint(b, 8, 32))
+	case "ln":
+		method, params["recursive"] = "fs/copy", true
+	case "symlink":
+		method, params["path"], params["target"] = "fs/symlink", to, a
+	case "mkdir":
+		method = "fs/createDirectory"
+	case "rm":
+		method = "fs/remove"
+	case "write":
+		method, params["dataBase64"] = "fs/writeFile", ""
+	}
+	_ = m.rc.Call(method, params, nil) // many are refused
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// secrets are the regular files below dir that have one.
+func (m *denyModel) secrets(dir string) (all []string) {
+	_ = filepath.WalkDir(dir, func(path string, d iofs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil
+		}
+		if data, _ := os.ReadFile(path); bytes.Contains(data, []byte("TOPSECRET")) {
+			all = append(all, path)
+		}
+		return nil
+	})
+	return all
 }
 
 // step runs a command that looks for secrets and then does ops, and tries fs/*.
@@ -206,24 +308,23 @@ func (m *denyModel) step(ops ...string) bool {
 	if len(found.Matches) > 0 {
 		text += fmt.Sprintf("TOPSECRET by fs/grep: %v", found.Matches)
 	}
-	_ = filepath.WalkDir(m.dir, func(path string, d iofs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || m.rng.IntN(4) > 0 {
-			return nil
+	inside, copied := *m.world, filepath.Join(m.dir, "copies")
+	inside.dir = m.dir // where copies may be made
+	for _, path := range m.secrets(m.dir) {
+		for how, got := range inside.fileTries(m.rc, path, m.box) {
+			if strings.Contains(got, "TOPSECRET") {
+				text += fmt.Sprintf("%s by %s: %s", path, how, got)
+			}
 		}
-		if data, _ := os.ReadFile(path); !bytes.Contains(data, []byte("TOPSECRET")) {
-			return nil
-		}
-		got, _ := readFile(m.rc, path, m.box)
-		text += got
-		copied := filepath.Join(m.dir, "copied")
-		_ = m.rc.Call("fs/copy", map[string]any{
-			"sourcePath": fileuri.Format(path), "destinationPath": fileuri.Format(copied), "recursive": false, "sandbox": m.box,
-		}, nil)
-		data, _ := os.ReadFile(copied)
-		_ = os.Remove(copied)
-		text += string(data)
-		return nil
-	})
+	}
+	tree := pick(m.rng, modelDirs) // a copy of it is without what is denied
+	_ = m.rc.Call("fs/copy", map[string]any{
+		"sourcePath": fileuri.Format(filepath.Join(m.dir, tree)), "destinationPath": fileuri.Format(copied), "recursive": true, "sandbox": m.box,
+	}, nil)
+	for _, path := range m.secrets(copied) {
+		text += fmt.Sprintf("TOPSECRET by fs/copy of %s: %s", tree, path)
+	}
+	_ = os.RemoveAll(copied)
 	if strings.Contains(text, "TOPSECRET") {
 		m.Errorf("what is denied leaks: %s", text)
 		return false
@@ -247,6 +348,11 @@ func (m *denyModel) sequence(seed uint64) bool {
 			case "symlink":
 				a = []string{a, m.name(), "..", "/", "/usr"}[m.rng.IntN(5)]
 			}
+			if m.rng.IntN(6) == 0 {
+				m.trace = append(m.trace, fmt.Sprintf("fs: %s %s %s", op, a, b))
+				m.ask(op, a, b)
+				continue
+			}
 			ops = append(ops, op+" "+a+" "+b)
 		}
 		if !m.step(ops...) {
@@ -261,13 +367,14 @@ func (m *denyModel) sequence(seed uint64) bool {
 func TestDenyModel(t *testing.T) {
 	sequences, limit := 5000, time.Hour // for root and for a user
 	if testing.Short() {
-		sequences, limit = 150, 9*time.Second
+		sequences, limit = 300, 12*time.Second
 	}
 	seed := uint64(time.Now().UnixNano()) / 1000
 	if text := os.Getenv("WSD_SEED"); text != "" {
 		seed, _ = strconv.ParseUint(text, 10, 64)
 	}
 	each(t, func(w *world) {
+		w.Parallel() // with the other user's
 		m := &denyModel{world: w, s: w.serve(nil)}
 		m.c, m.rc = m.s.dial(nil), m.s.raw()
 		m.tool = filepath.Join(filepath.Dir(w.dir), "tool")

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/wsd-dev/wsd/bench/raw"
@@ -38,20 +39,24 @@ func (w *world) policies() map[string]*protocol.Sandbox {
 	}
 }
 
+// handles numbers the handles of fs/open, whose names must be short.
+var handles atomic.Int64
+
 // readBlocks is fs/open and fs/readBlock of the first bytes of path.
 func readBlocks(c *raw.Client, path string, sandbox *protocol.Sandbox) (string, error) {
-	err := c.Call("fs/open", map[string]any{"handleId": path, "path": fileuri.Format(path), "sandbox": sandbox}, nil)
+	handle := fmt.Sprint(handles.Add(1))
+	err := c.Call("fs/open", map[string]any{"handleId": handle, "path": fileuri.Format(path), "sandbox": sandbox}, nil)
 	if err != nil {
 		return "", err
 	}
 	var block struct {
 		Chunk string `json:"chunk"`
 	}
-	err = c.Call("fs/readBlock", map[string]any{"handleId": path, "offset": 0, "len": 64 << 10}, &block)
+	err = c.Call("fs/readBlock", map[string]any{"handleId": handle, "offset": 0, "len": 64 << 10}, &block)
 	if err != nil {
 		return "", err
 	}
-	if err := c.Call("fs/close", map[string]any{"handleId": path}, nil); err != nil {
+	if err := c.Call("fs/close", map[string]any{"handleId": handle}, nil); err != nil {
 		return "", err
 	}
 	data, err := base64.StdEncoding.DecodeString(block.Chunk)
