@@ -159,9 +159,13 @@ func (s *Stream) encode(d departure) (msg []byte, err error) {
 	return msg, err
 }
 
-// sent gives back what encode took of d.
+// sent gives back what encode took of d, and reports a segment that is not sent again.
 func (s *Stream) sent(d departure) {
 	if d.frame.Kind == arq.KindData {
+		if seq := int64(d.frame.Data.Seq); seq >= s.unsent {
+			s.unsent = seq + 1
+			s.progress.Sent(len(d.frame.Data.Payload))
+		}
 		s.seal.sent(d.frame.Data.Payload)
 	}
 }

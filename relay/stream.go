@@ -57,9 +57,13 @@ type Stream struct {
 	// Each wakes whoever waits for it, to look at the state again.
 	readable, writable, room signal
 
-	// Of who has set sending: the frame that is sent, and its head, or all of it.
-	out  outgoing
-	head []byte
+	// Of who has set sending: the frame that is sent, and its head, or all of it; and the
+	// number of the first segment that was not sent yet.
+	out    outgoing
+	head   []byte
+	unsent int64
+
+	progress *rpc.Account // nil unless ReportTo was called
 
 	mu      sync.Mutex
 	arq     *arq.Stream
@@ -80,6 +84,7 @@ var (
 	_ rpc.FaultCloser = (*Stream)(nil)
 	_ rpc.TryWriter   = (*Stream)(nil)
 	_ rpc.Awaiter     = (*Stream)(nil)
+	_ rpc.Reporter    = (*Stream)(nil)
 )
 
 // NewStream makes a stream of a handshake that is over. Frames that come for it go to
@@ -174,6 +179,9 @@ func (s *Stream) Forget() bool {
 	s.takes = nil
 	return forgotten
 }
+
+// ReportTo implements rpc.Reporter.
+func (s *Stream) ReportTo(account *rpc.Account) { s.progress = account }
 
 // Write implements rpc.Connection. It returns when the message is cut and queued. In the
 // reliable profile that waits for the peer to acknowledge enough of what is on its way,

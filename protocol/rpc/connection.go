@@ -39,6 +39,12 @@ type Metered interface {
 	Meter(account *Account)
 }
 
+// A Reporter is a Connection that tells an Account, by Sent, how far it has come with
+// the messages that it writes. ReportTo is called before anything is written.
+type Reporter interface {
+	ReportTo(account *Account)
+}
+
 // An Awaiter is a Connection whose messages a Peer can take where they arrive, on the
 // goroutine that has received them, so that no other has to be woken for them.
 type Awaiter interface {

@@ -94,6 +94,9 @@ func NewPeer(conn Connection, cfg PeerConfig) *Peer {
 	if metered, ok := conn.(Metered); ok && p.account != nil {
 		metered.Meter(p.account)
 	}
+	if reporter, ok := conn.(Reporter); ok && p.account != nil {
+		reporter.ReportTo(p.account)
+	}
 	p.out = newOutbox(conn, p.account, func(err error) { p.shut(err, 0, "") })
 	p.calls.peer = p
 	return p

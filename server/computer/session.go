@@ -110,6 +110,7 @@ func (s *session) serve(ctx context.Context, srv *server.Server, conn *wsconn.Co
 	})
 	defer account.Close()
 	conn.Meter(account)
+	conn.ReportTo(account)
 	c.mu.Lock()
 	s.conn = conn
 	early := s.closing

@@ -54,6 +54,13 @@ func (c *counted) Meter(account *rpc.Account) {
 	}
 }
 
+// ReportTo implements rpc.Reporter.
+func (c *counted) ReportTo(account *rpc.Account) {
+	if r, ok := c.Connection.(rpc.Reporter); ok {
+		r.ReportTo(account)
+	}
+}
+
 // CloseFault implements rpc.FaultCloser.
 func (c *counted) CloseFault(code int, reason string) error {
 	if f, ok := c.Connection.(rpc.FaultCloser); ok {

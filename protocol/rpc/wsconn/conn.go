@@ -98,6 +98,7 @@ type Conn struct {
 	buf         []byte        // of the latest Read
 	charge      atomic.Int64  // for buf; 0 once it has been given back
 	intake      intake        // of the messages; without an account unless Meter was called
+	progress    *rpc.Account  // nil unless ReportTo was called
 	faulted     atomic.Bool   // the other end broke the protocol; it has been sent a close frame
 	closing     atomic.Bool   // the other end has said goodbye, and was answered
 
@@ -184,6 +185,9 @@ func (c *Conn) giveBack() { c.intake.account.Give(c.charge.Swap(0)) }
 
 // Meter implements rpc.Metered.
 func (c *Conn) Meter(account *rpc.Account) { c.intake.account = account }
+
+// ReportTo implements rpc.Reporter.
+func (c *Conn) ReportTo(account *rpc.Account) { c.progress = account }
 
 // wrongKind refuses messages that are not as Config says.
 func (c *Conn) wrongKind(kind int) error {

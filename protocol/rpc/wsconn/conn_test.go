@@ -178,7 +178,7 @@ func TestSM4SlowReaderIsNotStuck(t *testing.T) {
 		account := budget.NewAccount(func(reason string) { t.Error(reason) })
 		account.Force(size)
 		server := New(ws, Config{Unmasked: true})
-		server.Meter(account)
+		server.ReportTo(account)
 		go func() {
 			if err := server.Write(context.Background(), bytes.Repeat([]byte("x"), size)); err != nil {
 				t.Error(err)

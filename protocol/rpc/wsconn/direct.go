@@ -72,7 +72,7 @@ func (c *Conn) TryWrite(msg []byte) (finish func() error, err error) {
 // inParts reports whether a message is written by writeParts: it is long, and an account is
 // to be told of its progress.
 func (c *Conn) inParts(ctx context.Context, msg []byte) bool {
-	return c.intake.account != nil && c.cfg.Unmasked && c.cfg.WriteTimeout == 0 && len(msg) > partSize && ctx.Done() == nil &&
+	return c.progress != nil && c.cfg.Unmasked && c.cfg.WriteTimeout == 0 && len(msg) > partSize && ctx.Done() == nil &&
 		!c.faulted.Load() && !c.closing.Load() // else WriteMessage knows what to say
 }
 
@@ -85,7 +85,7 @@ func (c *Conn) writeParts(msg []byte) error {
 		if _, err := part.WriteTo(c.ws.NetConn()); err != nil {
 			return err
 		}
-		c.intake.account.Sent(min(len(msg), partSize))
+		c.progress.Sent(min(len(msg), partSize))
 		if len(msg) <= partSize {
 			return nil
 		}
