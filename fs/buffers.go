@@ -31,17 +31,9 @@ func newContent(ctx context.Context, n int) []byte {
 	return buf[:0]
 }
 
-// largeContents holds *[]byte of more than a block, as many as are read at a time:
-// clearing fresh memory costs as much as reading it into. What is not used again soon
-// is freed by the garbage collector.
-var largeContents sync.Pool
-
+// newLargeContent is newContent for more than a block.
 func newLargeContent(ctx context.Context, n int) []byte {
-	buf, ok := largeContents.Get().(*[]byte)
-	if !ok || cap(*buf) < n || cap(*buf) > 4*n { // too large a one would be held for too little
-		fresh := make([]byte, 0, n)
-		buf = &fresh
-	}
-	rpc.AfterReply(ctx, func() { largeContents.Put(buf) })
-	return (*buf)[:0]
+	buf := rpc.TakeMemory(rpc.MemorySize(n))
+	rpc.AfterReply(ctx, func() { rpc.KeepMemory(buf) })
+	return buf
 }

@@ -29,6 +29,8 @@ type method[P, R any] struct {
 	locksItself bool
 	// here, if set, does for some sandboxes what a helper would do; false if it does not.
 	here func(*Service, context.Context, *P) (*R, bool, error)
+	// payload, if set, is the large member of the parameters.
+	payload func(*P) *[]byte
 	// inBlocks, if set, does what a helper cannot answer in one message.
 	inBlocks func(*Service, context.Context, *helper, *P) (*R, error)
 
@@ -46,6 +48,7 @@ func Register(t *rpc.Table) {
 	add(t, method[protocol.WriteFileParams, protocol.WriteFileResult]{
 		name: protocol.MethodFsWriteFile, order: quickWrites, locksItself: true,
 		sandbox:     func(p *protocol.WriteFileParams) **protocol.Sandbox { return &p.Sandbox },
+		payload:     func(p *protocol.WriteFileParams) *[]byte { return &p.DataBase64 },
 		changes:     func(p *protocol.WriteFileParams) []entry { return []entry{{p.Path, isTrue(p.FollowSymlinks)}} },
 		paramsError: writeFileParamsError,
 	}, (*Service).writeFile)
@@ -97,6 +100,7 @@ func registerStreams(t *rpc.Table) {
 	}, answer((*Service).readBlock))
 	rpc.Handle(t, rpc.Spec[protocol.WriteBlockParams]{
 		Name: protocol.MethodFsWriteBlock, Family: family, Order: rpc.Always[protocol.WriteBlockParams](rpc.ChangesFiles),
+		Payload: func(p *protocol.WriteBlockParams) *[]byte { return &p.Chunk },
 		ParamsError: func(err error) error {
 			if _, ok := errors.AsType[*wire.Base64Error](err); ok {
 				return invalid("%v", err)
@@ -170,7 +174,7 @@ func answer[P, R any](run func(*Service, context.Context, *P) (R, error)) func(*
 // add registers a method that runs here or, with a sandbox, where that has it run.
 func add[P, R any](t *rpc.Table, m method[P, R], run func(*Service, context.Context, *P) (*R, error)) {
 	rpc.Handle(t, rpc.Spec[P]{
-		Name: m.name, Family: family, Order: rpc.Always[P](m.order), ParamsError: m.paramsError,
+		Name: m.name, Family: family, Order: rpc.Always[P](m.order), ParamsError: m.paramsError, Payload: m.payload,
 	}, answer(func(s *Service, ctx context.Context, p *P) (*R, error) {
 		box := m.sandbox(p)
 		if m.here != nil && *box != nil && s.sandbox != nil {

@@ -6,17 +6,14 @@ import (
 	"github.com/wsd-dev/wsd/protocol"
 )
 
-// Buffers are kept for reuse in two sizes, so that small messages do not hold large
-// memory, and whole files are not encoded into memory that is fresh each time.
+// Short messages have buffers of their own, so that they do not hold large memory. Whole
+// files are encoded into memory from TakeMemory, which is not fresh each time.
 const (
 	maxSmallBuffer = 256 << 10
 	maxLargeBuffer = 2 * protocol.MaxMessageBytes
 )
 
-var (
-	smallBuffers = sync.Pool{New: func() any { return new(buffer) }}
-	largeBuffers sync.Pool // of *buffer
-)
+var smallBuffers = sync.Pool{New: func() any { return new(buffer) }}
 
 // buffer is an encoded message on its way out.
 type buffer struct {
@@ -45,20 +42,13 @@ func (b *buffer) trim() *buffer {
 	return short
 }
 
-// takeBuffer returns an empty buffer for a message with that much binary data.
-func takeBuffer(binary int) *buffer {
-	size := binary/3*4 + 1024
+// takeBuffer returns an empty buffer for a message with about hint bytes of large members.
+func takeBuffer(hint int) *buffer {
+	size := hint + 1024
 	if size <= maxSmallBuffer {
 		return smallBuffers.Get().(*buffer)
 	}
-	b, ok := largeBuffers.Get().(*buffer)
-	if !ok || cap(b.b) > 4*size { // too large a one would be held for too little
-		b = new(buffer)
-	}
-	if cap(b.b) < size {
-		b.b = make([]byte, 0, size)
-	}
-	return b
+	return &buffer{b: TakeMemory(MemorySize(size))}
 }
 
 func (b *buffer) recycle() {
@@ -67,6 +57,6 @@ func (b *buffer) recycle() {
 	case cap(b.b) <= maxSmallBuffer:
 		smallBuffers.Put(b)
 	case cap(b.b) <= maxLargeBuffer:
-		largeBuffers.Put(b)
+		KeepMemory(b.b)
 	}
 }

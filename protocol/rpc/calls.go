@@ -54,7 +54,7 @@ func (c *calls) call(ctx context.Context, method string, params, result any) err
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	pending := &call{request: takeBuffer(wire.BinarySize(params)), result: result}
+	pending := &call{request: takeBuffer(wire.SizeHint(params)), result: result}
 	lib, id, err := c.register(pending)
 	if err != nil {
 		return err

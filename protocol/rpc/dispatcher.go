@@ -96,6 +96,9 @@ func (d *Dispatcher) HandleRequest(ctx context.Context, req *Request) {
 			return
 		}
 		result, err := d.serve(taskContext{ctx, t, req}, m, service, params, req)
+		if m.served != nil && !req.peer.account.Crowded() {
+			m.served(params)
+		}
 		req.Reply(result, err)
 	}}
 	if d.sched.submit(t) {

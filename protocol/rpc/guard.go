@@ -52,6 +52,7 @@ func (g *guard) run() {
 			quiet = 0
 		}
 	}
+	memory.clear()
 	debug.FreeOSMemory() // pools give up their memory at the second collection
 	debug.FreeOSMemory()
 	debug.SetMemoryLimit(before)

@@ -289,7 +289,7 @@ func (p *Peer) reply(id wire.ID, result any, failure *protocol.Error, version2, 
 		queued()
 		return
 	}
-	msg := takeBuffer(wire.BinarySize(result))
+	msg := takeBuffer(wire.SizeHint(result))
 	var err error
 	if failure == nil {
 		msg.b, err = wire.AppendResult(msg.b[:0], id, result, version2)
@@ -365,7 +365,7 @@ func (p *Peer) lifetime(ctx context.Context) (context.Context, context.CancelFun
 
 // Notify implements Notifier.
 func (p *Peer) Notify(ctx context.Context, method string, params any) error {
-	msg := takeBuffer(wire.BinarySize(params))
+	msg := takeBuffer(wire.SizeHint(params))
 	var err error
 	if msg.b, err = wire.AppendRequest(msg.b[:0], wire.ID{}, method, params, p.version2.Load()); err != nil {
 		return err

@@ -42,6 +42,7 @@ type Method struct {
 	decode func(raw []byte) (any, error)
 	order  func(params any) Order
 	serve  func(ctx context.Context, service, params any) (any, error)
+	served func(params any) // takes back the memory of their payload; nil if there is none
 }
 
 // Names returns the names of all methods, sorted. Notifications are not among them.
@@ -56,6 +57,10 @@ type Spec[P any] struct {
 	// ParamsError, if set, makes the error for parameters that do not decode. It is
 	// CodeInvalidParams with the decoder's text otherwise.
 	ParamsError func(err error) error
+	// Payload, if set, is the member of params that takes most of their memory. It must be
+	// required. Nothing may refer to it once the request has been served: its memory is used
+	// again.
+	Payload func(params *P) *[]byte
 }
 
 // Handle adds a method that is served by fn on the S bound in the connection's
@@ -68,7 +73,15 @@ func Handle[S, P, R any](t *Table, spec Spec[P], fn func(service S, ctx context.
 	m := &Method{Name: spec.Name, Family: spec.Family, slot: t.slot(reflect.TypeFor[S]())}
 	m.decode = func(raw []byte) (any, error) {
 		params := new(P)
+		if spec.Payload != nil {
+			if n := len(raw) / 4 * 3; n >= leastMemory {
+				*spec.Payload(params) = TakeMemory(MemorySize(n))
+			}
+		}
 		if err := decodeParams(raw, params); err != nil {
+			if m.served != nil {
+				m.served(params)
+			}
 			if spec.ParamsError != nil {
 				return nil, spec.ParamsError(err)
 			}
@@ -84,6 +97,9 @@ func Handle[S, P, R any](t *Table, spec Spec[P], fn func(service S, ctx context.
 	}
 	m.serve = func(ctx context.Context, service, params any) (any, error) {
 		return fn(service.(S), ctx, params.(*P))
+	}
+	if spec.Payload != nil {
+		m.served = func(params any) { KeepMemory(*spec.Payload(params.(*P))) }
 	}
 	t.methods[spec.Name] = m
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/base64"
 	"fmt"
 	"math"
 	"reflect"
@@ -56,9 +57,9 @@ func encode(dst []byte, v reflect.Value) ([]byte, error) {
 	}
 }
 
-// BinarySize returns how many bytes of binary data stand directly in the struct v,
-// or that v points to: what makes its JSON large.
-func BinarySize(v any) int {
+// SizeHint returns about how long the JSON is of what makes it large: the binary data and the
+// lists of structs directly in the struct v, or that v points to.
+func SizeHint(v any) int {
 	s := reflect.ValueOf(v)
 	if s.Kind() == reflect.Pointer {
 		s = s.Elem()
@@ -66,9 +67,13 @@ func BinarySize(v any) int {
 	if s.Kind() != reflect.Struct {
 		return 0
 	}
-	size := 0
-	for _, i := range planOf(s.Type()).binary {
-		size += s.Field(i).Len()
+	size, p := 0, planOf(s.Type())
+	for _, i := range p.binary {
+		size += base64.StdEncoding.EncodedLen(s.Field(i).Len())
+	}
+	for _, i := range p.lists {
+		list := s.Field(i)
+		size += list.Len() * (len(`{},`) + planOf(list.Type().Elem()).usual)
 	}
 	return size
 }

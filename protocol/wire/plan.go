@@ -39,7 +39,12 @@ type field struct {
 type plan struct {
 	fields []field
 	binary []int // indices of the fields that hold bytes
+	lists  []int // indices of the fields that hold structs
+	usual  int   // about the bytes of one without what is optional
 }
+
+// usualValue is about the length of a name, number or boolean.
+const usualValue = 8
 
 var plans sync.Map // reflect.Type to *plan
 
@@ -75,6 +80,12 @@ func planOf(t reflect.Type) *plan {
 		p.fields = append(p.fields, out)
 		if f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Uint8 {
 			p.binary = append(p.binary, i)
+		}
+		if f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct && !f.Type.Elem().Implements(appenderType) {
+			p.lists = append(p.lists, i)
+		}
+		if out.presence == required {
+			p.usual += len(out.key) + len(`,`) + usualValue
 		}
 	}
 	stored, _ := plans.LoadOrStore(t, p)

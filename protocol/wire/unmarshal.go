@@ -9,8 +9,8 @@ import (
 )
 
 // Unmarshal decodes raw, a part of a checked message, into the struct, slice, map,
-// scalar or Unmarshaler that v points to. Nothing in v points into raw afterwards.
-// Unknown members are ignored, names are case-sensitive, arrays never stand for
+// scalar or Unmarshaler that v points to. Nothing in v points into raw afterwards. An empty
+// []byte that has room is used for its member. Unknown members are ignored, names are case-sensitive, arrays never stand for
 // structs. Errors are worded as the peers' decoders word them.
 func Unmarshal(raw []byte, v any) error {
 	return decode(raw, reflect.ValueOf(v).Elem())
@@ -59,7 +59,11 @@ func decode(raw []byte, v reflect.Value) error {
 		v.SetFloat(n)
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			data, err := UnmarshalBytes(nil, raw)
+			var room []byte
+			if v.Len() == 0 {
+				room = v.Bytes()
+			}
+			data, err := UnmarshalBytes(room, raw)
 			if err != nil {
 				return err
 			}

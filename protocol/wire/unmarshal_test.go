@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -56,6 +57,21 @@ func TestUnmarshal(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// An empty []byte lends its room; others, that somebody may hold, are left alone.
+func TestUnmarshalIntoRoom(t *testing.T) {
+	raw := []byte(`{"text":"a","num":1,"bytes":"AP8="}`)
+	room := make([]byte, 0, 16)
+	got := sample{Bytes: room}
+	if err := Unmarshal(raw, &got); err != nil || !bytes.Equal(got.Bytes, []byte{0, 255}) || &got.Bytes[0] != &room[:1][0] {
+		t.Errorf("got %v, %v", got.Bytes, err)
+	}
+	kept := got.Bytes
+	kept[0] = 7
+	if err := Unmarshal(raw, &got); err != nil || !bytes.Equal(got.Bytes, []byte{0, 255}) || kept[0] != 7 {
+		t.Errorf("got %v, %v, and changed %v", got.Bytes, err, kept)
 	}
 }
 
@@ -216,15 +232,16 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-func TestBinarySize(t *testing.T) {
+func TestSizeHint(t *testing.T) {
 	for name, tc := range map[string]struct {
 		v    any
 		want int
 	}{
 		"nil": {nil, 0}, "nil pointer": {(*sample)(nil), 0}, "string": {"abc", 0}, "map": {map[string]any{"a": []byte("x")}, 0},
-		"struct": {sample{Bytes: make([]byte, 7)}, 7}, "pointer": {&sample{Bytes: make([]byte, 9)}, 9}, "none": {inner{}, 0},
+		"struct": {sample{Bytes: make([]byte, 7)}, 12}, "pointer": {&sample{Bytes: make([]byte, 9)}, 12}, "none": {inner{}, 0},
+		"list": {sample{List: make([]inner, 100)}, 1900},
 	} {
-		if got := BinarySize(tc.v); got != tc.want {
+		if got := SizeHint(tc.v); got != tc.want {
 			t.Errorf("%s: %d, want %d", name, got, tc.want)
 		}
 	}

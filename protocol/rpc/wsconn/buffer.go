@@ -15,29 +15,33 @@ const (
 	smallBuffer = 4 << 10
 	// mediumBuffer holds any message that may come before initialize.
 	mediumBuffer = protocol.MaxFirstMessageBytes + 1
-	largeBuffer  = 1 << 20
+	// largeBuffer, four times as much and so on hold a file of 1 MiB, 4 MiB and so on in
+	// base64. They are sizes that rpc.TakeMemory finds kept.
+	largeBuffer = 3 << 19
 	// hugeBuffer grows by less, because its memory has to be cleared, too.
-	hugeBuffer = 16 << 20
+	hugeBuffer = 16 * largeBuffer
 )
 
-// Buffers are kept in three sizes, so that small messages do not hold large memory
-// and large ones are not copied from size to size.
+// Small and medium buffers are kept apart from large ones, so that short messages do not hold
+// large memory.
 var (
 	smallBuffers  = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
 	mediumBuffers = sync.Pool{New: func() any { return new([mediumBuffer]byte) }}
-	largeBuffers  sync.Pool // of *[]byte, largeBuffer bytes or more
 )
 
 // intake is what the messages of one connection are read into. It charges account for
 // buffers that are not small, before they are filled.
 type intake struct {
 	account *rpc.Account
+	// expected is the size of a buffer for the latest message that was not small. The next
+	// such is often as long.
+	expected int
 }
 
 // readAll reads a message of at most limit bytes into a buffer that release takes
 // back. The limit is not gorilla's, which closes without a reason. ctx ends the wait for
 // memory.
-func (in intake) readAll(ctx context.Context, r io.Reader, limit int64) ([]byte, error) {
+func (in *intake) readAll(ctx context.Context, r io.Reader, limit int64) ([]byte, error) {
 	limit = in.account.MaxMessage(limit)
 	buf := smallBuffers.Get().(*[smallBuffer]byte)[:0]
 	for {
@@ -52,6 +56,9 @@ func (in intake) readAll(ctx context.Context, r io.Reader, limit int64) ([]byte,
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if errors.Is(err, io.EOF) {
+			if cap(buf) > smallBuffer {
+				in.expected = min(rpc.MemorySize(len(buf)+1), int(limit)+1)
+			}
 			return buf, nil
 		}
 		if err == nil && int64(len(buf)) > limit {
@@ -66,49 +73,42 @@ func (in intake) readAll(ctx context.Context, r io.Reader, limit int64) ([]byte,
 	}
 }
 
-// enlarge makes room, for one byte more than limit at most.
-func (in intake) enlarge(ctx context.Context, buf []byte, limit int64) ([]byte, error) {
-	var size int
-	switch {
-	case cap(buf) < mediumBuffer:
-		size = mediumBuffer
-	case cap(buf) < largeBuffer:
-		size = largeBuffer
-	case cap(buf) < hugeBuffer:
-		size = 4 * cap(buf)
-	default:
-		size = 2 * cap(buf)
+// room is the size of a buffer for more than n bytes, up to limit and one more.
+func room(n int, limit int64) int {
+	if n < mediumBuffer {
+		return mediumBuffer
 	}
-	if size > largeBuffer {
-		size = min(size, int(limit)+1)
+	size := largeBuffer
+	for size <= n {
+		if size < hugeBuffer {
+			size *= 2
+		}
+		size *= 2
 	}
-	next, err := in.take(ctx, size)
-	if err != nil {
+	if size == largeBuffer {
+		return size
+	}
+	return min(size, int(limit)+1)
+}
+
+// enlarge makes room, for one byte more than limit at most. If there is memory for as long
+// a message as the latest, this one goes there at once, and is not copied from size to size.
+func (in *intake) enlarge(ctx context.Context, buf []byte, limit int64) ([]byte, error) {
+	size := room(len(buf), limit)
+	if in.expected > size && !in.account.Crowded() && in.account.TryTake(int64(in.expected)) {
+		size = in.expected
+	} else if err := in.account.TakeMore(ctx, int64(size)); err != nil {
 		return nil, err
+	}
+	var next []byte
+	if size == mediumBuffer {
+		next = mediumBuffers.Get().(*[mediumBuffer]byte)[:0]
+	} else {
+		next = rpc.TakeMemory(size)
 	}
 	next = append(next, buf...)
 	in.release(buf)
 	return next, nil
-}
-
-// take returns a buffer with room for size bytes at least.
-func (in intake) take(ctx context.Context, size int) ([]byte, error) {
-	if size == mediumBuffer {
-		if err := in.account.TakeMore(ctx, mediumBuffer); err != nil {
-			return nil, err
-		}
-		return mediumBuffers.Get().(*[mediumBuffer]byte)[:0], nil
-	}
-	if b, ok := largeBuffers.Get().(*[]byte); ok {
-		if cap(*b) >= size && cap(*b) <= 4*size && in.account.TryTake(int64(cap(*b))) {
-			return (*b)[:0], nil
-		}
-		largeBuffers.Put(b)
-	}
-	if err := in.account.TakeMore(ctx, int64(size)); err != nil {
-		return nil, err
-	}
-	return make([]byte, 0, size), nil
 }
 
 // chargeFor is what is taken from the account for a buffer.
@@ -119,19 +119,15 @@ func chargeFor(buf []byte) int64 {
 	return int64(cap(buf))
 }
 
-func (in intake) release(buf []byte) {
+func (in *intake) release(buf []byte) {
 	in.account.Give(chargeFor(buf))
 	switch {
 	case cap(buf) == smallBuffer:
 		smallBuffers.Put((*[smallBuffer]byte)(buf[:smallBuffer]))
 	case cap(buf) == mediumBuffer:
 		mediumBuffers.Put((*[mediumBuffer]byte)(buf[:mediumBuffer]))
-	case cap(buf) >= largeBuffer:
-		if cap(buf) > largeBuffer && in.account.Crowded() {
-			return // kept, it would not be counted
-		}
-		buf = buf[:0]
-		largeBuffers.Put(&buf)
+	case cap(buf) <= largeBuffer || !in.account.Crowded(): // kept, it is not counted
+		rpc.KeepMemory(buf)
 	}
 }
 
