@@ -68,7 +68,7 @@ func urgently(id string) rpc.Order {
 func signalOrder(p *protocol.SignalParams) rpc.Order {
 	switch sig, _ := parseSignal(p.Signal); sig { // 0 for one that is refused
 	case syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT:
-		return orders(p.ProcessID)
+		return rpc.Urgent(orders(p.ProcessID))
 	default:
 		return urgently(p.ProcessID)
 	}
