@@ -282,6 +282,7 @@ func TestUrgentHasPlaces(t *testing.T) {
 		s.submit(j.job("first", Overtaking("y")))
 		s.submit(j.job("second", Overtaking("y")))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if want := []string{"+first", "-first", "+second", "-second"}; !slices.Equal(j.lines, want) {
 			t.Errorf("got %v, want %v", j.lines, want)
 		}
