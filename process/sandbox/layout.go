@@ -93,7 +93,13 @@ var errLoop = errors.New("too many links")
 // isHopeless reports whether err says that a path leads nowhere for this process, and
 // so for no confined one.
 func isHopeless(err error) bool {
-	return errors.Is(err, errLoop) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENAMETOOLONG)
+	return leadsNowhere(err) || errors.Is(err, os.ErrPermission)
+}
+
+// leadsNowhere reports whether err says that the links of a path go in a circle, or that
+// it is too long with them.
+func leadsNowhere(err error) bool {
+	return errors.Is(err, errLoop) || errors.Is(err, syscall.ENAMETOOLONG)
 }
 
 // A pathError says that a rule's path cannot be followed.
@@ -301,6 +307,9 @@ func (b *builder) resolveRules() error {
 
 func (b *builder) addRule(r Rule) error {
 	f, err := b.follow(r.Path)
+	if r.Access == Write && leadsNowhere(err) {
+		return nil // a command may have made it so, and nothing is there to be written
+	}
 	if err != nil {
 		return err
 	}
@@ -587,19 +596,20 @@ func (b *builder) protectGitDir(file string) error {
 		target = join(parent(file), target)
 	}
 	f, err := b.follow(path.Clean(target))
+	if leadsNowhere(err) {
+		return nil // as one that is missing
+	}
 	if err != nil {
 		return err
 	}
 	if !f.exists || accessIn(b.rules, f.real) != Write {
 		return nil
 	}
-	if _, own := findRule(b.rules, f.real); own {
+	replaceable := b.pinLinks(f.through) // which a command may have made, where nothing was
+	if _, own := findRule(b.rules, f.real); own && replaceable {
+		return nil
+	} else if own {
 		return unavailablef("%s points to the writable root %s", file, f.real)
-	}
-	for _, l := range f.through {
-		if accessIn(b.rules, parent(l)) == Write {
-			return unavailablef("%s points through the link %s, which the policy lets be replaced", file, l)
-		}
 	}
 	b.put(f, Read)
 	return nil

@@ -206,6 +206,49 @@ func TestLayOutRefuses(t *testing.T) {
 	}
 }
 
+// Links that a command makes on the way of a rule, or where a .git file points, do not
+// keep the next command from starting.
+func TestSL5LinksOnTheWay(t *testing.T) {
+	dir := workspace(t)
+	fill(t, dir, "w/loop -> loop", "w/a -> b", "w/b -> a", "w/f", "w/sub/f", "g/.git", "g/loop -> loop", "g/here -> .", "g/sub/", "g/link -> sub", "g/nowhere -> no")
+	name := strings.Repeat("d", 200)
+	at, err := os.OpenRoot(dir + "/w")
+	for depth := 0; err == nil && depth < 25; depth++ { // deeper than a path can be long
+		if depth == 15 {
+			err = at.Symlink(strings.Repeat(name+"/", 10), "more")
+		}
+		if err = errors.Join(err, at.Mkdir(name, 0o755)); err == nil {
+			next, openErr := at.OpenRoot(name)
+			_ = at.Close()
+			at, err = next, openErr
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	if err := os.Symlink(strings.Repeat(name+"/", 15)+"more", dir+"/w/long"); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{"loop", "loop/x", "a/x", "f/x", "long", "long/x"} {
+		if _, _, err := lay(t, dir, "ro /", "rw w", "rw w/"+at); err != nil {
+			t.Errorf("%.20s: %v", at, err)
+		}
+	}
+	for target, want := range map[string]string{"loop": "", "here": "", "nowhere": "", "link": "ro g/sub/"} {
+		if err := os.WriteFile(dir+"/g/.git", []byte("gitdir: "+target), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, places, err := lay(t, dir, "ro /", "rw g")
+		if err != nil || want != "" && !slices.Contains(places, want) {
+			t.Errorf("gitdir %s: %q, %v", target, places, err)
+		}
+		if pinned := slices.Contains(places, "pin g/link"); pinned != (target == "link") {
+			t.Errorf("gitdir %s: %q", target, places)
+		}
+	}
+}
+
 func TestPlanTravels(t *testing.T) {
 	want := newPlan(&layout{
 		Base:   Read,

@@ -302,6 +302,29 @@ func TestSL5NoLockOut(t *testing.T) {
 	}
 }
 
+// Links in circles, and long ones, in the place of what the policy lets be written keep no
+// command from running.
+func TestSL5CirclesInRules(t *testing.T) {
+	each(t, func(w *world) {
+		s := w.serve(nil)
+		c, rc := s.dial(nil), s.raw()
+		w.write(w.sub("plain"), "plain", 0o644)
+		w.mkdir(w.sub("s/t"))
+		box := w.ww(w.dir, at(w.sub("s"), protocol.AccessWrite), at(w.sub("s/t"), protocol.AccessWrite), at(w.sub("new/x"), protocol.AccessWrite), at(w.sub("kept"), protocol.AccessDeny))
+		for _, script := range []string{
+			"ln -s new new", "rm -rf s; ln -s s s", "rm -f s; mkdir s; ln -s u s/t; ln -s t s/u", "rm -f new; mkdir new; ln -s /proc/self/root new/x; ln -s ../kept s/v",
+		} {
+			s.sh(c, box, script)
+			if r := s.sh(c, box, "cat plain && mkdir made && rmdir made"); r.code != 0 || r.stdout != "plain" {
+				w.Errorf("after %s: %+v", script, r)
+			}
+			if got, err := readFile(rc, w.sub("plain"), box); err != nil || got != "plain" {
+				w.Errorf("after %s: fs/readFile: %q, %v", script, got, err)
+			}
+		}
+	})
+}
+
 // w20 is a name that makes a path long soon.
 const w20 = "xxxxxxxxxxxxxxxxxxxx"
 
