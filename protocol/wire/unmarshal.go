@@ -10,8 +10,9 @@ import (
 
 // Unmarshal decodes raw, a part of a checked message, into the struct, slice, map,
 // scalar or Unmarshaler that v points to. Nothing in v points into raw afterwards. An empty
-// []byte that has room is used for its member. Unknown members are ignored, names are case-sensitive, arrays never stand for
-// structs. Errors are worded as the peers' decoders word them.
+// []byte that has room is used for its member. Unknown members are ignored, names are
+// case-sensitive, arrays never stand for structs. Errors are worded as the peers' decoders
+// word them.
 func Unmarshal(raw []byte, v any) error {
 	return decode(raw, reflect.ValueOf(v).Elem())
 }
