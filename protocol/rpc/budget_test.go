@@ -17,10 +17,13 @@ func TestSM4FairShares(t *testing.T) {
 	b := NewBudget(size)
 	var held int64
 	var greedy []*Account
-	for range 8 {
+	for i := range 8 {
 		a := b.NewAccount(nil)
 		for a.TryTake(1 << 10) {
 			held += 1 << 10
+		}
+		if counted(a.held.Load()) == 0 {
+			t.Fatalf("connection %d gets nothing", i)
 		}
 		greedy = append(greedy, a)
 		if b.Used() > size || held > size+8*protocol.FreeConnectionBytes {
