@@ -1,10 +1,13 @@
 package layers
 
 import (
+	"fmt"
 	iofs "io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,8 +17,12 @@ var (
 	testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 )
 
+// findings are how many there are of each kind in the first look at the security of wsd.
+// Tests have their numbers: TestSH1DenySurvivesChmod is of S-H1.
+var findings = map[string]int{"SH": 8, "SM": 8, "SL": 14, "SR": 11}
+
 // TestSecurityNamesTests holds docs/security.md against the code: each test that it names
-// is there.
+// is there, and each finding has one.
 func TestSecurityNamesTests(t *testing.T) {
 	dir := root(t)
 	there := map[string]bool{}
@@ -46,6 +53,14 @@ func TestSecurityNamesTests(t *testing.T) {
 	for _, name := range named {
 		if !there[name] {
 			t.Errorf("docs/security.md names %s, and there is no such test", name)
+		}
+	}
+	for kind, count := range findings {
+		for number := range count {
+			id := regexp.MustCompile(fmt.Sprintf(`^Test(S[HMLR]\d+)*%s%d([^0-9]|$)`, kind, number+1))
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(there)), id.MatchString) {
+				t.Errorf("no test is of %s%d", kind, number+1)
+			}
 		}
 	}
 }
