@@ -212,7 +212,7 @@ func (t *helpers) run(h *helper, sandbox *protocol.Sandbox) {
 	})
 	h.current = func() bool { return true }
 	if aging, ok := conn.(interface{ Current() bool }); ok {
-		h.current = aging.Current
+		h.current = newSharedCheck(aging.Current).ask
 	}
 	close(h.ready)
 	err = h.peer.Serve(s.ctx)
