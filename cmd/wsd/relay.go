@@ -202,13 +202,7 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 		return err
 	}
 	defer state.Close()
-	files := newPrivatePaths()
-	files.addStore(place.File)
-	files.add(o.tls.Key)
-	if o.auditLog != "-" {
-		files.add(o.auditLog)
-	}
-	defer files.register(log)()
+	defer o.private(place).register(log)()
 
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", u.Host)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -244,6 +238,18 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 		return errors.Join(fmt.Errorf("print the URL: %w", err), listener.Close())
 	}
 	return runNode(ctx, node, listener, o.newcomers(newcomers, log), log)
+}
+
+// private returns what no sandbox of the user's servers gives access to.
+func (o *relayOptions) private(place openstate.Place) *privatePaths {
+	p := newPrivatePaths()
+	p.addStore(place.File)
+	p.add(place.Secrets()...)
+	p.add(o.tls.Key)
+	if o.auditLog != "-" {
+		p.add(o.auditLog)
+	}
+	return p
 }
 
 // openAudit opens the audit log.

@@ -269,8 +269,11 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 			return errors.Join(fmt.Errorf("print the URL: %w", err), endpoint.Close(), srv.Close())
 		}
 	}
-	if endpoint.URL() == stdioURL && ws != nil {
-		defer private.register(log)()
+	if endpoint.URL() == stdioURL {
+		a.stdout = io.Discard // it carries messages, and no URL of a relay
+		if ws != nil || far != nil {
+			defer private.register(log)()
+		}
 	}
 	return runBoth(ctx, srv, far, endpoint)
 }
@@ -278,7 +281,7 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 // private returns what no sandbox of this server gives access to.
 func (o *serveOptions) private() *privatePaths {
 	p := newPrivatePaths()
-	p.add(o.auth.TokenFile, o.auth.SharedSecretFile, o.tls.Key, socketPath(o.listen))
+	p.add(o.auth.TokenFile, o.auth.SharedSecretFile, o.tls.Key, socketPath(o.listen), os.Getenv(envTokenFile))
 	return p
 }
 

@@ -361,6 +361,64 @@ func TestSH5EveryFileOfEveryProgram(t *testing.T) {
 	})
 }
 
+// An executor that serves its parent as well has its files kept from the sandboxes of
+// others, and its output is its parent's.
+func TestSH5FilesOfAnExecutorOnStdio(t *testing.T) {
+	each(t, func(w *world) {
+		relay := w.relay(1024)
+		token := func(role string) (token, file string) {
+			out, err := w.command("relay", "token", "create", "--role", role, "--environment", "lab").Output()
+			if err != nil {
+				w.Fatal(err)
+			}
+			token, file = strings.TrimSpace(string(out)), filepath.Join(w.home, "elsewhere", role)
+			w.write(file, token, 0o600)
+			return token, file
+		}
+		kept, file := token("executor")
+		_, harness := token("harness")
+		cmd := w.command("serve", "--remote", relay.URL, "--environment-id", "lab", "--token-file", file, "--listen", "stdio")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			w.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.Cleanup(func() {
+			_ = in.Close()
+			_ = cmd.Wait()
+		})
+		answers := bufio.NewReader(out)
+		ask := func(id int) {
+			if _, err := fmt.Fprintf(in, `{"id":%d,"method":"initialize","params":{"clientName":"parent"}}`+"\n", id); err != nil {
+				w.Fatal(err)
+			}
+			if line, err := answers.ReadString('\n'); err != nil || line[0] != '{' || !strings.Contains(line, fmt.Sprintf(`"id":%d`, id)) {
+				w.Errorf("answer %d: %q, %v", id, line, err)
+			}
+		}
+		ask(1)
+		said, err := w.command("exec", "--connect", "relay+"+relay.URL+"/lab", "--token-file", harness, "--connect-timeout", "30s", "--", "true").CombinedOutput()
+		if err != nil {
+			w.Errorf("over the relay: %v: %s", err, said)
+		}
+		ask(2)
+		s := w.serve(nil)
+		c, rc := s.dial(nil), s.raw()
+		for name, box := range w.policies() {
+			hidden(w, name, s.sh(c, box, "cat "+file).text(), kept)
+			for how, got := range w.fileTries(rc, file, box) {
+				hidden(w, name+": "+how, got, kept)
+			}
+		}
+	})
+}
+
 // A store is not made where a link to nothing leads, and its lock truncates no other file.
 func TestSL7StoreFollowsNoPlantedLink(t *testing.T) {
 	each(t, func(w *world) {

@@ -75,6 +75,14 @@ func (p Place) Open(ctx context.Context, logger *slog.Logger) (rendezvous.State,
 	return rendezvous.NewMemory(), nil
 }
 
+// Secrets are the files that a NATS address names for logging in. Names may be empty.
+func (p Place) Secrets() []string {
+	if p.nats == nil {
+		return nil
+	}
+	return []string{p.nats.PasswordFile, p.nats.CredentialsFile, p.nats.NKeyFile, p.nats.KeyFile}
+}
+
 // Directory is where the state of a relay belongs that is not told otherwise: what the
 // service manager gives ($STATE_DIRECTORY, of systemd's StateDirectory=), or wsd below the
 // user's directory for state ($XDG_STATE_HOME, ~/.local/state; on macOS
