@@ -50,9 +50,12 @@ func look(dir string) {
 			continue
 		}
 		tell(at, at)
-		if e.Type().IsRegular() {
+		switch {
+		case e.Type().IsRegular():
 			_ = os.Chmod(at, 0o600)
 			lookAt(at)
+		case e.Type()&os.ModeSymlink != 0: // to a directory that has one outside, perhaps
+			tell(at, at+"/secret")
 		}
 	}
 }
@@ -163,6 +166,7 @@ type denyModel struct {
 	denied   []string // paths relative to dir
 	patterns []string
 	box      *protocol.Sandbox
+	outside  string // a file that the policy does not let be read, or ""
 	trace    []string
 }
 
@@ -249,6 +253,12 @@ func (m *denyModel) start(seed uint64) {
 		}
 	}
 	m.box = m.ww(m.dir, entries...)
+	m.outside = ""
+	if m.rng.IntN(3) == 0 { // nothing else can be read
+		m.box = m.policy(append(entries, minimal(), at(m.dir, protocol.AccessWrite))...)
+		m.outside = filepath.Join(m.world.dir, "secret")
+		m.write(m.outside, secret(), 0o644)
+	}
 }
 
 // ask does an operation by fs/*.
@@ -310,7 +320,11 @@ func (m *denyModel) step(ops ...string) bool {
 	}
 	inside, copied := *m.world, filepath.Join(m.dir, "copies")
 	inside.dir = m.dir // where copies may be made
-	for _, path := range m.secrets(m.dir) {
+	secrets := m.secrets(m.dir)
+	if m.outside != "" {
+		secrets = append(secrets, m.outside)
+	}
+	for _, path := range secrets {
 		for how, got := range inside.fileTries(m.rc, path, m.box) {
 			if strings.Contains(got, "TOPSECRET") {
 				text += fmt.Sprintf("%s by %s: %s", path, how, got)
@@ -334,7 +348,10 @@ func (m *denyModel) step(ops ...string) bool {
 
 func (m *denyModel) sequence(seed uint64) bool {
 	m.start(seed)
-	defer os.RemoveAll(m.dir) //nolint:errcheck // the world's clean-up does it too
+	defer func() {
+		_ = os.RemoveAll(m.dir) // the world's clean-up does it too
+		_ = os.Remove(m.outside)
+	}()
 	for range 2 + m.rng.IntN(2) {
 		var ops []string
 		for range 1 + m.rng.IntN(6) {
