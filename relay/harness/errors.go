@@ -3,6 +3,8 @@ package harness
 import (
 	"errors"
 	"fmt"
+	"io"
+	"syscall"
 
 	"github.com/wsd-dev/wsd/relay/frame"
 	"github.com/wsd-dev/wsd/relay/registry"
@@ -59,6 +61,13 @@ type StepError struct {
 
 func (e *StepError) Error() string { return fmt.Sprintf("%s: %v", e.Step, e.Err) }
 func (e *StepError) Unwrap() error { return e.Err }
+
+// broke reports whether err says that a socket broke while it was made.
+func broke(err error) bool {
+	step, ok := errors.AsType[*StepError](err)
+	return ok && step.Step == StepUpgrade && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
+}
 
 // Permanent reports whether err, of Connect or of a connection, is for good: trying
 // again is in vain until a person has done something.

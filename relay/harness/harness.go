@@ -54,8 +54,8 @@ func New(cfg Config) (*Harness, error) {
 // is closed or cannot go on.
 //
 // The first time, the registry is asked again up to FirstRetries times if it cannot be
-// reached, has a problem, or knows of no executor at the moment; anything else fails at
-// once. Once there was a stream, everything that is not Permanent is tried again for
+// reached, has a problem, or knows of no executor at the moment, and if the socket breaks
+// before the relay has answered, as one may that is flooded; anything else fails at once. Once there was a stream, everything that is not Permanent is tried again for
 // RecoveryTime. If ctx ends meanwhile, the error has what was wrong before.
 func (h *Harness) Connect(ctx context.Context) (rpc.Connection, error) {
 	recovering := h.Key() != nil
@@ -77,7 +77,7 @@ func (h *Harness) Connect(ctx context.Context) (rpc.Connection, error) {
 			if time.Since(began)+delay > RecoveryTime {
 				return nil, err
 			}
-		} else if attempt >= FirstRetries || !registry.RetryConnect(err) {
+		} else if attempt >= FirstRetries || !registry.RetryConnect(err) && !broke(err) {
 			return nil, err
 		}
 		h.log.Debug("stream not opened", "env", h.cfg.EnvironmentID, "attempt", attempt, "dur", delay, "err", err)

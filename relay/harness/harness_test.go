@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -277,6 +280,43 @@ func TestUpgradeRefused(t *testing.T) {
 				refused, ok := errors.AsType[*relay.RefusedError](err)
 				if !ok || refused.Status != tt.statuses[len(tt.statuses)-1] || Permanent(err) {
 					t.Errorf("got %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A socket that breaks before the relay has answered, as one may that is flooded, is made
+// again, with what the registry says then. A relay that is not there is not waited for.
+func TestUpgradeBroken(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		err      error
+		times    int
+		connects int
+	}{
+		{"cut", io.ErrUnexpectedEOF, 1, 2},
+		{"closed", io.EOF, FirstRetries, FirstRetries + 1},
+		{"reset", os.NewSyscallError("read", syscall.ECONNRESET), FirstRetries + 1, FirstRetries + 1},
+		{"broken pipe", os.NewSyscallError("write", syscall.EPIPE), 2, 3},
+		{"not there", os.NewSyscallError("connect", syscall.ECONNREFUSED), 1, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.dialled = func(n int) error {
+					if n > tt.times {
+						return nil
+					}
+					return fmt.Errorf("dial the relay: %w", tt.err)
+				}
+				c, err := w.harness(Config{}).Connect(t.Context())
+				if connects, dials := w.counts(); (err == nil) != (tt.connects > tt.times) || connects != tt.connects || dials != tt.connects {
+					t.Errorf("%d connects, %d dials, %v", connects, dials, err)
+				}
+				if err == nil {
+					exchange(t, c, "hello")
+					_ = c.Close()
 				}
 			})
 		})
