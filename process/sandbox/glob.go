@@ -19,6 +19,9 @@ const (
 	MaxGlobDepth = 2048
 	// MaxGlobVisits is how many directory entries all patterns of a policy look at.
 	MaxGlobVisits = 2_000_000
+	// maxInnerVisits is how many entries of the directories that patterns match are looked
+	// at for files with other names.
+	maxInnerVisits = 100_000
 	// MaxGlobMatches is how many places all patterns of a policy deny one by one.
 	MaxGlobMatches = 8192
 	// maxScanPath is the longest path of a directory that is searched: with a name in it

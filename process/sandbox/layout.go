@@ -258,6 +258,10 @@ type builder struct {
 	regranted map[string]bool
 	listed    map[string]bool // those directories
 	fleeting  map[string]bool // what no rule names, by real path
+	// inner are files with other names in directories that patterns match, and looked is
+	// how many entries of these were looked at.
+	inner  []os.FileInfo
+	looked int
 }
 
 type absentRule struct {
@@ -411,6 +415,9 @@ func (b *builder) denyMatches(all, list []match) {
 		case m.whole && b.holdsRule(m.path):
 			b.listed[m.path] = true
 			denied = append(denied, b.regrant(m.path, all, accessIn(granted, m.path))...)
+		}
+		if m.kind.IsDir() && !m.whole && b.writable(m.path) {
+			b.noteNames(m.path)
 		}
 		if !isLink || b.writable(parent(m.path)) {
 			denied = append(denied, b.deny(m.path, m.kind.IsDir()))

@@ -9,7 +9,7 @@ import (
 // denyOtherNames denies the other names of denied files where a command can make such:
 // a hard link that was made before the file was worth denying.
 func (b *builder) denyOtherNames() {
-	var files []os.FileInfo
+	files := b.inner
 	for _, r := range b.rules {
 		if r.Access != Deny || b.kinds[r.Path] {
 			continue
@@ -28,6 +28,34 @@ func (b *builder) denyOtherNames() {
 		}
 	}
 	b.addRules(s.found)
+}
+
+// noteNames notes the files that have other names in a directory which a pattern matches,
+// and which a command may have filled before it gave it that name.
+func (b *builder) noteNames(root string) {
+	queue := []string{root}
+	for len(queue) > 0 && b.looked <= maxInnerVisits {
+		dir := queue[0]
+		queue = queue[1:]
+		f, err := b.openDir(dir)
+		if err != nil {
+			continue // no command can have filled it
+		}
+		entries, _ := f.ReadDir(maxInnerVisits) // what cannot be read has no names
+		_ = f.Close()
+		for _, e := range entries {
+			b.looked++
+			at := join(dir, e.Name())
+			switch {
+			case e.IsDir():
+				queue = append(queue, at)
+			case e.Type().IsRegular():
+				if info, err := b.lstat(at); err == nil && hasOtherNames(info) {
+					b.inner = append(b.inner, info)
+				}
+			}
+		}
+	}
 }
 
 // A nameScan looks for names of files. It stops at the limit of what patterns look at:

@@ -203,6 +203,38 @@ func TestSH3DenySurvivesLinks(t *testing.T) {
 	})
 }
 
+// The same for what a command has put into a directory before it gave it a name that is
+// denied.
+func TestSH3DenySurvivesLinksInDirectories(t *testing.T) {
+	each(t, func(w *world) {
+		s := w.serve(nil)
+		c := s.dial(nil)
+		box := w.ww(w.dir, glob(w.sub("*/private")), glob(w.sub("**/*.env")))
+		s.sh(c, box, "echo 1 >plain; mkdir -p q/sub d e/f.env; ln plain q/sub/key; ln plain d/third; echo 2 >other; ln other e/f.env/key; mv q d/private; chmod 000 d/private/sub")
+		if err := os.Chmod(w.sub("d/private/sub"), 0o700); err != nil {
+			w.Fatal(err)
+		}
+		kept := secret()
+		for _, name := range []string{"d/private/sub/key", "e/f.env/key"} {
+			f, err := os.OpenFile(w.sub(name), os.O_WRONLY|os.O_TRUNC, 0)
+			if err != nil {
+				w.Fatal(err)
+			}
+			if _, err := f.WriteString(kept); err != nil {
+				w.Fatal(err)
+			}
+			_ = f.Close()
+		}
+		if err := os.Chmod(w.sub("d/private/sub"), 0); err != nil {
+			w.Fatal(err)
+		}
+		paths := []string{w.sub("plain"), w.sub("other"), w.sub("d/third"), w.sub("d/private/sub/key"), w.sub("e/f.env/key")}
+		s.denied(c, box, kept, paths...)
+		s.sh(c, box, "mv plain p2; mv other o2; mv d/third t2; mv d d2; mv e e2")
+		s.denied(c, box, kept, append(paths, w.sub("p2"), w.sub("o2"), w.sub("t2"))...)
+	})
+}
+
 func TestSM6WritableRootReplacedByLink(t *testing.T) {
 	each(t, func(w *world) {
 		s := w.serve(nil)
