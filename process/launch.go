@@ -92,10 +92,10 @@ func (s *Service) launchProgram(r *request, l Launch) (started launched, err err
 		if s.cfg.Limiter == nil {
 			return launched{}, protocol.Errorf(protocol.CodeInvalidParams, "limits are not offered: the capability processLimits is not among this server's")
 		}
-		if started.group, err = s.cfg.Limiter.Group(*r.limits, s.cfg.Logger); err != nil {
+		if started.group, err = s.cfg.Limiter.Group(*r.limits, s.cfg.Logger.With("process", r.params.ProcessID)); err != nil {
 			return launched{}, spawnFailed("limit the command", err, "")
 		}
-		l.Resources = started.group.Resources()
+		l.Limited, l.Resources = true, started.group.Resources()
 		defer func() {
 			if err != nil {
 				started.group.Discard()
@@ -118,16 +118,19 @@ func (s *Service) launchProgram(r *request, l Launch) (started launched, err err
 	if err != nil {
 		return started, err
 	}
+	var apart *os.File
 	if confined.Started != nil {
 		closeFiles(confined.Files) // Started may wait for the last copy of one to be closed
 		stop := context.AfterFunc(ctx, func() { _ = child.Process.Signal(syscall.SIGKILL, true) })
-		err = confined.Started()
+		apart, err = confined.Started()
 		if !stop() && err == nil {
 			err = context.Cause(ctx)
 		}
 	}
 	if err == nil {
-		err = started.group.Began(child.PID)
+		err = started.group.Began(child.PID, apart)
+	} else if apart != nil {
+		_ = apart.Close() // it was not written
 	}
 	if err != nil {
 		discard(child)

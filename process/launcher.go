@@ -24,6 +24,8 @@ type Launch struct {
 	Argv []string // with argv[0]
 	Env  []string // the whole environment, as name=value
 	Dir  string   // absolute
+	// Limited is true for a program that is held to limits.
+	Limited bool
 	// Resources are limits that the process sets before it executes the program.
 	Resources []limit.Resource
 }
@@ -38,9 +40,11 @@ type Confined struct {
 	// is born into. It leaves session, terminal and signals as they are.
 	Attr func(*syscall.SysProcAttr)
 	// Started, if set, is called once when the helper runs. It waits until the helper
-	// has executed the program and returns nil, or returns why it could not, as exec
-	// would: syscall.ENOENT and so on. When the helper dies, it returns.
-	Started func() error
+	// has executed the program, or returns why it could not, as exec would:
+	// syscall.ENOENT and so on. When the helper dies, it returns. apart is the IPC
+	// namespace of a Limited program that is only for it and its descendants, nil where
+	// there is none; it is the caller's to close, also with an error.
+	Started func() (apart *os.File, err error)
 	// Ended, if set, is called once when the program has ended, before anybody is told.
 	// It returns within a few milliseconds, once the files are as they were.
 	Ended func()

@@ -49,7 +49,7 @@ func TestConfinedStart(t *testing.T) {
 		held = r
 		cmd.Argv = append([]string{"helper", "--"}, cmd.Argv...)
 		cmd.Path, cmd.Dir, cmd.Env = "/helper", "/helper-dir", append(cmd.Env, "HELPER=1")
-		return Confined{Launch: cmd, Files: []*os.File{r}, Started: func() error { return nil }, Type: protocol.SandboxLinux}, nil
+		return Confined{Launch: cmd, Files: []*os.File{r}, Started: func() (*os.File, error) { return nil, nil }, Type: protocol.SandboxLinux}, nil
 	}
 	bubble(t, Config{Sandbox: launcher}, func(t *testing.T, s *Service, spawner *fakeSpawner, client *recorder) {
 		p := sandboxed(fakeParams("p"))
@@ -112,7 +112,7 @@ func TestConfinedStart(t *testing.T) {
 func TestConfinedStartFails(t *testing.T) {
 	helper := func(started error) func(context.Context, Launch) (Confined, error) {
 		return func(_ context.Context, cmd Launch) (Confined, error) {
-			return Confined{Launch: cmd, Started: func() error { return started }, Type: protocol.SandboxLinux}, nil
+			return Confined{Launch: cmd, Started: func() (*os.File, error) { return nil, started }, Type: protocol.SandboxLinux}, nil
 		}
 	}
 	for name, tt := range map[string]struct {
@@ -167,11 +167,11 @@ func TestConfinedScript(t *testing.T) {
 	}
 	launcher := &fakeLauncher{}
 	launcher.confine = func(_ context.Context, cmd Launch) (Confined, error) {
-		return Confined{Launch: cmd, Type: protocol.SandboxLinux, Started: func() error {
+		return Confined{Launch: cmd, Type: protocol.SandboxLinux, Started: func() (*os.File, error) {
 			if cmd.Path == script {
-				return syscall.ENOEXEC
+				return nil, syscall.ENOEXEC
 			}
-			return nil
+			return nil, nil
 		}}, nil
 	}
 	bubble(t, Config{Sandbox: launcher}, func(t *testing.T, s *Service, spawner *fakeSpawner, _ *recorder) {
@@ -197,7 +197,7 @@ func TestConfinedStartHangs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dead := make(chan struct{})
 			launcher := &fakeLauncher{confine: func(_ context.Context, cmd Launch) (Confined, error) {
-				return Confined{Launch: cmd, Started: func() error { <-dead; return io.ErrUnexpectedEOF }, Type: protocol.SandboxLinux}, nil
+				return Confined{Launch: cmd, Started: func() (*os.File, error) { <-dead; return nil, io.ErrUnexpectedEOF }, Type: protocol.SandboxLinux}, nil
 			}}
 			synctest.Test(t, func(t *testing.T) {
 				dead = make(chan struct{})

@@ -44,9 +44,9 @@ func openHome() (*home, error) {
 		return nil, err
 	}
 	sweep(own)
-	self, ok := statOf(os.Getpid())
-	if !ok {
-		return nil, errors.New("this process is not in /proc")
+	self, err := statOf(os.Getpid())
+	if err != nil {
+		return nil, err
 	}
 	h := &home{own: own, dir: filepath.Join(own, fmt.Sprintf("%s%d.%d", homePrefix, self.pid, self.start))}
 	if err := os.Mkdir(h.dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) { // of another Limiter of this program
@@ -143,7 +143,7 @@ func sweep(dir string) {
 			continue
 		}
 		n, _ := strconv.Atoi(pid)
-		if s, alive := statOf(n); alive && strconv.FormatUint(s.start, 10) == start {
+		if s, err := statOf(n); !isGone(err) && (err != nil || strconv.FormatUint(s.start, 10) == start) {
 			continue
 		}
 		_ = removeTree(at) // what has processes stays
@@ -277,16 +277,24 @@ func words(dir, name string) []string {
 	return strings.Fields(string(text))
 }
 
-// value is the number after key in a file of such pairs, 0 if there is none.
-func value(dir, name, key string) uint64 {
-	text, _ := os.ReadFile(filepath.Join(dir, name))
+// valueOf is the number after key in a file of such pairs.
+func valueOf(dir, name, key string) (uint64, error) {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return 0, err
+	}
 	for line := range bytes.Lines(text) {
 		if k, v, ok := bytes.Cut(bytes.TrimSpace(line), []byte(" ")); ok && string(k) == key {
-			n, _ := strconv.ParseUint(string(v), 10, 64)
-			return n
+			return strconv.ParseUint(string(v), 10, 64)
 		}
 	}
-	return 0
+	return 0, fmt.Errorf("%s of %s has no %s", name, dir, key)
+}
+
+// value is valueOf, 0 if that cannot be read.
+func value(dir, name, key string) uint64 {
+	n, _ := valueOf(dir, name, key)
+	return n
 }
 
 func pidsIn(dir string) (pids []int) {
@@ -328,7 +336,10 @@ func (c *cgroup) attributes(attr *syscall.SysProcAttr) {
 
 // began sets the limits only now: what prepares the start of the program needs some
 // threads and memory itself.
-func (c *cgroup) began(int) error {
+func (c *cgroup) began(_ int, apart *os.File) error {
+	if apart != nil {
+		_ = apart.Close() // of no use here
+	}
 	var errs []error
 	if c.limits.Memory > 0 && c.home.memory {
 		if err := set(c.dir, "memory.swap.max", "0"); err != nil && !errors.Is(err, os.ErrNotExist) { // no swap accounting
@@ -343,10 +354,15 @@ func (c *cgroup) began(int) error {
 }
 
 func (c *cgroup) measure() (u usage, empty bool) {
-	if value(c.dir, "cgroup.events", "populated") == 0 {
+	if n, err := valueOf(c.dir, "cgroup.events", "populated"); err == nil && n == 0 || isGone(err) {
 		return usage{}, true
 	}
 	u.cpu = time.Duration(value(c.dir, "cpu.stat", "usage_usec")) * time.Microsecond
+	if c.limits.Processes > 0 && c.home.pids { // they may have been more before began
+		if current := words(c.dir, "pids.current"); len(current) == 1 {
+			u.processes, _ = strconv.ParseUint(current[0], 10, 64)
+		}
+	}
 	wantMemory, wantProcesses := c.limits.Memory > 0 && !c.home.memory, c.limits.Processes > 0 && !c.home.pids
 	if !wantMemory && !wantProcesses {
 		return u, false

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"log/slog"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -33,10 +34,12 @@ const (
 type members interface {
 	// attributes has a child be born among the members.
 	attributes(attr *syscall.SysProcAttr)
-	// began is called with the pid of the first one, once it runs its program.
-	began(pid int) error
-	// measure says what they use: memory and processes only where the kernel does not
-	// hold them to it. empty is true when none is left.
+	// began is called with the pid of the first one, once it runs its program. apart is an
+	// IPC namespace that only members are in, nil where there is none. began closes it, or
+	// close does.
+	began(pid int, apart *os.File) error
+	// measure says what they use: memory only where the kernel does not hold them to it.
+	// empty is true when none is left, and not when that cannot be found out.
 	measure() (u usage, empty bool)
 	// cause names a limit to which the kernel has held them, or is "".
 	cause() string
@@ -69,13 +72,14 @@ func (g *Group) Resources() []Resource {
 // Attributes changes how the command's first process is forked.
 func (g *Group) Attributes(attr *syscall.SysProcAttr) { g.members.attributes(attr) }
 
-// Began is called when the command's first process executes its program.
-func (g *Group) Began(pid int) error {
+// Began is called when the command's first process has executed its program. apart is an
+// IPC namespace that is the command's alone, nil where there is none. The Group closes it.
+func (g *Group) Began(pid int, apart *os.File) error {
 	if g == nil {
 		return nil
 	}
 	g.start = time.Now()
-	return g.members.began(pid)
+	return g.members.began(pid, apart)
 }
 
 // Watch holds the command to its limits. It returns when nothing of the command is
@@ -88,13 +92,14 @@ func (g *Group) Watch(stop <-chan struct{}) {
 	for {
 		select {
 		case <-stop:
-			g.end()
+			g.end(stop)
 			return
 		case <-timer.C:
 		}
 		before := time.Now()
 		u, empty := g.members.measure()
 		if empty {
+			g.blame(g.members.cause()) // nobody can tell once g is closed
 			return
 		}
 		u.wall = time.Since(g.start)
@@ -105,7 +110,7 @@ func (g *Group) Watch(stop <-chan struct{}) {
 		if cause != "" {
 			g.blame(cause)
 			g.logger.Info("a command is killed with all that it started: it went beyond a limit", "limit", cause)
-			g.end()
+			g.end(stop)
 			return
 		}
 		timer.Reset(g.pause(last, u, time.Since(before)))
@@ -126,8 +131,9 @@ func (g *Group) pause(last, u usage, took time.Duration) time.Duration {
 	return pause
 }
 
-// end kills until nobody is left.
-func (g *Group) end() {
+// end kills until nobody is left. Once stop is closed it waits no longer than killTime
+// for processes that do not end: one that has become another user's cannot be killed.
+func (g *Group) end(stop <-chan struct{}) {
 	begin := time.Now()
 	pause := killPause
 	for {
@@ -135,9 +141,16 @@ func (g *Group) end() {
 		if _, empty := g.members.measure(); empty {
 			return
 		}
-		if pause == killPause && time.Since(begin) > killTime {
-			g.logger.Error("processes of a command do not end although they are killed")
-			pause = time.Second
+		if time.Since(begin) > killTime {
+			if pause == killPause {
+				g.logger.Error("processes of a command do not end although they are killed")
+				pause = time.Second
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
 		}
 		time.Sleep(pause) //nolint:forbidigo // no event tells that the last process of several has ended
 	}

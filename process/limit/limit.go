@@ -103,13 +103,21 @@ func (l *Limits) resources() []Resource {
 		r = append(r, Resource{syscall.RLIMIT_FSIZE, l.FileSize})
 	}
 	if l.CPU > 0 {
-		r = append(r, Resource{syscall.RLIMIT_CPU, uint64(l.CPU/time.Second) + 2})
+		r = append(r, Resource{syscall.RLIMIT_CPU, uint64(l.CPU/time.Second) + 2}) // seconds
 	}
 	return r
 }
 
-// Set holds this process to r. No process can go back behind it that has no right to
-// raise limits.
+// Set holds this process to r, or to what it is held to already if that is less. No
+// process can go back behind it that has no right to raise limits.
 func (r Resource) Set() error {
-	return syscall.Setrlimit(r.Number, &syscall.Rlimit{Cur: r.Max, Max: r.Max})
+	var now syscall.Rlimit
+	if err := syscall.Getrlimit(r.Number, &now); err != nil {
+		return err
+	}
+	hard := r.Max
+	if r.Number == syscall.RLIMIT_CPU {
+		hard++ // at the hard one the kernel sends SIGKILL, which does not tell of a limit
+	}
+	return syscall.Setrlimit(r.Number, &syscall.Rlimit{Cur: min(r.Max, now.Cur), Max: min(hard, now.Max)})
 }

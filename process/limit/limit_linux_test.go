@@ -2,6 +2,8 @@ package limit
 
 import (
 	"bufio"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,9 +37,9 @@ func TestUnifiedDir(t *testing.T) {
 // runs is not.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
-	self, ok := statOf(os.Getpid())
-	if !ok {
-		t.Fatal("this process is not in /proc")
+	self, err := statOf(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
 	}
 	mine := homePrefix + strconv.Itoa(self.pid) + "." + strconv.FormatUint(self.start, 10)
 	reused := homePrefix + strconv.Itoa(self.pid) + "." + strconv.FormatUint(self.start+1, 10)
@@ -84,7 +86,7 @@ func TestTree(t *testing.T) {
 	defer other.Wait()         //nolint:errcheck // it was killed
 	defer other.Process.Kill() //nolint:errcheck // ends the test
 	tree := new(tree)
-	if err := tree.began(cmd.Process.Pid); err != nil {
+	if err := tree.began(cmd.Process.Pid, nil); err != nil {
 		t.Fatal(err)
 	}
 	if u, empty := tree.measure(); empty || u.processes != 5 {
@@ -101,11 +103,110 @@ func TestTree(t *testing.T) {
 	for empty := false; !empty && t.Context().Err() == nil; {
 		_, empty = tree.measure()
 	}
-	if _, alive := statOf(pid); alive {
+	if _, err := statOf(pid); err == nil {
 		t.Error("what left the session lives")
 	}
-	if _, alive := statOf(other.Process.Pid); !alive {
+	if _, err := statOf(other.Process.Pid); err != nil {
 		t.Error("a stranger was killed")
+	}
+}
+
+// A tree is killed without this program, should one of its processes be in the same
+// process group.
+func TestKillSparesThisProgram(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := statOf(cmd.Process.Pid)
+	if err != nil || s.group != syscall.Getpgrp() {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	tree := &tree{sessions: map[int]bool{}, known: map[int]candidate{s.pid: {s, true}}}
+	tree.kill()
+	if err := cmd.Wait(); err == nil || !cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
+		t.Errorf("it was not killed: %v", err)
+	}
+}
+
+// A command is not taken for one that has ended when it cannot be looked at.
+func TestNothingCanBeRead(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sleep", "600")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()         //nolint:errcheck // it was killed
+	defer cmd.Process.Kill() //nolint:errcheck // ends the test
+	dir := t.TempDir()
+	tree := new(tree)
+	if err := tree.began(cmd.Process.Pid, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range map[string]members{"tree": tree, "cgroup": &cgroup{home: new(home), dir: dir}} {
+		withoutDescriptors(t, func() {
+			if _, empty := m.measure(); empty {
+				t.Errorf("%s: it is empty", name)
+			}
+		})
+	}
+	if _, empty := tree.measure(); empty {
+		t.Error("it is empty afterwards")
+	}
+	if _, empty := (&cgroup{home: new(home), dir: filepath.Join(dir, "none")}).measure(); !empty {
+		t.Error("a cgroup that is gone is not empty")
+	}
+}
+
+// withoutDescriptors runs fn while this program can open nothing.
+func withoutDescriptors(t *testing.T, fn func()) {
+	t.Helper()
+	var before syscall.Rlimit
+	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before)
+	if err == nil {
+		err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: before.Max})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	fn()
+}
+
+// A limit is never more than what this program is held to itself, and the kernel tells
+// of the limit of processor time before it kills.
+func TestResourceSet(t *testing.T) {
+	if text := os.Getenv("WSD_TEST_SET"); text != "" { // the program below
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, number := range []int{syscall.RLIMIT_FSIZE, syscall.RLIMIT_CPU} {
+			var got syscall.Rlimit
+			if err := errors.Join(Resource{number, n}.Set(), syscall.Getrlimit(number, &got)); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Println("got", got.Cur, got.Max)
+		}
+		return
+	}
+	for _, tt := range []struct {
+		wanted string
+		want   string
+	}{
+		{"3000", "got 3000 3000\ngot 3000 3001\n"},
+		{strconv.FormatUint(1<<63, 10), "got 10240 10240\ngot 4000 5000\n"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -f 20; ulimit -t 5000; ulimit -S -t 4000; exec "$0" -test.run='^TestResourceSet$'`, os.Args[0])
+		cmd.Env = append(os.Environ(), "WSD_TEST_SET="+tt.wanted)
+		out, err := cmd.Output()
+		if text, _, _ := strings.Cut(string(out), "PASS"); err != nil || text != tt.want {
+			t.Errorf("%s: %q, %v, want %q", tt.wanted, out, err, tt.want)
+		}
 	}
 }
 

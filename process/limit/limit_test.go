@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"os"
 	"reflect"
 	"syscall"
 	"testing"
@@ -65,10 +66,10 @@ type fakeMembers struct {
 }
 
 func (*fakeMembers) attributes(*syscall.SysProcAttr) {}
-func (*fakeMembers) began(int) error                 { return nil }
+func (*fakeMembers) began(int, *os.File) error       { return nil }
 func (m *fakeMembers) cause() string                 { return m.held }
+func (m *fakeMembers) close() error                  { m.held = ""; return nil } // as a cgroup that is removed
 func (m *fakeMembers) kill()                         { m.looks, m.kills = nil, m.kills+1 }
-func (*fakeMembers) close() error                    { return nil }
 
 func (m *fakeMembers) measure() (usage, bool) {
 	if len(m.looks) == 0 {
@@ -153,7 +154,7 @@ func TestPause(t *testing.T) {
 
 func TestNilGroup(t *testing.T) {
 	var g *Group
-	if g.Report() != nil || g.Resources() != nil || g.Cause(1, 0) != "" || g.Began(1) != nil {
+	if g.Report() != nil || g.Resources() != nil || g.Cause(1, 0) != "" || g.Began(1, nil) != nil {
 		t.Error("a command without limits has some")
 	}
 }

@@ -63,7 +63,9 @@ func (l *Limiter) group(limits Limits, m members, logger *slog.Logger) *Group {
 
 // Discard gives up a group whose command was not started.
 func (g *Group) Discard() {
-	g.end()
+	over := make(chan struct{})
+	close(over)
+	g.end(over)
 	g.close()
 }
 

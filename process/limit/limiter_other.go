@@ -4,6 +4,7 @@ package limit
 
 import (
 	"errors"
+	"os"
 	"syscall"
 
 	"github.com/wsd-dev/wsd/protocol"
@@ -23,7 +24,7 @@ type processGroup struct{ leader int }
 
 func (*processGroup) attributes(*syscall.SysProcAttr) {}
 
-func (p *processGroup) began(pid int) error {
+func (p *processGroup) began(pid int, _ *os.File) error {
 	p.leader = pid
 	return nil
 }

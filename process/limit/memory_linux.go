@@ -13,8 +13,12 @@ import (
 // costly to find out, and done only for more than limit bytes.
 func memoryOf(pids []int, limit uint64) uint64 {
 	var sum uint64
-	for _, pid := range pids {
-		sum += sumOf(pid, "status", "RssAnon", "RssShmem", "VmSwap")
+	for i, pid := range pids {
+		n := sumOf(pid, "status", "RssAnon", "RssShmem", "VmSwap")
+		if n == 0 {
+			pids[i], n = otherThread(pid)
+		}
+		sum += n
 	}
 	if sum <= limit {
 		return sum
@@ -34,6 +38,20 @@ func memoryOf(pids []int, limit uint64) uint64 {
 		sum += n
 	}
 	return sum
+}
+
+// otherThread returns a thread that tells the memory of a process, for one whose first
+// thread has ended, and that memory.
+func otherThread(pid int) (int, uint64) {
+	threads, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	for _, entry := range threads {
+		if tid, err := strconv.Atoi(entry.Name()); err == nil && tid != pid {
+			if n := sumOf(tid, "status", "RssAnon", "RssShmem", "VmSwap"); n > 0 {
+				return tid, n
+			}
+		}
+	}
+	return pid, 0
 }
 
 // sumOf adds up values in kB of a file in /proc/PID. It returns bytes.

@@ -2,6 +2,8 @@ package limit
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"syscall"
@@ -11,11 +13,12 @@ import (
 )
 
 // A tree is a command's processes as /proc tells: all that its first process has
-// started, all in the sessions of those, and all in its mount namespace if that is not
-// this program's. One that has been found stays when its parent ends.
+// started, all in the sessions of those, and all in its IPC namespace if it has one of
+// its own. One that has been found stays when its parent ends.
 type tree struct {
 	limits   Limits
-	view     string            // the mount namespace, or empty
+	apart    *os.File          // the IPC namespace that is the command's alone, or nil; open, so that no other gets its number
+	space    string            // its name, or empty
 	sessions map[int]bool      // those of the members at the last look
 	known    map[int]candidate // all processes of the machine that were looked at
 	looks    int               // how often was looked
@@ -34,28 +37,38 @@ const freshLooks = 16
 
 func (t *tree) attributes(*syscall.SysProcAttr) {}
 
-func (t *tree) began(pid int) error {
-	t.sessions = map[int]bool{pid: true}
-	if view := viewOf(pid); view != viewOf(os.Getpid()) {
-		t.view = view
+func (t *tree) began(pid int, apart *os.File) error {
+	t.sessions, t.apart = map[int]bool{pid: true}, apart
+	if apart == nil {
+		return nil
 	}
+	var info unix.Stat_t
+	if err := unix.Fstat(int(apart.Fd()), &info); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	t.space = fmt.Sprintf("ipc:[%d]", info.Ino)
 	return nil
 }
 
-// viewOf names the mount namespace of a process. It is empty for one that is out of
+// spaceOf names the IPC namespace of a process. It is empty for one that is out of
 // reach.
-func viewOf(pid int) string {
-	view, _ := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/mnt")
-	return view
+func spaceOf(pid int) string {
+	space, _ := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/ipc")
+	return space
 }
 
 func (t *tree) cause() string { return "" }
 
-func (t *tree) close() error { return nil }
+func (t *tree) close() error {
+	if t.apart == nil {
+		return nil
+	}
+	return t.apart.Close()
+}
 
 func (t *tree) measure() (u usage, empty bool) {
-	members := t.find()
-	if len(members) == 0 {
+	members, err := t.find()
+	if err == nil && len(members) == 0 {
 		return usage{}, true
 	}
 	var live, all time.Duration
@@ -74,25 +87,29 @@ func (t *tree) measure() (u usage, empty bool) {
 	return u, false
 }
 
-// find returns the members.
-func (t *tree) find() []stat {
+// find returns the members. With an error there may be others.
+func (t *tree) find() ([]stat, error) {
 	sessions := t.sessions
-	members := t.look()
-	if len(members) == 0 { // the last may have started another and ended meanwhile
+	members, err := t.look()
+	if err == nil && len(members) == 0 { // the last may have started another and ended meanwhile
 		t.sessions = sessions
-		members = t.look()
+		members, err = t.look()
 	}
-	return members
+	return members, err
 }
 
-// look looks at the processes of the machine and returns the members.
-func (t *tree) look() []stat {
+// look looks at the processes of the machine and returns the members. With an error,
+// as when this program has no descriptor left, all is as it was at the last look.
+func (t *tree) look() ([]stat, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	names, _ := dir.Readdirnames(-1)
+	names, err := dir.Readdirnames(-1)
 	_ = dir.Close()
+	if err != nil {
+		return nil, err
+	}
 	fresh := t.looks%freshLooks == 0
 	t.looks++
 	now := make(map[int]candidate, len(names))
@@ -107,12 +124,14 @@ func (t *tree) look() []stat {
 			now[pid] = before
 			continue
 		}
-		s, ok := statOf(pid)
+		s, err := statOf(pid)
 		switch {
-		case !ok:
+		case isGone(err):
+		case err != nil:
+			return nil, err
 		case known && before.start == s.start:
 			now[pid] = candidate{s, before.member}
-		case t.sessions[s.session] || t.view != "" && viewOf(pid) == t.view:
+		case t.sessions[s.session] || t.space != "" && spaceOf(pid) == t.space:
 			now[pid] = candidate{s, true}
 		default:
 			undecided = append(undecided, s)
@@ -142,10 +161,12 @@ func (t *tree) look() []stat {
 	for _, c := range now {
 		if c.member {
 			members = append(members, c.stat)
-			t.sessions[c.session] = true
+			if c.session > 0 { // 0 is one of another process namespace
+				t.sessions[c.session] = true
+			}
 		}
 	}
-	return members
+	return members, nil
 }
 
 // maxStops bounds how often kill looks for what was started meanwhile.
@@ -156,8 +177,9 @@ func (t *tree) kill() {
 	for range maxStops {
 		before := t.known
 		t.signal(unix.SIGSTOP)
+		members, _ := t.find()
 		grown := false
-		for _, m := range t.find() {
+		for _, m := range members {
 			grown = grown || before[m.pid].start != m.start
 		}
 		if !grown {
@@ -171,7 +193,10 @@ func (t *tree) kill() {
 // gets many at once, and to each. A session has members only, or none, and so has each
 // of its groups.
 func (t *tree) signal(sig syscall.Signal) {
-	groups := make(map[int]bool)
+	groups := map[int]bool{
+		0:              true, // one of another process namespace
+		unix.Getpgrp(): true, // this program's, should a member be in it
+	}
 	for _, c := range t.known {
 		if c.member && !groups[c.group] {
 			groups[c.group] = true
@@ -186,7 +211,7 @@ func (t *tree) signal(sig syscall.Signal) {
 		if err != nil {
 			continue
 		}
-		if s, ok := statOf(pid); ok && s.start == c.start {
+		if s, err := statOf(pid); err == nil && s.start == c.start {
 			_ = unix.PidfdSendSignal(fd, sig, nil, 0)
 		}
 		_ = unix.Close(fd)
@@ -205,24 +230,32 @@ type stat struct {
 // clockTick is the unit of times in /proc/PID/stat, on every machine that Go knows.
 const clockTick = 10 * time.Millisecond
 
-// statOf returns false for a process that has ended, also while nobody has waited for
-// it.
-func statOf(pid int) (stat, bool) {
+// isGone reports whether err tells that a process, or a cgroup, is not there any more.
+func isGone(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
+}
+
+// statOf returns an error that isGone for a process that has ended, also while nobody
+// has waited for it. One whose first thread alone has ended is still there.
+func statOf(pid int) (stat, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return stat{}, false
+		return stat{}, err
 	}
 	// The name, in parentheses, may hold anything.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 20 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
-		return stat{}, false
+	if len(fields) < 20 {
+		return stat{}, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
 	}
 	number := func(i int) uint64 { // field i of proc(5), which counts from 1
 		n, _ := strconv.ParseUint(string(fields[i-3]), 10, 64)
 		return n
 	}
+	if threads, state := number(20), fields[0][0]; (state == 'Z' || state == 'X') && threads <= 1 {
+		return stat{}, unix.ESRCH
+	}
 	return stat{
 		pid: pid, parent: int(number(4)), group: int(number(5)), session: int(number(6)), threads: number(20), start: number(22),
 		own: time.Duration(number(14)+number(15)) * clockTick, reaped: time.Duration(number(16)+number(17)) * clockTick,
-	}, true
+	}, nil
 }

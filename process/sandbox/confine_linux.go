@@ -20,7 +20,7 @@ const selfPath = "/proc/self/exe"
 // confine prepares the start of cmd under a policy that restricts something.
 func (e *Enforcer) confine(ctx context.Context, p *Policy, cmd process.Launch) (process.Confined, error) {
 	b, err := e.prepare(ctx, p, func(pl *plan) {
-		pl.Path, pl.Dir, pl.Resources = []byte(cmd.Path), []byte(cmd.Dir), cmd.Resources
+		pl.Path, pl.Dir, pl.Limited, pl.Resources = []byte(cmd.Path), []byte(cmd.Dir), cmd.Limited, cmd.Resources
 	})
 	if err != nil {
 		return process.Confined{}, err
@@ -30,7 +30,10 @@ func (e *Enforcer) confine(ctx context.Context, p *Policy, cmd process.Launch) (
 			Path: selfPath, Argv: append([]string{"wsd", helperWord}, cmd.Argv...), Env: cmd.Env, Dir: cmd.Dir,
 		},
 		Files: b.files, Attr: b.attr, Type: sandboxType,
-		Started: func() error { return processError(b.wait(context.Background())) },
+		Started: func() (*os.File, error) {
+			err := processError(b.wait(context.Background()))
+			return b.apart, err
+		},
 	}
 	if b.masked {
 		confined.Ended = b.tidy
@@ -48,6 +51,7 @@ type birth struct {
 	attr  func(*syscall.SysProcAttr)
 	done  chan struct{} // closed when the helper has become its program, or ended
 	err   error         // why it has not; valid after done
+	apart *os.File      // its IPC namespace, if its plan wants that; valid after done
 
 	masked bool          // there are masks
 	over   chan struct{} // closed when they are released

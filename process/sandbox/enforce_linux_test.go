@@ -193,7 +193,7 @@ func TestMasksAreGoneWhenTheEndIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := confined.Started(); err != nil {
+		if _, err := confined.Started(); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()

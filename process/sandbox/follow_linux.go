@@ -18,9 +18,9 @@ const maxStatus = 64 << 10
 // follow hears what a helper says until it has become its program or has ended. With
 // masks it goes on until the last process of the sandbox is gone, and releases them.
 func (e *Enforcer) follow(b *birth, status *os.File, masks []*mask) {
-	watch, err := hear(status)
+	watch, apart, err := hear(status)
 	_ = status.Close()
-	b.err = err
+	b.apart, b.err = apart, err
 	close(b.done)
 	if err != nil {
 		e.cfg.Logger.Debug("sandbox helper failed", "err", err)
@@ -52,34 +52,37 @@ func (e *Enforcer) awaitEnd(watch *os.File) {
 	<-hurry
 }
 
-// hear reads the messages of a helper. The watch it sends, if any, is returned also
-// with an error.
-func hear(status *os.File) (watch *os.File, err error) {
+// hear reads the messages of a helper. The watch and the namespace it sends, if any, are
+// returned also with an error.
+func hear(status *os.File) (watch, apart *os.File, err error) {
 	ready := false
 	buf := make([]byte, maxStatus)
 	for {
 		n, fd, err := receive(status, buf)
-		if fd >= 0 {
+		switch {
+		case fd >= 0 && buf[0] == statusApart:
+			apart = os.NewFile(uintptr(fd), "namespace")
+		case fd >= 0:
 			_ = unix.SetNonblock(fd, true)
 			watch = os.NewFile(uintptr(fd), "watch")
 		}
 		switch {
 		case errors.Is(err, io.EOF) && ready:
-			return watch, nil
+			return watch, apart, nil
 		case errors.Is(err, io.EOF):
-			return watch, unavailablef("the helper ended before it was confined")
+			return watch, apart, unavailablef("the helper ended before it was confined")
 		case err != nil:
-			return watch, unavailablef("hear from the helper: %v", err)
+			return watch, apart, unavailablef("hear from the helper: %v", err)
 		}
 		switch buf[0] {
-		case statusWatch:
+		case statusWatch, statusApart:
 		case statusReady:
 			ready = true
 		case statusExec:
 			f := decodeFailure(buf[1:n])
-			return watch, fmt.Errorf("%s: %w", f.Op, syscall.Errno(f.Errno))
+			return watch, apart, fmt.Errorf("%s: %w", f.Op, syscall.Errno(f.Errno))
 		default:
-			return watch, unavailablef("%s", decodeFailure(buf[1:n]).Text)
+			return watch, apart, unavailablef("%s", decodeFailure(buf[1:n]).Text)
 		}
 	}
 }

@@ -78,13 +78,22 @@ func confine(p *plan) error {
 				return step(err, "make namespaces")
 			}
 		}
+		if p.Limited { // before the plan may close /proc
+			apart, err := unix.Open("/proc/thread-self/ns/ipc", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if err == nil {
+				err = sendDescriptor(statusApart, apart)
+			}
+			if err != nil {
+				return step(err, "hand over a namespace")
+			}
+		}
 		watch, err := buildView(p)
 		if err != nil {
 			return err
 		}
 		if watch >= 0 {
-			if err := sendDescriptor(watch); err != nil {
-				return err
+			if err := sendDescriptor(statusWatch, watch); err != nil {
+				return step(err, "hand over the watch")
 			}
 		}
 		filter.confined = true
@@ -194,9 +203,9 @@ func tell(what byte, err error) {
 }
 
 // sendDescriptor gives a descriptor to the server.
-func sendDescriptor(fd int) error {
-	err := unix.Sendmsg(fdStatus, []byte{statusWatch}, unix.UnixRights(fd), nil, 0)
-	return step(errors.Join(err, unix.Close(fd)), "hand over the watch")
+func sendDescriptor(what byte, fd int) error {
+	err := unix.Sendmsg(fdStatus, []byte{what}, unix.UnixRights(fd), nil, 0)
+	return errors.Join(err, unix.Close(fd))
 }
 
 // errnoOf returns the number of the system's reason, EINVAL if there is none.

@@ -109,7 +109,7 @@ func (b *box) startFrom(stdin io.Reader, stdout io.Writer, argv ...string) (*exe
 		return nil, err
 	}
 	if confined.Started != nil {
-		if err := confined.Started(); err != nil {
+		if _, err := confined.Started(); err != nil {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 			return nil, err

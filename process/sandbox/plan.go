@@ -40,6 +40,8 @@ type plan struct {
 	// helper's own. Without Path the helper serves Role.
 	Path, Dir []byte
 	Role      string
+	// Limited has a helper with namespaces of its own hand one over.
+	Limited bool `json:",omitempty"`
 	// Resources are set before the program is executed.
 	Resources []limit.Resource `json:",omitempty"`
 
@@ -91,6 +93,7 @@ func decodePlan(text []byte) (*plan, error) {
 // after statusReady means that the program runs.
 const (
 	statusWatch       = 'w' // with a descriptor
+	statusApart       = 'a' // with a descriptor
 	statusReady       = 'r' // confined, and about to execute the program
 	statusExec        = 'e' // followed by a failure: the program cannot be executed
 	statusUnavailable = 'u' // followed by a failure: the plan cannot be carried out

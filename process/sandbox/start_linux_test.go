@@ -118,7 +118,7 @@ func TestParentDeathSignalIsKept(t *testing.T) {
 		for _, f := range confined.Files {
 			_ = f.Close()
 		}
-		if err := confined.Started(); err != nil || strings.TrimSpace(out.String()) != "SIGTERM" {
+		if _, err := confined.Started(); err != nil || strings.TrimSpace(out.String()) != "SIGTERM" {
 			t.Errorf("got %s, %v", out.String(), err)
 		}
 	})
@@ -171,7 +171,7 @@ func TestTerminal(t *testing.T) {
 		for _, f := range confined.Files {
 			_ = f.Close()
 		}
-		if err := confined.Started(); err != nil {
+		if _, err := confined.Started(); err != nil {
 			t.Fatal(err)
 		}
 		var out []byte

@@ -155,6 +155,102 @@ func TestItem6LimitsOutliveTheCommand(t *testing.T) {
 	})
 }
 
+// withoutCgroups is a program that starts the one that is tried where it finds no
+// cgroups, if this test may bring that about.
+func (w *world) withoutCgroups() string {
+	w.Helper()
+	if w.uid != 0 {
+		return program
+	}
+	path := filepath.Join(w.dir, "without-cgroups")
+	w.write(path, "#!/bin/sh\nexec unshare -m sh -c 'umount -l /sys/fs/cgroup; exec \"$0\" \"$@\"' "+program+" \"$@\"\n", 0o755)
+	return path
+}
+
+// Whether there are cgroups or not, a command is killed for a limit without the other
+// commands of the workspace, which may be in the same mount namespace.
+func TestItem6LimitsSpareTheWorkspace(t *testing.T) {
+	each(t, func(w *world) {
+		workspace, mount := filepath.Join(w.dir, "workspace"), filepath.Join(w.dir, "mount")
+		w.mkdir(workspace)
+		w.mkdir(mount)
+		for _, path := range []string{program, w.withoutCgroups()} {
+			s := w.serveBy(path, nil, "--workspace", workspace, "--mount-point", mount)
+			c := s.dial(nil)
+			start := func(limits *protocol.ProcessLimits, argv ...string) *client.Process {
+				p, err := c.Start(w.Context(), client.Command{Argv: argv, Dir: mount, Limits: limits, Stdin: true})
+				if err != nil {
+					w.Fatal(err)
+				}
+				return p
+			}
+			other := start(nil, "cat")
+			status, _ := s.end(start(&protocol.ProcessLimits{WallMs: ptr(300)}, "sleep", "600"))
+			if status.Limit != protocol.LimitWall {
+				w.Errorf("%+v", status)
+			}
+			if _, err := io.WriteString(other.Stdin, "lives\n"); err != nil {
+				w.Error(err)
+			}
+			_ = other.Stdin.Close()
+			if status, text := s.end(other); status.Code != 0 || text != "lives\n" {
+				w.Errorf("the other command: %+v, %q", status, text)
+			}
+			if err := s.Stop(); err != nil {
+				w.Error(err)
+			}
+		}
+	})
+}
+
+// What leaves the session of a sandboxed command while that ends is found.
+func TestItem6LimitsFindDaemons(t *testing.T) {
+	each(t, func(w *world) {
+		s := w.serveBy(w.withoutCgroups(), nil)
+		c := s.dial(nil)
+		word := "wsd-daemon-" + filepath.Base(filepath.Dir(w.home))
+		for range 10 {
+			p := s.limited(c, w.ro(), protocol.ProcessLimits{WallMs: ptr(500)}, "setsid sh -c 'sleep 600; : "+word+"' >/dev/null 2>&1 & exit 3")
+			if status, _ := s.end(p); status.Code != 3 || status.Limit != "" {
+				w.Errorf("%+v", status)
+			}
+		}
+		for alive(word) > 0 && w.Context().Err() == nil {
+			if r := s.sh(c, w.ro(), "sleep 0.05; echo lives"); r.stdout != "lives\n" { // and nobody else is
+				w.Fatalf("another command: %+v", r)
+			}
+		}
+	})
+}
+
+// A process whose first thread has ended, so that it looks like one that has ended, is
+// held to the limits.
+func TestItem6FirstThreadEnds(t *testing.T) {
+	each(t, func(w *world) {
+		for _, path := range []string{program, w.withoutCgroups()} {
+			s := w.serveBy(path, nil)
+			c := s.dial(nil)
+			for _, tt := range []struct {
+				limits protocol.ProcessLimits
+				then   string
+				want   string
+			}{
+				{protocol.ProcessLimits{WallMs: ptr(300)}, "stay", protocol.LimitWall},
+				{protocol.ProcessLimits{CPUMs: ptr(300)}, "spin", protocol.LimitCPU},
+				{protocol.ProcessLimits{MemoryBytes: ptr(64 << 20)}, "hog 200", protocol.LimitMemory},
+			} {
+				status, _ := s.end(s.limited(c, w.ro(), tt.limits, "exec "+tool+" "+toolWord+" 'leaderless "+tt.then+"'"))
+				if status.Limit != tt.want {
+					w.Errorf("%s: %+v, want limit %q", tt.then, status, tt.want)
+				}
+			}
+			if err := s.Stop(); err != nil {
+				w.Error(err)
+			}
+		}
+	})
+}
+
 // The answer to process/start says how each limit is enforced.
 func TestItem6LimitsAreReported(t *testing.T) {
 	each(t, func(w *world) {

@@ -23,6 +23,13 @@ const toolWord = "attack-tool"
 // tool is the test binary where every user can execute it.
 var tool string
 
+// The verb leaderless ends the first thread, which must be its own for that.
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == toolWord {
+		runtime.LockOSThread()
+	}
+}
+
 // runTool carries out tries, each a verb and its arguments, and prints for each how it
 // ended: "ok" or the name of the error.
 func runTool(tries []string) int {
@@ -55,6 +62,20 @@ func number(s string) uintptr {
 		panic(err)
 	}
 	return uintptr(n)
+}
+
+// toolHog takes so many MiB, and stays.
+func toolHog(n uintptr) error {
+	mem, err := unix.Mmap(-1, 0, int(n)<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(mem); i += 4096 {
+		mem[i] = 1
+	}
+	for {
+		_ = unix.Pause()
+	}
 }
 
 func call(trap uintptr, args ...uintptr) error {
@@ -207,19 +228,20 @@ var toolVerbs = map[string]func(a []string) error{
 		_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 		return err
 	},
-	"hog": func(a []string) error { // takes so many MiB, and stays
-		var kept [][]byte
-		for range number(a[0]) {
-			mib := make([]byte, 1<<20)
-			for i := 0; i < len(mib); i += 4096 {
-				mib[i] = 1
+	"hog": func(a []string) error { return toolHog(number(a[0])) },
+	"leaderless": func(a []string) error { // ends its first thread and goes on: spins, hogs or stays
+		go func() {
+			switch a[0] {
+			case "hog":
+				_ = toolHog(number(a[1]))
+			case "spin":
+				for {
+					_ = unix.Getppid()
+				}
 			}
-			kept = append(kept, mib)
-		}
-		for {
 			_ = unix.Pause()
-			runtime.KeepAlive(kept)
-		}
+		}()
+		return call(unix.SYS_EXIT, 0)
 	},
 	"manythreads": func(a []string) error { // has so many threads, and stays
 		for range number(a[0]) {

@@ -204,10 +204,16 @@ type server struct {
 // environment.
 func (w *world) serve(env []string, args ...string) *server {
 	w.Helper()
+	return w.serveBy(program, env, args...)
+}
+
+// serveBy is serve with another program at path, which starts the one that is tried.
+func (w *world) serveBy(path string, env []string, args ...string) *server {
+	w.Helper()
 	s := &server{w: w, log: new(strings.Builder)}
 	var err error
 	s.Server, err = target.Start(w.Context(), target.Config{
-		Kind: target.Wsd, Path: program, Args: args, Dir: w.dir, Home: w.home, Env: env, Log: s.log, Attributes: credential(w.uid),
+		Kind: target.Wsd, Path: path, Args: args, Dir: w.dir, Home: w.home, Env: env, Log: s.log, Attributes: credential(w.uid),
 	})
 	if err != nil {
 		w.Fatalf("%v\n%s", err, s.log)
