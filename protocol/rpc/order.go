@@ -37,7 +37,7 @@ func Serial(lane string) Order { return claimed(claim{lane: lane, alone: true}) 
 
 // Overtaking requests are Serial ones that do not wait for those before them which are held
 // up: by another lane that they are Behind or BehindAll in, or for want of a place. They are
-// Urgent. Those behind them keep their order to all.
+// Urgent, as are then those that they do wait for. Those behind them keep their order to all.
 func Overtaking(lane string) Order {
 	return Urgent(claimed(claim{lane: lane, alone: true, overtakes: true}))
 }

@@ -36,9 +36,15 @@ type taskLane struct {
 // crowd are shared holders of a lane between whose arrivals nobody came who waits for
 // them. However many wait for however many, each waits for one crowd.
 type crowd struct {
-	left   int     // holders that have not let go, and the crowd before if it is not over
-	behind []*task // wait until it is over
-	next   *crowd  // that this one is counted in the left of
+	left   int      // holders that have not let go, and the crowd before if it is not over
+	behind []waiter // wait until it is over
+	next   *crowd   // that this one is counted in the left of
+}
+
+// waiter is a task that one of its claims has wait.
+type waiter struct {
+	task  *task
+	claim int
 }
 
 // task is one request to be run.
@@ -51,9 +57,11 @@ type task struct {
 	// The rest is guarded by scheduler.mu.
 
 	waits   int               // tasks that have not let go and crowds that are not over
-	behind  []*task           // tasks that this one is counted in the waits of
+	passes  int               // those of them that it waits for in lanes that it passes
+	behind  []waiter          // tasks that this one is counted in the waits of
+	before  [maxClaims]*task  // that each claim waits for, to hold the lane after it
 	crowds  [maxClaims]*crowd // of each claim that is in one
-	held    bool              // waits for a lane that it passes, for a task that does, or for a place
+	begun   bool              // has had a place
 	yielded bool              // has given up its place
 	letGo   bool              // has let go of its lanes
 }
@@ -75,8 +83,9 @@ func (s *scheduler) submit(t *task) (here bool) {
 	if t.waits > 0 {
 		return false
 	}
-	if t.order.quick && s.normal.running == 0 && len(s.normal.ready) == 0 {
-		s.places(t).running++
+	if p := s.places(t); t.order.quick && p.running == 0 && len(p.ready) == 0 {
+		p.running++
+		t.begun = true
 		return true
 	}
 	s.makeReady(t)
@@ -95,27 +104,68 @@ func (s *scheduler) claim(t *task, i int) {
 		l = new(taskLane)
 		s.lanes[c.lane] = l
 	}
-	overtakes := c.overtakes && l.alone != nil && l.alone.held
-	if l.alone != nil && !overtakes {
-		t.waits++
-		l.alone.behind = append(l.alone.behind, t)
-		t.held = t.held || c.passing || c.alone && l.alone.held
+	before, overtakes := l.alone, false
+	if c.overtakes {
+		before, overtakes = l.alone.overtaken(c.lane)
+		before.hurry(c.lane)
+	}
+	if before != nil {
+		before.behind = append(before.behind, waiter{t, i})
+		t.wait(c)
 	}
 	if c.alone && l.shared != nil && l.shared.left > 0 {
-		t.waits++
-		l.shared.behind = append(l.shared.behind, t)
-		t.held = t.held || c.passing
+		l.shared.behind = append(l.shared.behind, waiter{t, i})
+		t.wait(c)
 	}
 	switch {
 	case c.passing:
 		return
 	case c.alone && !overtakes:
+		t.before[i] = before
 		l.alone, l.shared = t, nil
 	default: // those behind one that overtakes also wait for what it overtakes
 		l.join()
 		t.crowds[i] = l.shared
 	}
 	l.holders++
+}
+
+// wait counts one thing more that t waits for, because of its claim c.
+func (t *task) wait(c *claim) {
+	t.waits++
+	if c.passing {
+		t.passes++
+	}
+}
+
+// overtaken returns which holder one that overtakes waits for, t being the latest that is
+// alone: the latest that is not held up. It also returns whether there are later ones.
+func (t *task) overtaken(lane string) (before *task, overtakes bool) {
+	before = t
+	for at := t; at != nil; at = at.holderBefore(lane) {
+		if !at.begun && (at.waits == 0 || at.passes > 0) {
+			before, overtakes = at.holderBefore(lane), true
+		}
+	}
+	return before, overtakes
+}
+
+// hurry gives t and those that it waits for in the lane the places of urgent tasks: such a
+// task waits for them.
+func (t *task) hurry(lane string) {
+	for ; t != nil && !t.begun; t = t.holderBefore(lane) {
+		t.order.urgent = true
+	}
+}
+
+// holderBefore is the holder that t waits for to hold the lane alone; nil if there is none.
+func (t *task) holderBefore(lane string) *task {
+	for i := range t.order.count {
+		if t.before[i] != nil && t.order.claims[i].lane == lane {
+			return t.before[i]
+		}
+	}
+	return nil
 }
 
 // join adds a holder to the latest crowd, or to a new one if somebody waits for that.
@@ -153,10 +203,13 @@ func (s *scheduler) leave(t *task, i int) {
 }
 
 // wake tells tasks that one thing less is there to wait for.
-func (s *scheduler) wake(tasks []*task) {
-	for _, t := range tasks {
-		if t.waits--; t.waits == 0 {
-			s.makeReady(t)
+func (s *scheduler) wake(waiters []waiter) {
+	for _, w := range waiters {
+		if w.task.order.claims[w.claim].passing {
+			w.task.passes--
+		}
+		if w.task.waits--; w.task.waits == 0 {
+			s.makeReady(w.task)
 		}
 	}
 }
@@ -170,7 +223,6 @@ func (s *scheduler) places(t *task) *places {
 }
 
 func (s *scheduler) makeReady(t *task) {
-	t.held = true
 	p := s.places(t)
 	p.ready = append(p.ready, t)
 }
@@ -190,7 +242,7 @@ func (s *scheduler) start() {
 			p.ready[0] = nil
 			p.ready = p.ready[1:]
 			p.running++
-			t.held = false
+			t.begun = true
 			s.launch(t)
 		}
 	}
@@ -236,6 +288,11 @@ func (t *task) release() {
 		t.letGo = true
 		for i := range t.order.count {
 			s.leave(t, i)
+		}
+		for _, w := range t.behind {
+			if w.task.before[w.claim] == t {
+				w.task.before[w.claim] = nil
+			}
 		}
 		s.wake(t.behind)
 		t.behind = nil

@@ -305,6 +305,43 @@ func TestUrgentHasPlaces(t *testing.T) {
 	})
 }
 
+// One that overtakes waits for those that are not held up, whoever comes after them is. Who
+// has all the places then holds up neither.
+func TestOvertakingHasPlacesForWhatItWaitsFor(t *testing.T) {
+	for _, early := range []bool{false, true} { // it comes before the others want a place
+		for _, held := range []bool{false, true} { // the latest is held up anyway
+			synctest.Test(t, func(t *testing.T) {
+				var j journal
+				s := newScheduler(2)
+				gate := make(chan struct{})
+				hang := func(o Order) { s.submit(&task{order: o, run: func(*task) { <-gate }}) }
+				hang(Serial("files"))
+				s.submit(j.job("first", Serial("y")))
+				hang(Concurrent) // at the place of the first
+				s.submit(j.job("second", Serial("y")))
+				s.submit(j.job("third", Serial("y")))
+				if held {
+					s.submit(j.job("held", Behind("files").And(Serial("y"))))
+				}
+				if !early {
+					time.Sleep(2 * time.Second)
+				}
+				s.submit(j.job("over", Overtaking("y")))
+				time.Sleep(time.Minute)
+				want := []string{"+first", "-first", "+over", "-over"}
+				if early {
+					want = []string{"+first", "-first", "+second", "-second", "+third", "-third", "+over", "-over"}
+				}
+				if !slices.Equal(j.lines, want) {
+					t.Errorf("early %v, held %v: got %v, want %v", early, held, j.lines, want)
+				}
+				close(gate)
+				s.wait()
+			})
+		}
+	}
+}
+
 // Requests that wait for each other take no more memory the more there are of them.
 func TestSM4WaitingRequestsTakeLittle(t *testing.T) {
 	const tasks = 2000
