@@ -62,6 +62,9 @@ func layOut(p *Policy, borrowed *rights) (*layout, error) {
 	if err := b.protect(); err != nil {
 		return nil, err
 	}
+	if err := b.restrictOtherPaths(); err != nil {
+		return nil, err
+	}
 	return b.layout()
 }
 

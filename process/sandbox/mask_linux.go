@@ -36,6 +36,12 @@ func isTrustedDir(at string) bool {
 	return ok && st.Uid == 0 && (os.Geteuid() != 0 || slices.Contains(systemDirs, at))
 }
 
+// readMounts returns the mounts of the calling thread's namespace.
+func readMounts() (mounts, error) {
+	text, err := os.ReadFile("/proc/thread-self/mountinfo")
+	return parseMounts(string(text)), err
+}
+
 // maskMode is the mode of a mask, as far as the umask lets it.
 const maskMode = unix.S_ISVTX | 0o555
 

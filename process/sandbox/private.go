@@ -62,8 +62,10 @@ func (r *realPaths) resolve(list []PrivatePath) (real []string, generation uint6
 	defer r.mu.Unlock()
 	if r.real == nil || !slices.Equal(r.of, list) {
 		real := make([]string, len(list))
+		all, _ := readMounts() // without, each path counts by one name
 		for i, own := range list {
 			real[i] = withoutLinks(own.Path)
+			real = append(real, all.otherPaths(real[i], os.Lstat)...)
 		}
 		r.of, r.real = list, real
 		r.generation++

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -176,4 +178,58 @@ func TestSH4OpenWithoutCapabilities(t *testing.T) {
 	if _, err := os.ReadFile(dir + "/others"); err != nil {
 		t.Errorf("the capabilities did not come back: %v", err)
 	}
+}
+
+// A directory that is mounted twice is private, denied and protected by both names.
+func TestSH5MountedTwice(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // cannot mount
+	}
+	dir := workspace(t)
+	fill(t, dir, "a/T", "a/k.env", "a/link -> T", "a/.git/config", "b/")
+	done := make(chan struct{})
+	go func() { // ends with its thread, whose mounts nobody else has
+		defer close(done)
+		runtime.LockOSThread()
+		if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+			t.Logf("no mount namespace: %v", err)
+			return
+		}
+		err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		if err == nil {
+			err = unix.Mount(dir+"/a", dir+"/b", "", unix.MS_BIND, "")
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		private := []PrivatePath{{Path: dir + "/a/T"}, {Path: dir + "/b/later", Dir: true}}
+		if real, _ := new(realPaths).resolve(private); !slices.Contains(real, dir+"/b/T") {
+			t.Errorf("paths of what is private: %q", real)
+		}
+		p := &Policy{Globs: []string{dir + "/b/*.env"}, Private: private}
+		p.add("/", Read)
+		p.add(dir, Write)
+		p.add(dir+"/a", Write)
+		var borrowed rights
+		l, err := layOut(p, &borrowed)
+		borrowed.giveBack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		got := make(map[string]place)
+		for _, at := range l.Places {
+			got[at.Path] = at
+		}
+		for _, name := range []string{"a", "b"} {
+			for path, access := range map[string]Access{"T": Deny, "k.env": Deny, "later": Deny, ".git": Read, ".aws": Read} {
+				at, is := got[dir+"/"+name+"/"+path]
+				if !is || at.Access != access || at.Mask != (path == "later" || path == ".aws") || at.Own != (path == "T") {
+					t.Errorf("%s/%s: %+v", name, path, at)
+				}
+			}
+		}
+	}()
+	<-done
 }
