@@ -400,7 +400,23 @@ func (c *cgroup) cause() string {
 	return ""
 }
 
-func (c *cgroup) kill() { _ = set(c.dir, "cgroup.kill", "1") }
+// kill has the kernel kill all. A process whose first thread has ended is deaf to that,
+// and is killed by itself.
+func (c *cgroup) kill() {
+	_ = set(c.dir, "cgroup.kill", "1")
+	c.visit(c.dir, func(dir string) {
+		for _, pid := range pidsIn(dir) {
+			fd, err := unix.PidfdOpen(pid, 0)
+			if err != nil {
+				continue
+			}
+			if slices.Contains(pidsIn(dir), pid) { // still, so that fd is of that process
+				_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+			}
+			_ = unix.Close(fd)
+		}
+	})
+}
 
 func (c *cgroup) close() error {
 	return cmp.Or(c.file.Close(), removeTree(c.dir))
@@ -423,7 +439,7 @@ func (l *Limiter) ways() ways {
 // Says tells in a sentence how well the processes of a command are found.
 func (l *Limiter) Says() string {
 	if l.home == nil {
-		return "the processes of a limited command are found by session, descent and mount namespace: one without a sandbox can slip away"
+		return "the processes of a limited command are found by descent, session and, with a sandbox, namespace: a command without one can slip away"
 	}
 	return "each limited command has a cgroup of its own, with all that it starts"
 }
