@@ -84,11 +84,12 @@ func (store) check(_ context.Context, p *storeParams) (*storedResult, error) {
 			return nil, errors.New("another request's bytes")
 		}
 	}
-	return &storedResult{len(p.Data)}, nil
+	return &storedResult{len(p.Data), cap(p.Data)}, nil
 }
 
 type storedResult struct {
-	Len int `json:"len"`
+	Len  int `json:"len"`
+	Held int `json:"held"`
 }
 
 // The memory of payloads is used again, and never while its request is served.
@@ -123,6 +124,14 @@ func TestPayloads(t *testing.T) {
 		})
 	}
 	calls.Wait()
+	// What else is long needs no room in the payload.
+	for _, size := range []int{0, 100, leastMemory} {
+		var got storedResult
+		params := map[string]any{"want": 1, "data": bytes.Repeat([]byte{1}, size), "other": string(bytes.Repeat([]byte("x"), 8*leastMemory))}
+		if err := client.Call(t.Context(), "store", params, &got); err != nil || got.Len != size || got.Held > 2*size {
+			t.Errorf("%d bytes: %+v, %v", size, got, err)
+		}
+	}
 	for _, params := range []any{
 		map[string]any{"want": 1, "data": string(bytes.Repeat([]byte("="), 2*leastMemory))},
 		map[string]any{"want": string(bytes.Repeat([]byte("w"), 2*leastMemory))},

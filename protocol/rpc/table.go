@@ -87,6 +87,9 @@ func Handle[S, P, R any](t *Table, spec Spec[P], fn func(service S, ctx context.
 			}
 			return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s: %v", spec.Name, err)
 		}
+		if spec.Payload != nil {
+			fit(spec.Payload(params))
+		}
 		return params, nil
 	}
 	m.order = func(params any) Order {
@@ -102,6 +105,15 @@ func Handle[S, P, R any](t *Table, spec Spec[P], fn func(service S, ctx context.
 		m.served = func(params any) { KeepMemory(*spec.Payload(params.(*P))) }
 	}
 	t.methods[spec.Name] = m
+}
+
+// fit moves a payload out of memory that is more than twice as large, as it is when another
+// member is long: only the message is charged for.
+func fit(payload *[]byte) {
+	if room := *payload; cap(room) > 2*len(room) {
+		*payload = append(make([]byte, 0, len(room)), room...)
+		KeepMemory(room)
+	}
 }
 
 func (t *Table) slot(service reflect.Type) int {
