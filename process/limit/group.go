@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"log/slog"
 	"os"
 	"sync"
@@ -12,10 +13,11 @@ import (
 
 const (
 	// lookTime is the time between two looks at a command that grows, calmTime at one
-	// that does not. A command that takes memory at 4 GiB/s is then 20 to 80 MiB beyond
+	// that does not, sleepTime at one that does nothing. A command that takes memory at 4 GiB/s is then 20 to 80 MiB beyond
 	// its limit when it is found.
-	lookTime = 5 * time.Millisecond
-	calmTime = 20 * time.Millisecond
+	lookTime  = 5 * time.Millisecond
+	calmTime  = 20 * time.Millisecond
+	sleepTime = 50 * time.Millisecond
 	// lookShare keeps looks to one part in so many of a processor, for each command.
 	lookShare = 20
 	// slowTime is what looks that take long on a busy machine may make of lookTime.
@@ -121,8 +123,11 @@ func (g *Group) Watch(stop <-chan struct{}) {
 // pause is the time to the next look.
 func (g *Group) pause(last, u usage, took time.Duration) time.Duration {
 	pause := calmTime
-	if u.processes > last.processes || u.memory > last.memory {
+	switch {
+	case u.processes > last.processes || u.memory > last.memory:
 		pause = lookTime
+	case u.cpu == last.cpu:
+		pause = sleepTime
 	}
 	pause = max(pause, min(lookShare*took, max(slowTime, 2*took)), g.limiter.crowd())
 	if g.limits.Wall > 0 {
@@ -171,12 +176,10 @@ func (g *Group) Cause(code int, sig syscall.Signal) string {
 	if g == nil || code == 0 && sig == 0 {
 		return ""
 	}
+	held := g.members.cause() // before g.cause: it is of no use once that is set
 	g.mu.Lock()
-	cause := g.cause
+	cause := cmp.Or(g.cause, held)
 	g.mu.Unlock()
-	if cause == "" {
-		cause = g.members.cause()
-	}
 	if cause == "" && code > 128 {
 		sig = syscall.Signal(code - 128)
 	}

@@ -129,7 +129,8 @@ func TestWatchStops(t *testing.T) {
 func TestPause(t *testing.T) {
 	l := &Limiter{logger: discard}
 	g := &Group{limits: Limits{Wall: time.Minute}, limiter: l}
-	calm, grows := usage{processes: 5, memory: 7}, usage{processes: 6, memory: 7}
+	sleeps := usage{processes: 5, memory: 7}
+	calm, grows := usage{processes: 5, memory: 7, cpu: 1}, usage{processes: 6, memory: 7}
 	for _, tt := range []struct {
 		name   string
 		last   usage
@@ -138,7 +139,8 @@ func TestPause(t *testing.T) {
 		groups int
 		want   time.Duration
 	}{
-		{"calm", calm, calm, 0, 1, calmTime},
+		{"sleeps", sleeps, sleeps, 0, 1, sleepTime},
+		{"calm", sleeps, calm, 0, 1, calmTime},
 		{"grows", calm, grows, 0, 1, lookTime},
 		{"costly", calm, grows, time.Millisecond, 1, lookShare * time.Millisecond},
 		{"very costly", calm, grows, 100 * time.Millisecond, 1, slowTime},
