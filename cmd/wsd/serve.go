@@ -216,7 +216,8 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	private := o.private()
 	limiter := limit.New(log)
 	defer limiter.Close()
-	box := sandbox.New(sandbox.Config{Logger: log, Private: private.list})
+	var workspaceAlias sandbox.Alias
+	box := sandbox.New(sandbox.Config{Logger: log, Private: private.list, Alias: func() sandbox.Alias { return workspaceAlias }})
 	defer box.Close()
 	defer reapOrphans(ctx, stop, log)()
 
@@ -227,6 +228,7 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	defer func() { err = errors.Join(err, ws.Close()) }() // when nobody uses it any more
 	if ws != nil {
 		private.addStore(ws.Store)
+		workspaceAlias = sandbox.Alias{Name: ws.MountPoint, Path: ws.Dir}
 	}
 	directory := process.NewDirectory()
 	budget := o.memory.budget()

@@ -19,6 +19,9 @@ type Config struct {
 	// Private returns what no sandbox gives access to. It is asked whenever one is made.
 	// nil is nothing.
 	Private func() []PrivatePath
+	// Alias returns a directory that policies may call by another name than the system
+	// does. nil is none.
+	Alias func() Alias
 
 	// force, for tests, allows one way of confining only: "user", "root", "landlock"
 	// or "none".

@@ -20,15 +20,20 @@ type PrivatePath struct {
 	Dir bool
 }
 
-// resolve is Resolve, with the private paths of the server added. A policy that does
+// resolve is Resolve, with the alias and the private paths of the server added. A policy that does
 // not restrict the file system has none: it may write what the server's user runs, so
 // that covering anything would keep nothing from it.
 func (e *Enforcer) resolve(s *protocol.Sandbox, in Context) (*Policy, error) {
 	p, err := Resolve(s, in)
-	if err != nil || p.Unconfined || e.cfg.Private == nil {
+	if err != nil || p.Unconfined {
 		return p, err
 	}
-	p.Private = e.cfg.Private()
+	if e.cfg.Alias != nil {
+		p.addAlias(e.cfg.Alias())
+	}
+	if e.cfg.Private != nil {
+		p.Private = e.cfg.Private()
+	}
 	return p, nil
 }
 

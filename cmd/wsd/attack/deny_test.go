@@ -3,12 +3,14 @@
 package attack
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/wsd-dev/wsd/bench/raw"
 	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -235,8 +237,9 @@ func TestSH3DenySurvivesLinksInDirectories(t *testing.T) {
 	})
 }
 
-// A workspace has two names for commands in its mount namespace. What is denied or
-// protected by one of them is so by the other.
+// A workspace has two names: its own and the mount point, where commands see it if the
+// server may make mount namespaces. What is denied or protected by one of them is so by the
+// other.
 func TestSH3DenySurvivesMounts(t *testing.T) {
 	each(t, func(w *world) {
 		token, kept, point := secret(), secret(), filepath.Join(w.home, "point")
@@ -244,28 +247,42 @@ func TestSH3DenySurvivesMounts(t *testing.T) {
 		w.write(w.sub("T"), token, 0o600)
 		w.write(w.sub("sub/a.env"), kept, 0o644)
 		w.write(w.sub("sub/secret"), kept, 0o644)
+		w.write(w.sub("sub/fine"), "fine", 0o644)
 		w.write(w.sub(".git/config"), "mine", 0o644)
 		s := w.serve(nil, "--workspace", w.dir, "--mount-point", point, "--store", filepath.Join(w.home, "s.db"), "--ws-auth", "capability-token", "--ws-token-file", w.sub("T"))
 		c := s.dial(&client.Options{BearerToken: token})
-		names := []string{w.dir, point}
-		if w.uid != 0 { // and may not make mount namespaces
-			names = names[:1]
+		rc, err := raw.Dial(w.Context(), s.Addr, raw.Config{Header: http.Header{"Authorization": {"Bearer " + token}}})
+		if err == nil {
+			_, err = rc.Initialize("")
 		}
-		for _, named := range names {
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer rc.Close()
+		for _, named := range []string{w.dir, point} {
 			box := w.policy(root(protocol.AccessRead), at(filepath.Dir(w.dir), protocol.AccessWrite), at(w.home, protocol.AccessWrite), at(named, protocol.AccessWrite),
 				glob(named+"/**/*.env"), at(named+"/sub/secret", protocol.AccessDeny))
 			for _, dir := range []string{w.dir, point} {
-				script := "cd " + dir + "; cat sub/a.env sub/secret T; ln sub/secret l; cat l; mv sub sub2; mv T T2; cat sub2/* T2; echo theirs >.git/config; mv .git git2; mkdir .aws .codex; chmod 755 .aws; touch .aws/x"
+				script := "cd " + dir + " && cat sub/fine; cat sub/a.env sub/secret T; ln sub/secret l; cat l; mv sub sub2; mv T T2; cat sub2/* T2; echo theirs >.git/config; mv .git git2; mkdir .aws .codex; chmod 755 .aws; touch .aws/x"
 				r, err := c.Run(w.Context(), client.Command{Argv: []string{"sh", "-c", script}, Dir: point, Sandbox: box}, nil)
 				if err != nil {
 					w.Fatal(err)
 				}
 				text := string(r.Stdout) + string(r.Stderr)
+				if dir == w.dir && !strings.HasPrefix(text, "fine") {
+					w.Errorf("%s by %s: %s", named, dir, text)
+				}
 				hidden(w, named+" by "+dir, text, kept)
 				hidden(w, named+" by "+dir, text, token)
 				w.is(w.sub(".git/config"), "mine")
 				w.is(w.sub("sub/secret"), kept)
 				w.gone(w.sub(".aws/x"))
+			}
+			for _, name := range []string{"sub/secret", "sub/a.env", "T"} {
+				for how, got := range w.fileTries(rc, w.sub(name), box) {
+					hidden(w, named+": "+how+" of "+name, got, kept)
+					hidden(w, named+": "+how+" of "+name, got, token)
+				}
 			}
 		}
 	})

@@ -1,0 +1,28 @@
+package sandbox
+
+import "slices"
+
+// An Alias is a directory that policies may call by another name: a workspace, which
+// clients know by its mount point. At that name it need not be for everybody, so a rule
+// that names something there is a rule for the directory itself as well.
+type Alias struct{ Name, Path string } // both absolute and clean
+
+// addAlias adds the rules and patterns by which p calls the directory by its other name.
+func (p *Policy) addAlias(a Alias) {
+	if a.Name == a.Path {
+		return
+	}
+	for _, r := range slices.Clone(p.Rules) {
+		if within(r.Path, a.Name) {
+			p.add(join(a.Path, relative(r.Path, a.Name)), r.Access)
+		}
+	}
+	name, path := escapeGlob(a.Name), escapeGlob(a.Path)
+	for _, glob := range slices.Clone(p.Globs) {
+		if within(glob, name) {
+			p.Globs = append(p.Globs, join(path, relative(glob, name)))
+		}
+	}
+	slices.Sort(p.Globs)
+	p.Globs = slices.Compact(p.Globs)
+}
