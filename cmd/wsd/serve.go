@@ -76,7 +76,8 @@ is set, too), MOUNT_IGNORE (**/NAME,...), EXEC_LOG_MAX_BYTES (of a command).
 SIGTERM or SIGINT ends it: connections are closed, everything it runs is killed.
 
 Exit status: 0 after SIGTERM, SIGINT or, with stdio, the end of the input;
-1 when it cannot serve; 2 a command line that wsd does not understand.`
+1 when it cannot serve; 2 a command line that wsd does not understand; 3 another
+executor has its keys and its place at the relay.`
 
 const serveExample = `  wsd serve
   wsd serve --listen unix:///tmp/wsd.sock
