@@ -128,7 +128,9 @@ func (s *Service) launchProgram(r *request, l Launch) (started launched, err err
 		}
 	}
 	if err == nil {
-		err = started.group.Began(child.PID, apart)
+		if err = started.group.Began(child.PID, apart); err != nil {
+			err = spawnFailed("limit the command", err, "")
+		}
 	} else if apart != nil {
 		_ = apart.Close() // it was not written
 	}

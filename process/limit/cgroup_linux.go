@@ -19,9 +19,21 @@ import (
 	"github.com/wsd-dev/wsd/protocol"
 )
 
-// homePrefix begins the name of a server's cgroup, "wsd." PID "." START: its process
-// id and when that process began, as in field 22 of /proc/PID/stat.
+// homePrefix begins the name of a server's cgroup, which homeName makes.
 const homePrefix = "wsd."
+
+// homeName is that of the server that process s is: "wsd." PID "." START "." SPACE, with
+// its process id, when it began, and the number of its process namespace.
+func homeName(s stat) (string, error) {
+	space, err := pidSpace()
+	return fmt.Sprintf("%s%d.%d.%s", homePrefix, s.pid, s.start, space), err
+}
+
+// pidSpace is the number of the process namespace of this program.
+func pidSpace() (string, error) {
+	space, err := os.Readlink("/proc/self/ns/pid")
+	return strings.Trim(space, "pid:[]"), err
+}
 
 // A home is the cgroup in which a server makes those of its commands.
 type home struct {
@@ -48,7 +60,11 @@ func openHome() (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &home{own: own, dir: filepath.Join(own, fmt.Sprintf("%s%d.%d", homePrefix, self.pid, self.start))}
+	name, err := homeName(self)
+	if err != nil {
+		return nil, err
+	}
+	h := &home{own: own, dir: filepath.Join(own, name)}
 	if err := os.Mkdir(h.dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) { // of another Limiter of this program
 		return nil, err
 	}
@@ -134,16 +150,21 @@ func delegated(dir string) error {
 	return fmt.Errorf("systemd does not delegate %s: start the server in a unit with Delegate=yes", dir)
 }
 
-// sweep removes what servers have left in dir that were killed.
+// sweep removes what servers have left in dir that were killed. Nobody can tell that of
+// one in another process namespace.
 func sweep(dir string) {
+	space, err := pidSpace()
+	if err != nil {
+		return
+	}
 	homes, _ := filepath.Glob(filepath.Join(dir, homePrefix+"*"))
 	for _, at := range homes {
-		pid, start, ok := strings.Cut(strings.TrimPrefix(filepath.Base(at), homePrefix), ".")
-		if !ok {
+		parts := strings.Split(strings.TrimPrefix(filepath.Base(at), homePrefix), ".")
+		if len(parts) != 3 || parts[2] != space {
 			continue
 		}
-		n, _ := strconv.Atoi(pid)
-		if s, err := statOf(n); !isGone(err) && (err != nil || strconv.FormatUint(s.start, 10) == start) {
+		pid, _ := strconv.Atoi(parts[0])
+		if s, err := statOf(pid); !isGone(err) && (err != nil || strconv.FormatUint(s.start, 10) == parts[1]) {
 			continue
 		}
 		_ = removeTree(at) // what has processes stays

@@ -41,9 +41,15 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine := homePrefix + strconv.Itoa(self.pid) + "." + strconv.FormatUint(self.start, 10)
-	reused := homePrefix + strconv.Itoa(self.pid) + "." + strconv.FormatUint(self.start+1, 10)
-	for _, name := range []string{mine, reused, homePrefix + "999999999.5", "other", homePrefix + "strange"} {
+	mine, err := homeName(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := homePrefix + "999999999.5.1" // in another process namespace
+	self.start++
+	reused, _ := homeName(self)
+	gone, _ := homeName(stat{pid: 999999999, start: 5})
+	for _, name := range []string{mine, reused, gone, elsewhere, "other", homePrefix + "strange"} {
 		if err := os.MkdirAll(filepath.Join(dir, name, "1"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +63,7 @@ func TestSweep(t *testing.T) {
 	for _, e := range entries {
 		left = append(left, e.Name())
 	}
-	if want := []string{"other", mine, homePrefix + "strange"}; !slices.Equal(left, want) {
+	if want := []string{"other", mine, elsewhere, homePrefix + "strange"}; !slices.Equal(left, want) {
 		t.Errorf("left are %q, want %q", left, want)
 	}
 }
