@@ -31,7 +31,7 @@ func (f *runFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set `NAME=VALUE` for the command, or NAME to pass yours on;\nmay be given again")
 	flags.StringVar(&f.sandbox, "sandbox", "", "confine the command; `MODE` is read-only or workspace-write")
 	flags.DurationVar(&f.timeout, "timeout", 0, "end the command after this time, with SIGTERM and then SIGKILL")
-	flags.Var(&f.limit, "limit", "kill the command, and all that it starts, beyond such `LIMITS`:\ncpu=10s,memory=512M,processes=64,file-size=1G,wall=1m")
+	flags.Var(&f.limit, "limit", "end the command, and all that it starts, beyond such `LIMITS`:\n"+limitExample)
 	f.connect.add(flags)
 }
 
@@ -149,10 +149,15 @@ With --detach the command runs in the server's workspace as a durable run, reads
 end of file, and goes on by itself: its ID is printed, 'wsd log ID' prints its
 output. It has the environment that the workspace's runs have.
 
-With --limit the command and all that it starts are killed together when they go
-beyond a limit: cpu is the processor time of all, memory what is no file's, processes
-counts processes and threads, file-size is that of each file they write, wall the time
-since the start. Standard error names the limit. 'wsd doctor' says what enforces them.
+With --limit the command and all that it starts are held to limits, also what is left
+running when the command ends; that is killed when wsd's session at the server ends.
+cpu is the processor time of all, memory what they have besides files, processes
+counts processes and threads, wall is the time since the start: beyond one of these
+all are killed at once, without the SIGTERM of --timeout, and the exit status is 137.
+file-size is for each file by itself: it ends only the process that writes, with
+SIGXFSZ. Standard error names the limit. Times have a unit (ms, s, m, h), sizes may
+have one (K, M, G, T: powers of 1,024); --limit may be given again. With --json
+"limits" says what enforces each at that server. Runs of --detach have no limits.
 
 With --json each line is an object: {"type":"started","processId","limits"}, then
 {"type":"output","seq","stream","text" or "base64"}, at last {"type":"exited",

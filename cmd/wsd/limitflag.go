@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -39,9 +40,9 @@ func (f *limitFlag) Set(s string) error {
 		f.limits, f.given = new(protocol.ProcessLimits), make(map[string]string)
 	}
 	for part := range strings.SplitSeq(s, ",") {
-		name, value, ok := strings.Cut(part, "=")
+		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 		if !ok {
-			return fmt.Errorf("%q has no value: write memory=512M", part)
+			return fmt.Errorf("%q is no limit: write them as in %s", part, limitExample)
 		}
 		if err := f.set(name, value); err != nil {
 			return err
@@ -51,42 +52,65 @@ func (f *limitFlag) Set(s string) error {
 	return nil
 }
 
+// limitExample has all limits there are.
+const limitExample = "cpu=10s,memory=512M,processes=64,file-size=1G,wall=1m"
+
 func (f *limitFlag) set(name, value string) error {
 	var n uint64
+	var err error
 	var to **uint64
 	switch name {
-	case "cpu", "wall":
+	case "cpu":
 		to = &f.limits.CPUMs
-		if name == "wall" {
-			to = &f.limits.WallMs
-		}
-		if d, err := time.ParseDuration(value); err == nil && d > 0 {
-			n = uint64(max(d.Milliseconds(), 1))
-		}
-	case "memory", "file-size":
+		n, err = parseLimitTime(value)
+	case "wall":
+		to = &f.limits.WallMs
+		n, err = parseLimitTime(value)
+	case "memory":
 		to = &f.limits.MemoryBytes
-		if name == "file-size" {
-			to = &f.limits.FileSizeBytes
-		}
-		if size, err := parseSize(value); err == nil {
-			n = uint64(size)
-		}
+		n, err = parseLimitSize(value)
+	case "file-size":
+		to = &f.limits.FileSizeBytes
+		n, err = parseLimitSize(value)
 	case "processes":
 		to = &f.limits.Processes
-		n, _ = strconv.ParseUint(value, 10, 32) // 0 is refused
+		if n, err = strconv.ParseUint(value, 10, 32); err != nil {
+			err = errors.New("want a number of processes and threads, such as 64")
+		}
 	default:
-		return fmt.Errorf("no limit is called %q: there are cpu, memory, processes, file-size and wall", name)
+		return fmt.Errorf("no limit is called %q: write them as in %s", name, limitExample)
 	}
-	if n == 0 {
-		return fmt.Errorf("%s=%s is no limit: write it as in cpu=10s,memory=512M,processes=64,file-size=1G,wall=1m", name, value)
+	if err == nil && n == 0 {
+		err = errors.New("want more than 0; for no limit leave it out")
+	}
+	if err != nil {
+		return fmt.Errorf("%s=%s: %w", name, value, err)
 	}
 	*to = &n
 	return nil
 }
 
+// parseLimitTime returns milliseconds.
+func parseLimitTime(value string) (uint64, error) {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < 0 || d%time.Millisecond != 0 {
+		return 0, errors.New("want a time in whole milliseconds with its unit, such as 300ms, 10s, 5m or 1h30m")
+	}
+	return uint64(d.Milliseconds()), nil
+}
+
+// parseLimitSize returns bytes.
+func parseLimitSize(value string) (uint64, error) {
+	n, err := parseSize(value)
+	return uint64(n), err
+}
+
 // exceeded says that a command has gone beyond a limit of the flag.
 func (f *limitFlag) exceeded(limit string) string {
 	name := limitNames[limit]
+	if limit == protocol.LimitFileSize {
+		return fmt.Sprintf("a process wrote more than --limit %s=%s to a file and was ended", name, f.given[name])
+	}
 	return fmt.Sprintf("the command went beyond --limit %s=%s and was ended with all that it started", name, f.given[name])
 }
 

@@ -56,7 +56,7 @@ func parseSize(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt64>>shift {
-		return 0, errors.New("want a size such as 512M or 2G")
+		return 0, errors.New("want a whole number of bytes, or of K, M, G or T, such as 512M or 2G")
 	}
 	return n << shift, nil
 }

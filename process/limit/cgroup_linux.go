@@ -460,7 +460,7 @@ func (l *Limiter) ways() ways {
 // Says tells in a sentence how well the processes of a command are found.
 func (l *Limiter) Says() string {
 	if l.home == nil {
-		return "the processes of a limited command are found by descent, session and, with a sandbox, namespace: a command without one can slip away"
+		return fmt.Sprintf("no cgroup can be made: %v. The processes of a limited command are found by descent, session and, with a sandbox, namespace; one without a sandbox can slip away", l.lack)
 	}
 	return "each limited command has a cgroup of its own, with all that it starts"
 }

@@ -170,8 +170,8 @@ func (g *Group) blame(cause string) {
 }
 
 // Cause names the limit that has ended the command's first process, which ended with
-// code or by sig, or is "". A shell tells of a signal to a program of its own in its
-// code.
+// code or by sig, or is "". A shell tells in its code that a program of its own has
+// written too large a file.
 func (g *Group) Cause(code int, sig syscall.Signal) string {
 	if g == nil || code == 0 && sig == 0 {
 		return ""
@@ -180,8 +180,8 @@ func (g *Group) Cause(code int, sig syscall.Signal) string {
 	g.mu.Lock()
 	cause := cmp.Or(g.cause, held)
 	g.mu.Unlock()
-	if cause == "" && code > 128 {
-		sig = syscall.Signal(code - 128)
+	if code == 128+int(syscall.SIGXFSZ) {
+		sig = syscall.SIGXFSZ
 	}
 	if cause == "" {
 		cause = g.limits.ofSignal(sig)

@@ -102,6 +102,7 @@ func TestWatch(t *testing.T) {
 		{"wrote too large a file", fakeMembers{}, 0, syscall.SIGXFSZ, protocol.LimitFileSize, 0},
 		{"told of a program that did", fakeMembers{}, 128 + int(syscall.SIGXFSZ), 0, protocol.LimitFileSize, 0},
 		{"used too much of a processor", fakeMembers{}, 0, syscall.SIGXCPU, protocol.LimitCPU, 0},
+		{"ended with the number of that signal", fakeMembers{}, 128 + int(syscall.SIGXCPU), 0, "", 0},
 		{"was killed by somebody", fakeMembers{}, 0, syscall.SIGKILL, "", 0},
 		{"ended well, and what it left behind did not", fakeMembers{looks: []usage{{processes: 3}}}, 0, 0, "", 1},
 	} {

@@ -12,6 +12,7 @@ import (
 type Limiter struct {
 	logger *slog.Logger
 	home   *home // nil where no cgroup can be made
+	lack   error // why not
 
 	mu     sync.Mutex
 	groups int
@@ -28,6 +29,7 @@ func New(logger *slog.Logger) *Limiter {
 	home, err := openHome()
 	if err != nil {
 		logger.Debug("limited commands get no cgroup", "err", err)
+		l.lack = err
 		return l
 	}
 	l.home = home
