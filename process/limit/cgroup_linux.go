@@ -355,6 +355,9 @@ func (c *cgroup) attributes(attr *syscall.SysProcAttr) {
 	attr.UseCgroupFD, attr.CgroupFD = true, int(c.file.Fd())
 }
 
+// maxPids is the largest number that pids.max takes: PID_MAX_LIMIT of linux/threads.h.
+const maxPids = 4 << 20
+
 // began sets the limits only now: what prepares the start of the program needs some
 // threads and memory itself.
 func (c *cgroup) began(_ int, apart *os.File) error {
@@ -369,7 +372,7 @@ func (c *cgroup) began(_ int, apart *os.File) error {
 		errs = append(errs, set(c.dir, "memory.oom.group", "1"), set(c.dir, "memory.max", strconv.FormatUint(c.limits.Memory, 10)))
 	}
 	if c.limits.Processes > 0 && c.home.pids {
-		errs = append(errs, set(c.dir, "pids.max", strconv.FormatUint(c.limits.Processes, 10)))
+		errs = append(errs, set(c.dir, "pids.max", strconv.FormatUint(min(c.limits.Processes, maxPids), 10)))
 	}
 	return errors.Join(errs...)
 }

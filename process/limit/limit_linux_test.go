@@ -117,6 +117,25 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// Any number is a limit: the kernel gets one that it takes.
+func TestKernelLimits(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"memory.oom.group", "memory.max", "pids.max"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &cgroup{home: &home{memory: true, pids: true}, dir: dir, limits: Limits{Memory: 1, Processes: 1<<64 - 1}}
+	if err := c.began(1, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"memory.oom.group": "1", "memory.max": "1", "pids.max": "4194304"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
+}
+
 // A tree is killed without this program, should one of its processes be in the same
 // process group.
 func TestKillSparesThisProgram(t *testing.T) {
