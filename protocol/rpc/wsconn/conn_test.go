@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,6 +220,68 @@ func TestSM4SlowReaderIsNotStuck(t *testing.T) {
 		done()
 		<-time.After(2 * protocol.MemoryPatience) // the budget's watch ends
 	})
+}
+
+// Nothing gets into a message that is written in parts: neither others, short and long, nor
+// pings, pongs and the close frame.
+func TestPartsStayTogether(t *testing.T) {
+	server, client := dial(t, Config{PingInterval: time.Millisecond, Unmasked: true})
+	server.ReportTo(rpc.NewBudget(1 << 30).NewAccount(nil))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer client.Close()
+	defer server.Close()
+	wg.Go(func() { // answers pings
+		for {
+			if _, err := server.Read(context.Background()); err != nil {
+				return
+			}
+		}
+	})
+	var done atomic.Bool
+	defer done.Store(true)
+	wg.Go(func() {
+		for !done.Load() && client.WriteControl(websocket.PingMessage, []byte("x"), time.Now().Add(time.Minute)) == nil {
+			runtime.Gosched()
+		}
+	})
+	const each, writers = 12, 4
+	sizes := []int{1, 1000, maxDirect, partSize, partSize + 1, 2 * partSize, 3<<20 + 7}
+	var sent sync.WaitGroup
+	for i := range writers {
+		sent.Go(func() {
+			for k := range each {
+				msg := bytes.Repeat([]byte{byte('a' + i)}, sizes[(i+k)%len(sizes)])
+				finish, err := server.TryWrite(msg)
+				if finish != nil {
+					err = finish()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		sent.Wait()
+		for server.Write(context.Background(), bytes.Repeat([]byte("z"), 8<<20)) == nil { // until it is closed
+		}
+	})
+	for got := 0; ; got++ {
+		if got == each*writers+2 {
+			wg.Go(func() { _ = server.CloseFault(rpc.CloseGoingAway, "going") })
+		}
+		_, msg, err := client.ReadMessage()
+		if err != nil {
+			if got < each*writers+2 {
+				t.Errorf("after %d messages: %v", got, err)
+			}
+			return
+		}
+		if !slices.Contains(append(sizes, 8<<20), len(msg)) || bytes.Count(msg, msg[:1]) != len(msg) {
+			t.Fatalf("a message of %d bytes is damaged", len(msg))
+		}
+	}
 }
 
 // A Read that waits returns at once, although the other end does not close in turn.
