@@ -183,6 +183,19 @@ func TestNothingCanBeRead(t *testing.T) {
 	}
 }
 
+// A process that is hidden, as those of other users with the option hidepid of /proc,
+// keeps nobody from finding the others.
+func TestHiddenProcesses(t *testing.T) {
+	for _, tt := range []struct {
+		errno     syscall.Errno
+		exhausted bool
+	}{{syscall.EPERM, false}, {syscall.EACCES, false}, {syscall.ENOENT, false}, {syscall.ESRCH, false}, {syscall.EMFILE, true}, {syscall.ENFILE, true}, {syscall.ENOMEM, true}} {
+		if got := exhausted(&os.PathError{Op: "open", Path: "/proc/1/stat", Err: tt.errno}); got != tt.exhausted {
+			t.Errorf("%v: %v", tt.errno, got)
+		}
+	}
+}
+
 // withoutDescriptors runs fn while this program can open nothing.
 func withoutDescriptors(t *testing.T, fn func()) {
 	t.Helper()

@@ -126,9 +126,9 @@ func (t *tree) look() ([]stat, error) {
 		}
 		s, err := statOf(pid)
 		switch {
-		case isGone(err):
-		case err != nil:
+		case exhausted(err):
 			return nil, err
+		case err != nil: // it is gone, or hidden as that of another user (hidepid)
 		case known && before.start == s.start:
 			now[pid] = candidate{s, before.member}
 		case t.sessions[s.session] || t.space != "" && spaceOf(pid) == t.space:
@@ -229,6 +229,11 @@ type stat struct {
 
 // clockTick is the unit of times in /proc/PID/stat, on every machine that Go knows.
 const clockTick = 10 * time.Millisecond
+
+// exhausted reports whether err tells that nothing can be read at the moment.
+func exhausted(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
 
 // isGone reports whether err tells that a process, or a cgroup, is not there any more.
 func isGone(err error) bool {

@@ -210,7 +210,7 @@ func TestItem6LimitsFindDaemons(t *testing.T) {
 		s := w.serveBy(w.withoutCgroups(), nil)
 		c := s.dial(nil)
 		word := "wsd-daemon-" + filepath.Base(filepath.Dir(w.home))
-		for range 10 {
+		for range 5 {
 			p := s.limited(c, w.ro(), protocol.ProcessLimits{WallMs: ptr(500)}, "setsid sh -c 'sleep 600; : "+word+"' >/dev/null 2>&1 & exit")
 			s.end(p)
 		}
