@@ -27,16 +27,16 @@ import (
 func TestContentsStayApart(t *testing.T) {
 	clients, rounds := 4, 4
 	if !testing.Short() {
-		clients, rounds = 6, 60
+		rounds = 20
 	}
-	for name, size := range map[string]int{"much memory": 1 << 30, "little memory": 96 << 20} {
+	for name, size := range map[string]int{"much memory": 1 << 30, "little memory": 160 << 20} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, os.Geteuid())
 			s := w.serve(nil, "--metrics", "--memory-budget", fmt.Sprint(size))
 			var wg sync.WaitGroup
 			for i := range clients {
 				wg.Go(func() {
-					a := &author{server: s, dir: filepath.Join(w.dir, fmt.Sprint(i)), rand: rand.New(rand.NewPCG(rand.Uint64(), 0)), spare: size < 1<<30}
+					a := &author{server: s, dir: filepath.Join(w.dir, fmt.Sprint(i)), rand: rand.New(rand.NewPCG(rand.Uint64(), 0)), sender: rand.New(rand.NewPCG(rand.Uint64(), 1)), spare: size < 1<<30}
 					w.mkdir(a.dir)
 					a.box = w.policy(at(a.dir, protocol.AccessWrite), root(protocol.AccessRead))
 					for range rounds {
@@ -71,9 +71,9 @@ var errContent = errors.New("another content")
 // An author writes files and reads them.
 type author struct {
 	*server
-	dir  string
-	box  *protocol.Sandbox
-	rand *rand.Rand
+	dir          string
+	box          *protocol.Sandbox
+	rand, sender *rand.Rand // of the round, and of who sends in it
 	// rounds counts them.
 	rounds int
 	// spare: the server may have no memory for this client, and close the connection.
@@ -186,41 +186,39 @@ func (a *author) round() error {
 func (a *author) write(c *raw.Client, order []string, files map[string]text, cut bool) (refused map[string]bool, err error) {
 	ids, hashes := map[int64]string{}, map[int64]string{}
 	refused = map[string]bool{}
+	var mu sync.Mutex // guards both
 	send := func(path, method string, params map[string]any) error {
 		id, msg, err := c.Encode(method, params)
 		if err != nil {
 			return err
 		}
+		mu.Lock()
 		ids[id] = path
 		if method == "fs/writeFile" {
 			hashes[id] = fmt.Sprintf("sha256:%x", sha256.Sum256(params["dataBase64"].([]byte)))
 		}
-		if cut && a.rand.IntN(6) == 0 {
+		mu.Unlock()
+		if cut && a.sender.IntN(6) == 0 {
 			// A part of the frame, and no more.
 			head := binary.BigEndian.AppendUint64([]byte{0x81, 0xff}, uint64(len(msg)))
-			_, _ = c.Conn().Write(append(append(head, 0, 0, 0, 0), msg[:a.rand.IntN(len(msg))]...))
+			_, _ = c.Conn().Write(append(append(head, 0, 0, 0, 0), msg[:a.sender.IntN(len(msg))]...))
 			return errors.New("cut")
 		}
 		return c.Send(msg)
 	}
 	errs := make(chan error, 1)
 	sent := make(chan struct{})
-	var mu sync.Mutex
 	go func() { // awaited below
 		defer close(sent)
 		errs <- func() error {
 			for _, path := range order {
 				var box *protocol.Sandbox
-				if a.rand.IntN(3) == 0 {
+				if a.sender.IntN(3) == 0 {
 					box = a.box
 				}
 				data := files[path].bytes()
-				step := func(method string, params map[string]any) error {
-					mu.Lock()
-					defer mu.Unlock()
-					return send(path, method, params)
-				}
-				if a.rand.IntN(3) > 0 {
+				step := func(method string, params map[string]any) error { return send(path, method, params) }
+				if a.sender.IntN(3) > 0 {
 					if err := step("fs/writeFile", map[string]any{"path": fileuri.Format(path), "dataBase64": data, "includeHash": true, "sandbox": box}); err != nil {
 						return err
 					}
@@ -231,7 +229,7 @@ func (a *author) write(c *raw.Client, order []string, files map[string]text, cut
 					return err
 				}
 				for at := 0; at < len(data); {
-					n := min(len(data)-at, protocol.MaxBlockBytes-a.rand.IntN(100))
+					n := min(len(data)-at, protocol.MaxBlockBytes-a.sender.IntN(100))
 					if err := step("fs/writeBlock", map[string]any{"handleId": handle, "offset": at, "chunk": data[at : at+n]}); err != nil {
 						return err
 					}
