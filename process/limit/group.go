@@ -12,14 +12,20 @@ import (
 )
 
 const (
-	// lookTime is the time between two looks at a command that grows, calmTime at one
-	// that does not, sleepTime at one that does nothing. A command that takes memory at 4 GiB/s is then 20 to 80 MiB beyond
-	// its limit when it is found.
+	// lookTime is the time between two looks at a command that grows, calmTime at one that
+	// does not grow, sleepTime at one that does nothing. A command that takes memory at
+	// 4 GiB/s is then 20 to 80 MiB beyond its limit when it is found.
 	lookTime  = 5 * time.Millisecond
 	calmTime  = 20 * time.Millisecond
 	sleepTime = 50 * time.Millisecond
-	// lookShare keeps looks to one part in so many of a processor, for each command.
-	lookShare = 20
+	// youngPause is the time between two looks at a command in its first youngTime: most
+	// bombs go off at once.
+	youngPause = 2 * time.Millisecond
+	youngTime  = 200 * time.Millisecond
+	// lookShare keeps looks to one part in so many of a processor, for each command, and
+	// youngShare while it has just begun.
+	lookShare  = 20
+	youngShare = 5
 	// slowTime is what looks that take long on a busy machine may make of lookTime.
 	slowTime = 250 * time.Millisecond
 	// crowdTime is what each limited command adds to the time between the looks at
@@ -122,14 +128,16 @@ func (g *Group) Watch(stop <-chan struct{}) {
 
 // pause is the time to the next look.
 func (g *Group) pause(last, u usage, took time.Duration) time.Duration {
-	pause := calmTime
+	pause, share := calmTime, time.Duration(lookShare)
 	switch {
+	case u.wall < youngTime:
+		pause, share = youngPause, youngShare
 	case u.processes > last.processes || u.memory > last.memory:
 		pause = lookTime
 	case u.cpu == last.cpu:
 		pause = sleepTime
 	}
-	pause = max(pause, min(lookShare*took, max(slowTime, 2*took)), g.limiter.crowd())
+	pause = max(pause, min(share*took, max(slowTime, 2*took)), g.limiter.crowd())
 	if g.limits.Wall > 0 {
 		pause = min(pause, max(g.limits.Wall-u.wall, time.Millisecond))
 	}

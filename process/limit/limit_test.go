@@ -130,8 +130,9 @@ func TestWatchStops(t *testing.T) {
 func TestPause(t *testing.T) {
 	l := &Limiter{logger: discard}
 	g := &Group{limits: Limits{Wall: time.Minute}, limiter: l}
-	sleeps := usage{processes: 5, memory: 7}
-	calm, grows := usage{processes: 5, memory: 7, cpu: 1}, usage{processes: 6, memory: 7}
+	sleeps := usage{processes: 5, memory: 7, wall: youngTime}
+	calm, grows := usage{processes: 5, memory: 7, cpu: 1, wall: youngTime}, usage{processes: 6, memory: 7, wall: youngTime}
+	young := usage{processes: 5, memory: 7, wall: youngTime - 1}
 	for _, tt := range []struct {
 		name   string
 		last   usage
@@ -140,6 +141,8 @@ func TestPause(t *testing.T) {
 		groups int
 		want   time.Duration
 	}{
+		{"has just begun", young, young, 0, 1, youngPause},
+		{"has just begun, and is costly", young, young, 10 * time.Millisecond, 1, youngShare * 10 * time.Millisecond},
 		{"sleeps", sleeps, sleeps, 0, 1, sleepTime},
 		{"calm", sleeps, calm, 0, 1, calmTime},
 		{"grows", calm, grows, 0, 1, lookTime},

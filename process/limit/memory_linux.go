@@ -9,8 +9,9 @@ import (
 )
 
 // memoryOf is the memory of processes that is no file's: their own and mapped shared
-// memory, in RAM or swapped out. What several have in common counts once. That is
-// costly to find out, and done only for more than limit bytes.
+// memory, in RAM or swapped out. Memory that several have in common counts once. That
+// is costly to find out, and not done where limit bytes are not exceeded, or by one
+// process alone.
 func memoryOf(pids []int, limit uint64) uint64 {
 	var sum uint64
 	for i, pid := range pids {
@@ -22,6 +23,11 @@ func memoryOf(pids []int, limit uint64) uint64 {
 	}
 	if sum <= limit {
 		return sum
+	}
+	for _, pid := range pids {
+		if n := sumOf(pid, "status", "RssAnon", "VmSwap"); n > limit {
+			return n
+		}
 	}
 	sum = 0
 	alike := make(map[uint64][]int) // by a figure that is the same for the same memory

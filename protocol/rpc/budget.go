@@ -91,8 +91,8 @@ func (b *Budget) NewAccount(revoke func(reason string)) *Account {
 	return a
 }
 
-// Close ends the account of a connection that has ended. What it still holds stays
-// counted until it is given back.
+// Close ends the account of a connection that has ended. Memory that it still holds
+// stays counted until it is given back.
 func (a *Account) Close() {
 	if a == nil {
 		return

@@ -289,7 +289,7 @@ func TestItem6LimitedBombsAndOthers(t *testing.T) {
 		bomber := s.dial(nil)
 		measure := func() (took []time.Duration) {
 			c := s.dial(nil) // a session keeps some thousand ended commands for a while
-			for range 1000 {
+			for range 6000 {
 				begun := time.Now()
 				if r := s.sh(c, nil, "echo x"); r.stdout != "x\n" {
 					w.Fatalf("%+v", r)
@@ -306,7 +306,7 @@ func TestItem6LimitedBombsAndOthers(t *testing.T) {
 		limits := protocol.ProcessLimits{Processes: ptr(20), MemoryBytes: ptr(64 << 20)}
 		for name, script := range map[string]string{"fork bomb": bomb("wsd-bomb"), "memory hog": "exec " + memoryHog(1500)} {
 			var alone, beside []time.Duration
-			for range 5 { // in turn, so that both meet the same disturbances
+			for range 2 { // in turn, so that both meet the same disturbances
 				alone = append(alone, measure()...)
 				p := s.limited(bomber, nil, limits, script)
 				beside = append(beside, measure()...)
