@@ -45,7 +45,7 @@ func unwanted(dir, home string) []string {
 		"deb.debian" + ".org",
 	}
 	// A clone directly in one of these says nothing that is not said everywhere.
-	common := []string{"/", "/tmp", "/srv", "/home", "/usr", "/opt", "/var", "/mnt", ""}
+	common := []string{"/", "/tmp", "/var/tmp", "/srv", "/home", "/usr", "/opt", "/var", "/mnt", ""}
 	for _, place := range []string{filepath.Dir(dir), home} {
 		if !slices.Contains(common, place) {
 			words = append(words, place+"/")
