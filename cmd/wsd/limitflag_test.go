@@ -26,8 +26,10 @@ func TestLimitFlag(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	for _, s := range []string{"", "memory", "memory=", "memory=0", "memory=5MM", "memory=-1", "cpu=5", "cpu=-1s", "processes=1K", "disk=1G", "memory=99999999999T",
-		"cpu=1us", "cpu=0s", "processes=99999999999999999999", "cpu=1s,", "cpu=1s,,wall=1s"} {
+	for _, s := range []string{
+		"", "memory", "memory=", "memory=0", "memory=5MM", "memory=-1", "cpu=5", "cpu=-1s", "processes=1K", "disk=1G", "memory=99999999999T",
+		"cpu=1us", "cpu=0s", "processes=99999999999999999999", "cpu=1s,", "cpu=1s,,wall=1s",
+	} {
 		if err := new(limitFlag).Set(s); err == nil {
 			t.Errorf("%q was taken", s)
 		}
