@@ -328,6 +328,7 @@ func TestOvertakingHasPlacesForWhatItWaitsFor(t *testing.T) {
 				}
 				s.submit(j.job("over", Overtaking("y")))
 				time.Sleep(time.Minute)
+				synctest.Wait() // for the race detector, which knows no sleep
 				want := []string{"+first", "-first", "+over", "-over"}
 				if early {
 					want = []string{"+first", "-first", "+second", "-second", "+third", "-third", "+over", "-over"}
