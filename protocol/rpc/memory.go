@@ -14,10 +14,10 @@ const leastMemory = 64 << 10
 // what is used again is too large by a quarter at most. The last is 512 MiB.
 const memoryClasses = 53
 
-// A shelf keeps the memory of large messages, and of what is in them. What is not used
-// between two runs of the garbage collector is freed, as by a sync.Pool, which however has
-// a place for each processor that the others do not take from: fresh memory that large is
-// not to be had so often.
+// A shelf keeps the memory of large messages and of their contents. It frees memory that
+// is not used between two runs of the garbage collector. A sync.Pool does the same, but has
+// a place for each processor that the others do not take from, so that large memory would
+// be fresh too often.
 type shelf struct {
 	mu       sync.Mutex
 	young    [memoryClasses][][]byte
