@@ -70,8 +70,9 @@ type Account struct {
 	}
 }
 
-// Sent says that the connection has written n bytes of a message whose memory is given back
-// when all of it is written: a slow reader of a long one makes progress.
+// Sent counts n bytes of a message that the connection has written. The memory of a message
+// comes back when all of it is written, and a slow reader of a long one makes progress
+// before that.
 func (a *Account) Sent(n int) {
 	if a != nil {
 		a.sent.Add(int64(n))
@@ -92,7 +93,7 @@ func (b *Budget) NewAccount(revoke func(reason string)) *Account {
 }
 
 // Close ends the account of a connection that has ended. Memory that it still holds
-// stays counted until it is given back.
+// counts until it comes back.
 func (a *Account) Close() {
 	if a == nil {
 		return
@@ -361,10 +362,9 @@ func (b *Budget) watch() {
 	}
 }
 
-// stuck returns the connection that holds most of those which have within
-// protocol.MemoryPatience neither given back as much as they held at its beginning nor
-// written a part of that which bounds for how long they can hold it. It is called with the
-// mutex.
+// stuck returns, of the connections without progress, the one that holds most. Progress
+// within protocol.MemoryPatience is to free as much as was held at its beginning, or to
+// write one part in slowest of that. It is called with the mutex.
 func (b *Budget) stuck(now, began time.Time) (most *Account) {
 	for a := range b.accounts {
 		held, given, sent := counted(a.held.Load()), a.given.Load(), a.sent.Load()

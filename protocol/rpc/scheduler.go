@@ -33,8 +33,8 @@ type taskLane struct {
 	shared *crowd
 }
 
-// crowd are shared holders of a lane between whose arrivals nobody came who waits for
-// them. However many wait for however many, each waits for one crowd.
+// crowd are shared holders of a lane that arrived one after the other, without a task in
+// between that waits for them. A task that waits for many holders waits for one crowd.
 type crowd struct {
 	left   int      // holders that have not let go, and the crowd before if it is not over
 	behind []waiter // wait until it is over

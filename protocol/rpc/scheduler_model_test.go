@@ -135,7 +135,7 @@ func (m *model) arrives(t *modelTask) {
 	m.look()
 }
 
-// look notes who has nothing to wait for any more.
+// look finds the tasks that wait for nothing any more, and notes when.
 func (m *model) look() {
 	m.clock++
 	for _, t := range m.tasks {
@@ -153,7 +153,7 @@ func (m *model) look() {
 	}
 }
 
-// compare looks at who has begun meanwhile, and whether they are those who should.
+// compare checks that the tasks that have begun meanwhile are those that the model begins.
 func (m *model) compare() {
 	synctest.Wait()
 	for _, urgent := range []bool{false, true} {

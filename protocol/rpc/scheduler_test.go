@@ -305,8 +305,8 @@ func TestUrgentHasPlaces(t *testing.T) {
 	})
 }
 
-// One that overtakes waits for those that are not held up, whoever comes after them is. Who
-// has all the places then holds up neither.
+// A task that overtakes waits for those before it that are not held up. Tasks that hang in
+// all the places delay neither it nor them.
 func TestOvertakingHasPlacesForWhatItWaitsFor(t *testing.T) {
 	for _, early := range []bool{false, true} { // it comes before the others want a place
 		for _, held := range []bool{false, true} { // the latest is held up anyway

@@ -238,8 +238,7 @@ func TestSH3DenySurvivesLinksInDirectories(t *testing.T) {
 }
 
 // A workspace has two names: its own and the mount point, where commands see it if the
-// server may make mount namespaces. What is denied or protected by one of them is so by the
-// other.
+// server may make mount namespaces. A rule by one of the names holds for the other, too.
 func TestSH3DenySurvivesMounts(t *testing.T) {
 	each(t, func(w *world) {
 		token, kept, point := secret(), secret(), filepath.Join(w.home, "point")
