@@ -106,12 +106,16 @@ func (e *Enforcer) planFor(ctx context.Context, p *Policy) (*plan, []*mask, way,
 		}
 		return &plan{Mechanism: mechanismNetwork, Network: p.Network}, nil, wayPlain, nil
 	}
-	if p.Legacy || !e.namespaces(ctx).ok() {
-		pl, err := e.landlockPlan(ctx, p)
+	namespaces := e.namespaces(ctx)
+	if ctx.Err() != nil {
+		return nil, nil, wayNone, context.Cause(ctx)
+	}
+	if p.Legacy || !namespaces.ok() {
+		pl, err := e.landlockPlan(ctx, p, namespaces.reason)
 		if err == nil {
 			return pl, nil, wayPlain, nil
 		}
-		if !e.namespaces(ctx).ok() {
+		if !namespaces.ok() {
 			return nil, nil, wayNone, err
 		}
 	}
@@ -121,21 +125,19 @@ func (e *Enforcer) planFor(ctx context.Context, p *Policy) (*plan, []*mask, way,
 	}
 	pl := newPlan(l)
 	pl.Network = p.Network
-	pl.Unshare = e.namespaces(ctx).way == wayRoot
-	return pl, masks, e.namespaces(ctx).way, nil
+	return pl, masks, namespaces.way, nil
 }
 
 // landlockPlan is the plan for Landlock alone, an error if it cannot express p: it
 // only adds rights from the root downwards, and does not know of modes and times, so
 // that a place to write would be one among others to change.
-func (e *Enforcer) landlockPlan(ctx context.Context, p *Policy) (*plan, error) {
+func (e *Enforcer) landlockPlan(ctx context.Context, p *Policy, lack string) (*plan, error) {
 	var borrowed rights
 	l, err := layOut(p, &borrowed)
 	borrowed.giveBack()
 	if err != nil {
 		return nil, err
 	}
-	lack := e.namespaces(ctx).reason
 	if l.Base == Write {
 		return nil, unavailablef("protecting parts of a writable disk takes a mount namespace: %s", lack)
 	}
@@ -162,8 +164,13 @@ func (e *Enforcer) landlockPlan(ctx context.Context, p *Policy) (*plan, error) {
 	return pl, nil
 }
 
-// newBirth makes the files of a helper. The status socket's other end is returned.
+// newBirth makes the files of a helper. The status socket's other end is returned. A helper
+// that mounts is born into a mount namespace or makes one: never is it in this program's.
 func newBirth(pl *plan, way way) (*birth, *os.File, error) {
+	pl.Unshare = way == wayRoot
+	if pl.Mechanism == mechanismNamespaces && way != wayUser && way != wayRoot {
+		return nil, nil, unavailablef("make a mount namespace: this way has none")
+	}
 	text, err := pl.encode()
 	if err != nil {
 		return nil, nil, err

@@ -24,7 +24,8 @@ const (
 // travel as bytes: they need not be UTF-8.
 type plan struct {
 	Mechanism string
-	// Unshare: the helper makes its namespaces itself; else it was born in them.
+	// Unshare: the helper makes its namespaces itself; else it was born in them. newBirth
+	// sets it.
 	Unshare bool
 	Base    Access
 	Places  []planPlace

@@ -131,7 +131,6 @@ func (e *Enforcer) probeParts(ctx context.Context, r *Report) {
 	quiet := base
 	quiet.Network = false
 	if e.namespaces(ctx).way == wayRoot {
-		base.Unshare, quiet.Unshare = true, true
 		r.MountNamespaces = finding("namespaces", e.try(ctx, &base, wayRoot), "this user can make mount namespaces")
 		r.NetworkNamespaces = finding("namespaces", e.try(ctx, &quiet, wayRoot), "this user can make network namespaces")
 	} else {

@@ -217,7 +217,6 @@ func TestFailedHelpersStartNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := e.namespaces(t.Context()).way
-			pl.Unshare = w == wayRoot
 			if err := e.try(t.Context(), pl, w); !errors.Is(err, ErrUnavailable) {
 				t.Errorf("got %v", err)
 			}
@@ -246,6 +245,12 @@ func TestFailedHelpersStartNothing(t *testing.T) {
 		}
 		if err := b.wait(t.Context()); !errors.Is(err, ErrUnavailable) || len(out) > 0 {
 			t.Errorf("%s, %v", out, err)
+		}
+	})
+	t.Run("mounts without a namespace of its own", func(t *testing.T) {
+		pl := &plan{Mechanism: mechanismNamespaces, Base: Read, Unshare: true}
+		if err := e.try(t.Context(), pl, wayPlain); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("killed", func(t *testing.T) {

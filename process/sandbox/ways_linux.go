@@ -38,14 +38,17 @@ func (w way) attributes(network bool) func(*syscall.SysProcAttr) {
 	}
 }
 
-// ways are what this machine turned out to allow. Each is tried at most once, by a
-// helper that really does it.
+// ways are what this machine turned out to allow. Each is tried once, by a helper that
+// really does it.
 type ways struct {
-	mu         sync.Mutex
-	namespaces *attempt
-	landlock   *attempt
-	seccomp    *attempt
-	network    *attempt
+	namespaces, landlock, seccomp, network question
+}
+
+// A question is put to this machine by the first request that needs the answer.
+type question struct {
+	once   sync.Once
+	done   chan struct{} // closed when answer is valid; made by once
+	answer *attempt
 }
 
 // An attempt is what came of trying.
@@ -57,22 +60,28 @@ type attempt struct {
 
 func (a *attempt) ok() bool { return a.way != wayNone }
 
-// tryOnce returns the attempt kept at slot, or makes it. An attempt that ctx cut
-// short is not kept.
-func (e *Enforcer) tryOnce(ctx context.Context, slot **attempt, try func(context.Context) *attempt) *attempt {
-	e.ways.mu.Lock()
-	kept := *slot
-	e.ways.mu.Unlock()
-	if kept != nil {
-		return kept
+// tryOnce returns the answer to q, which try finds. The attempt belongs to the Enforcer: it
+// goes on, and its answer is kept, when the request that caused it ends before it.
+func (e *Enforcer) tryOnce(ctx context.Context, q *question, try func(context.Context) *attempt) *attempt {
+	q.once.Do(func() {
+		q.done = make(chan struct{})
+		e.wg.Go(func() { // ends with its helpers, which Close ends
+			defer close(q.done)
+			q.answer = try(context.WithoutCancel(ctx))
+		})
+	})
+	select {
+	case <-q.done:
+		return q.answer
+	default:
 	}
-	made := try(ctx)
-	if ctx.Err() == nil {
-		e.ways.mu.Lock()
-		*slot = made
-		e.ways.mu.Unlock()
+	select {
+	case <-q.done:
+		return q.answer
+	case <-ctx.Done():
+		err := context.Cause(ctx)
+		return &attempt{err: err, reason: reasonOf(err)}
 	}
-	return made
 }
 
 // namespaces tells whether and how a helper gets a view of the disk of its own.
@@ -89,7 +98,6 @@ func (e *Enforcer) namespaces(ctx context.Context) *attempt {
 			}
 		}
 		if os.Geteuid() == 0 && e.cfg.force != "user" {
-			pl.Unshare = true
 			err := e.try(ctx, pl, wayRoot)
 			if err == nil {
 				return &attempt{way: wayRoot}
@@ -130,6 +138,11 @@ func (e *Enforcer) networkWorks(ctx context.Context) error {
 
 // try has a helper carry pl out and end.
 func (e *Enforcer) try(ctx context.Context, pl *plan, w way) error {
+	if w == wayUser {
+		if err := mayClone(w.attributes(pl.Network)); err != nil {
+			return unavailablef("make a user namespace: %v", err)
+		}
+	}
 	trial := *pl
 	trial.Role = roleNothing
 	h, err := e.start(ctx, &trial, nil, w, nil)
@@ -144,4 +157,17 @@ func reasonOf(err error) string {
 		return u.missing
 	}
 	return err.Error()
+}
+
+// mayClone tells whether a child may be born into the namespaces that attributes asks for,
+// by one that then finds no program. A start that is refused there, and has user IDs to map,
+// loses two descriptors in Go's syscall package (as of Go 1.26).
+func mayClone(attributes func(*syscall.SysProcAttr)) error {
+	attr := &syscall.SysProcAttr{}
+	attributes(attr)
+	attr.UidMappings, attr.GidMappings, attr.AmbientCaps = nil, nil, nil
+	if _, err := syscall.ForkExec("", nil, &syscall.ProcAttr{Sys: attr}); err != syscall.ENOENT { //nolint:errorlint // ForkExec returns it as it is
+		return err
+	}
+	return nil
 }
