@@ -15,7 +15,7 @@ import (
 // A nil Namespace is the host's view.
 type Namespace struct {
 	forker *forker
-	ns     io.Closer
+	mounts io.Closer
 }
 
 // ErrNoNamespace says that this program may not make a Namespace, or that the system has
@@ -40,5 +40,5 @@ func (n *Namespace) Close() {
 	}
 	close(n.forker.stop)
 	n.forker.wg.Wait()
-	_ = n.ns.Close() // it was only read
+	_ = n.mounts.Close() // it was only read
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -14,13 +15,12 @@ import (
 func NewNamespace(dir, point string) (*Namespace, error) {
 	f := newForker()
 	made := make(chan error, 1)
-	var ns *os.File // closed when no thread is left
-	f.enter = func() error { return joinNamespace(ns) }
+	var mounts mountView
+	f.enter = func() error { return mounts.join() }
 	f.threads++
 	f.wg.Go(func() { // ended by Close
 		runtime.LockOSThread() // for good: the thread ends with the goroutine
-		var err error
-		ns, err = makeNamespace(dir, point)
+		err := mounts.make(dir, point)
 		made <- err
 		if err == nil {
 			f.serve()
@@ -31,29 +31,49 @@ func NewNamespace(dir, point string) (*Namespace, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNoNamespace, err)
 	}
 	unignore()
-	return &Namespace{forker: f, ns: ns}, nil
+	return &Namespace{forker: f, mounts: &mounts}, nil
 }
 
-// makeNamespace takes the thread into a mount namespace of its own and binds dir there.
-func makeNamespace(dir, point string) (*os.File, error) {
+// A mountView is a mount namespace, and the root directory in it.
+type mountView struct{ namespace, root *os.File }
+
+// make takes the thread into a mount namespace of its own and binds dir there.
+func (v *mountView) make(dir, point string) (err error) {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return nil, os.NewSyscallError("unshare", err)
+		return os.NewSyscallError("unshare", err)
 	}
 	// From the host, not to it.
 	if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-		return nil, os.NewSyscallError("make the mounts private", err)
+		return os.NewSyscallError("make the mounts private", err)
 	}
 	if err := unix.Mount(dir, point, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		return nil, fmt.Errorf("bind %s to %s: %w", dir, point, err)
+		return fmt.Errorf("bind %s to %s: %w", dir, point, err)
+	}
+	if v.root, err = os.Open("/"); err != nil {
+		return err
 	}
 	// A file that a thread opens by thread-self is of that thread's namespace.
-	return os.Open("/proc/thread-self/ns/mnt")
+	if v.namespace, err = os.Open("/proc/thread-self/ns/mnt"); err != nil {
+		_ = v.root.Close() // it was only opened
+	}
+	return err
 }
 
-// joinNamespace takes the thread into a namespace that another one has made.
-func joinNamespace(ns *os.File) error {
+// join takes the thread into a namespace that another one has made.
+func (v *mountView) join() error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil { // else the kernel refuses setns
 		return os.NewSyscallError("unshare", err)
 	}
-	return os.NewSyscallError("setns", unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS))
+	if err := unix.Setns(int(v.namespace.Fd()), unix.CLONE_NEWNS); err != nil {
+		return os.NewSyscallError("setns", err)
+	}
+	// The kernel has taken the thread to the root of the namespace. This program may be
+	// in a chroot.
+	if err := unix.Fchdir(int(v.root.Fd())); err != nil {
+		return os.NewSyscallError("fchdir", err)
+	}
+	return os.NewSyscallError("chroot", unix.Chroot("."))
 }
+
+// Close is called when no thread is left that may join.
+func (v *mountView) Close() error { return errors.Join(v.namespace.Close(), v.root.Close()) }
