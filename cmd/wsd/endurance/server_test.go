@@ -78,6 +78,7 @@ func dial(t *testing.T, server *target.Server) *raw.Client {
 // A state is what a server holds, as seen from outside.
 type state struct {
 	descriptors, goroutines, children, threads int
+	mounts                                     int // in its mount namespace
 	rss                                        int64
 }
 
@@ -118,6 +119,11 @@ func look(t *testing.T, server *target.Server) state {
 	if s.threads, err = server.Threads(); err != nil {
 		t.Fatal(err)
 	}
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", server.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mounts = bytes.Count(mounts, []byte("\n"))
 	if s.rss, err = server.RSS(); err != nil {
 		t.Fatal(err)
 	}
@@ -125,8 +131,8 @@ func look(t *testing.T, server *target.Server) state {
 }
 
 func (s state) String() string {
-	return fmt.Sprintf("%d descriptors, %d goroutines, %d children, %d threads, %.1f MB",
-		s.descriptors, s.goroutines, s.children, s.threads, float64(s.rss)/1e6)
+	return fmt.Sprintf("%d descriptors, %d goroutines, %d children, %d threads, %d mounts, %.1f MB",
+		s.descriptors, s.goroutines, s.children, s.threads, s.mounts, float64(s.rss)/1e6)
 }
 
 // eventually waits until ok of the server's state, and fails the test if that does not
@@ -149,12 +155,13 @@ func eventually(t *testing.T, server *target.Server, what string, ok func(state)
 	}
 }
 
-// settled waits until the server holds no more descriptors, goroutines and children
-// than before.
+// settled waits until the server holds no more descriptors, goroutines, children and
+// mounts than before.
 func settled(t *testing.T, server *target.Server, before state) state {
 	t.Helper()
 	return eventually(t, server, fmt.Sprintf("want no more than %v", before), func(s state) bool {
-		return s.children <= before.children && s.descriptors <= before.descriptors && s.goroutines <= before.goroutines
+		return s.children <= before.children && s.descriptors <= before.descriptors &&
+			s.goroutines <= before.goroutines && s.mounts <= before.mounts
 	})
 }
 
