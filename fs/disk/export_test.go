@@ -11,7 +11,7 @@ import (
 const Granularity = granularity
 
 // Hook sets what is called at certain moments: "enter" before a directory is opened,
-// "read" before a file is read, "write" before one is written, "place" before it is renamed
+// "list" before it is listed, "read" before a file is read, "write" before one is written, "place" before it is renamed
 // to its place, "clear" before something is removed.
 func (w *Workspace) Hook(fn func(op, path string) error) {
 	w.turn <- struct{}{}

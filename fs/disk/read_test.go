@@ -40,6 +40,46 @@ func TestWrittenWhileRead(t *testing.T) {
 	})
 }
 
+// A directory that is removed between its opening and its listing holds nothing up.
+func TestRemovedWhileListed(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("d/f", "0")
+		b.write("e", "0")
+		b.ws.Hook(func(op, path string) error {
+			if op == "list" && path == "d" {
+				return os.RemoveAll(b.path("d"))
+			}
+			return nil
+		})
+		b.settle()
+		b.ws.Hook(nil)
+		b.settle()
+		b.want(map[string]string{"e": "file 0644 0"})
+	})
+}
+
+// The directory itself may be another one now: nothing is deleted.
+func TestRootRemovedWhileListed(t *testing.T) {
+	b := newBench(t, disk.Config{})
+	b.write("f", "0")
+	b.settle()
+	b.ws.Hook(func(op, path string) error {
+		if op == "list" && path == "" {
+			return os.RemoveAll(b.path(""))
+		}
+		return nil
+	})
+	if err := b.ws.Settle(t.Context()); err == nil {
+		t.Error("a directory that is gone was settled")
+	}
+	b.ws.Hook(nil)
+	if got := b.inTree(); len(got) != 1 {
+		t.Errorf("in the tree: %v", got)
+	}
+	b.must(os.Mkdir(b.path(""), 0o755))
+	b.write("f", "0")
+}
+
 // Two writes within one tick of the clock, of the same size, with the times set back: only
 // reading it tells.
 func TestRacyTimes(t *testing.T) {

@@ -93,7 +93,12 @@ func (s *scan) dir(fd int, n *node, path string) {
 	s.w.watchDir(fd, path)
 	var subs []sub
 	known := 0
-	err := names(fd, func(name string) error {
+	err := s.w.fault("list", path)
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	err = names(fd, func(name string) error {
 		var kid *node
 		if n != nil {
 			kid = n.kids[name]
@@ -106,6 +111,11 @@ func (s *scan) dir(fd int, n *node, path string) {
 	})
 	if err == nil && n != nil && known < len(n.kids) {
 		err = s.missing(fd, path, n)
+	}
+	if gone(err) && path != "" { // it was removed since it was opened
+		s.w.skipped(err, path)
+		s.later(path)
+		return
 	}
 	if err != nil {
 		s.fail(err)

@@ -138,7 +138,7 @@ func (s *globScan) list(dir scanDir, queue []scanDir) []scanDir {
 		for _, e := range entries {
 			queue = s.visit(dir, e, queue)
 		}
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || isGone(err) {
 			return queue
 		}
 		if err != nil {
