@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -39,47 +40,89 @@ type ticket struct {
 	data []byte
 	eof  bool
 	id   *string
-	// holders is how many requests wait for the ticket: repeats share it.
-	holders int
+	// holders are the Done channels of the requests that wait for the ticket: repeats
+	// share it, and the requests of one connection share a channel.
+	holders []<-chan struct{}
 	done    chan struct{} // closed once accepted, or refused with err
 	err     error
 }
 
 func (t *ticket) settle(err error) {
-	t.err, t.data = err, nil
+	t.err, t.data, t.holders = err, nil, nil
 	close(t.done)
+}
+
+// hold notes that a request waits for t, unless t is settled.
+func (t *ticket) hold(ctx context.Context) {
+	if isClosed(t.done) {
+		return
+	}
+	t.holders = slices.DeleteFunc(t.holders, isClosed)
+	if !slices.Contains(t.holders, ctx.Done()) {
+		t.holders = append(t.holders, ctx.Done())
+	}
+}
+
+// abandoned reports whether no request waits for t any more.
+func (t *ticket) abandoned() bool {
+	return !slices.ContainsFunc(t.holders, func(c <-chan struct{}) bool { return !isClosed(c) })
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func newStdin(input Input) *stdin { return &stdin{input: input} }
 
-// put queues a write. id may be nil; the ticket of an earlier write with the same id
-// is returned if that is remembered. Once the ticket's done is closed, its err says
-// whether the write was accepted; who does not wait for that calls withdraw.
-func (s *stdin) put(id *string, data []byte) (*ticket, error) {
+// put queues a write for the request of ctx. id may be nil; the ticket of an earlier
+// write with the same id is returned if that is remembered. Once the ticket's done is
+// closed, its err says whether the write was accepted. A caller that stops waiting
+// because ctx has ended calls withdraw.
+func (s *stdin) put(ctx context.Context, id *string, data []byte) (*ticket, error) {
 	s.mu.Lock()
 	defer s.start()
 	if id != nil {
 		if t := s.ids.find(*id); t != nil {
-			t.holders++
+			t.hold(ctx)
 			return t, nil
 		}
 	}
-	return s.add(&ticket{data: data, id: id, done: make(chan struct{})})
+	return s.add(ctx, &ticket{data: data, id: id, done: make(chan struct{})})
 }
 
-// putEOF queues the end of the input. With final nothing can be written after it.
-func (s *stdin) putEOF(final bool) (*ticket, error) {
+// putEOF queues the end of the input. With final nothing can be written after it. A
+// final end that another connection waits for is shared, as a write's id is.
+func (s *stdin) putEOF(ctx context.Context, final bool) (*ticket, error) {
 	s.mu.Lock()
 	defer s.start()
-	t, err := s.add(&ticket{eof: true, done: make(chan struct{})})
+	if final && s.ended && len(s.waiting) > 0 {
+		t := s.waiting[len(s.waiting)-1] // the end: nothing is put behind it
+		if !slices.Contains(t.holders, ctx.Done()) {
+			t.hold(ctx)
+			return t, nil
+		}
+	}
+	t, err := s.add(ctx, &ticket{eof: true, done: make(chan struct{})})
 	if err == nil && final {
 		s.ended = true
 	}
 	return t, err
 }
 
-func (s *stdin) add(t *ticket) (*ticket, error) {
+// add queues t. Once ctx has ended nothing of it is added: a write before it may have
+// been withdrawn.
+func (s *stdin) add(ctx context.Context, t *ticket) (*ticket, error) {
+	if s.ended {
+		s.takeBack() // the end may be of a connection that is gone
+	}
 	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	case s.broken:
 		return nil, errStdinBroken
 	case s.ended:
@@ -88,7 +131,7 @@ func (s *stdin) add(t *ticket) (*ticket, error) {
 	if t.id != nil {
 		s.ids.add(*t.id, t)
 	}
-	t.holders++
+	t.hold(ctx)
 	s.waiting = append(s.waiting, t)
 	s.admit()
 	return t, nil
@@ -220,22 +263,32 @@ func (s *stdin) drop() {
 	s.queue, s.bytes = s.queue[:0], 0
 }
 
-// withdraw takes back a write that was not accepted yet, unless another request
-// waits for it too.
-func (s *stdin) withdraw(t *ticket) {
+// withdraw takes back the writes that were not accepted yet and that no request waits
+// for any more.
+func (s *stdin) withdraw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.holders--; t.holders > 0 {
-		return
-	}
-	if i := slices.Index(s.waiting, t); i >= 0 {
-		s.waiting = slices.Delete(s.waiting, i, i+1)
+	s.takeBack()
+}
+
+// takeBack takes back all abandoned writes at once: a write that a connection sent
+// later is not accepted without those before it. A final end of the input that is taken
+// back can be put again.
+func (s *stdin) takeBack() {
+	s.waiting = slices.DeleteFunc(s.waiting, func(t *ticket) bool {
+		if !t.abandoned() {
+			return false
+		}
 		if t.id != nil {
 			s.ids.remove(*t.id)
 		}
+		if t.eof {
+			s.ended = false
+		}
 		t.settle(errStdinBroken)
-		s.admit()
-	}
+		return true
+	})
+	s.admit()
 }
 
 // terminate drops everything and refuses what comes.

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -71,7 +72,7 @@ func state(tk *ticket) string {
 
 func mustPut(t *testing.T, s *stdin, data string) *ticket {
 	t.Helper()
-	tk, err := s.put(nil, []byte(data))
+	tk, err := s.put(t.Context(), nil, []byte(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,20 +142,20 @@ func TestStdinWriteIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newSlowInput()
 		s := newStdin(in)
-		put := func(id, data string) *ticket {
+		put := func(ctx context.Context, id, data string) *ticket {
 			t.Helper()
-			tk, err := s.put(&id, []byte(data))
+			tk, err := s.put(ctx, &id, []byte(data))
 			if err != nil {
 				t.Fatal(err)
 			}
 			return tk
 		}
 		long := strings.Repeat("i", 1000)
-		put("1", "a")
-		put("1", "b")
-		put(long, "c")
-		put(long, "d")
-		put(long+"!", "e")
+		put(t.Context(), "1", "a")
+		put(t.Context(), "1", "b")
+		put(t.Context(), long, "c")
+		put(t.Context(), long, "d")
+		put(t.Context(), long+"!", "e")
 		for range 3 {
 			in.take <- nil
 		}
@@ -168,19 +169,28 @@ func TestStdinWriteIDs(t *testing.T) {
 		for range protocol.MaxQueuedWrites {
 			mustPut(t, s, "x")
 		}
-		first, repeat := put("2", "f"), put("2", "f")
-		if state(first) != "waits" || first != repeat {
-			t.Error("the repeat has a ticket of its own")
+		old, endOld := context.WithCancel(t.Context())
+		resumed, endResumed := context.WithCancel(t.Context())
+		first := put(old, "2", "f")
+		for range 3 {
+			if repeat := put(resumed, "2", "f"); state(first) != "waits" || first != repeat {
+				t.Error("the repeat has a ticket of its own")
+			}
 		}
-		s.withdraw(first)
-		if got := state(repeat); got != "waits" {
+		if len(first.holders) != 2 {
+			t.Errorf("%d holders are kept of two connections", len(first.holders))
+		}
+		endOld()
+		s.withdraw()
+		if got := state(first); got != "waits" {
 			t.Errorf("the repeat, when the first was withdrawn: %s", got)
 		}
-		s.withdraw(repeat)
-		if got := state(repeat); got == "waits" || got == "accepted" {
+		endResumed()
+		s.withdraw()
+		if got := state(first); got == "waits" || got == "accepted" {
 			t.Errorf("a withdrawn write: %s", got)
 		}
-		if again := put("2", "g"); again == first {
+		if again := put(t.Context(), "2", "g"); again == first {
 			t.Error("a withdrawn id is still known")
 		}
 		s.close()
@@ -207,17 +217,17 @@ func TestStdinEOF(t *testing.T) {
 		in := newSlowInput()
 		s := newStdin(in)
 		mustPut(t, s, "a")
-		if tk, err := s.putEOF(false); err != nil || state(tk) != "accepted" {
+		if tk, err := s.putEOF(t.Context(), false); err != nil || state(tk) != "accepted" {
 			t.Errorf("EOF of a terminal: %v", err)
 		}
 		mustPut(t, s, "b")
-		if tk, err := s.putEOF(true); err != nil || state(tk) != "accepted" {
+		if tk, err := s.putEOF(t.Context(), true); err != nil || state(tk) != "accepted" {
 			t.Errorf("EOF of a pipe: %v", err)
 		}
-		if _, err := s.put(nil, []byte("c")); !errors.Is(err, errStdinClosed) {
+		if _, err := s.put(t.Context(), nil, []byte("c")); !errors.Is(err, errStdinClosed) {
 			t.Errorf("write after EOF: %v", err)
 		}
-		if _, err := s.putEOF(true); !errors.Is(err, errStdinClosed) {
+		if _, err := s.putEOF(t.Context(), true); !errors.Is(err, errStdinClosed) {
 			t.Errorf("EOF after EOF: %v", err)
 		}
 		for range 4 {
@@ -226,6 +236,35 @@ func TestStdinEOF(t *testing.T) {
 		synctest.Wait()
 		if got := in.written(); got != "a EOF b EOF" {
 			t.Errorf("written: %s", got)
+		}
+		s.close()
+	})
+}
+
+// TestStdinAbandonedEOF: the end of the input that a connection leaves behind waiting keeps
+// nobody from writing, even before that connection withdraws it.
+func TestStdinAbandonedEOF(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := newSlowInput()
+		s := newStdin(in)
+		old, drop := context.WithCancel(t.Context())
+		for range protocol.MaxQueuedWrites + 1 {
+			if _, err := s.put(old, nil, []byte("a")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tk, err := s.putEOF(old, true); err != nil || state(tk) != "waits" {
+			t.Fatalf("EOF: %v", err)
+		}
+		drop()
+		mustPut(t, s, "b")
+		s.withdraw()
+		for range protocol.MaxQueuedWrites + 1 {
+			in.take <- nil
+		}
+		synctest.Wait()
+		if got, want := in.written(), strings.Repeat("a ", protocol.MaxQueuedWrites)+"b"; got != want {
+			t.Errorf("written %s, want %s", got, want)
 		}
 		s.close()
 	})
@@ -268,7 +307,7 @@ func TestStdinTerminate(t *testing.T) {
 		if got := state(last); got != errStdinBroken.Error() {
 			t.Errorf("a write that waited: %s", got)
 		}
-		if _, err := s.put(nil, []byte("b")); !errors.Is(err, errStdinBroken) {
+		if _, err := s.put(t.Context(), nil, []byte("b")); !errors.Is(err, errStdinBroken) {
 			t.Errorf("a later write: %v", err)
 		}
 		s.close() // ends the write that is under way
@@ -286,19 +325,23 @@ func TestStdinModel(t *testing.T) {
 			s := newStdin(in)
 			var puts []*ticket
 			var names []string
+			var leave []context.CancelFunc
 			for i, step := range steps {
 				switch {
 				case step < 3:
-					tk, err := s.put(nil, []byte(fmt.Sprint(i)))
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					tk, err := s.put(ctx, nil, []byte(fmt.Sprint(i)))
 					if err != nil {
 						fault = err.Error()
 						return
 					}
-					puts, names = append(puts, tk), append(names, fmt.Sprint(i))
+					puts, names, leave = append(puts, tk), append(names, fmt.Sprint(i)), append(leave, cancel)
 				case step == 3 && len(puts) > 0:
 					if tk := puts[len(puts)-1]; state(tk) == "waits" {
-						s.withdraw(tk)
-						puts, names = puts[:len(puts)-1], names[:len(names)-1]
+						leave[len(puts)-1]()
+						s.withdraw()
+						puts, names, leave = puts[:len(puts)-1], names[:len(names)-1], leave[:len(puts)-1]
 					}
 				default:
 					synctest.Wait()

@@ -34,7 +34,7 @@ func TestStdinWritesAtOnce(t *testing.T) {
 			}
 			mustPut(t, s, "defgh")
 			mustPut(t, s, "i")
-			if _, err := s.putEOF(false); err != nil {
+			if _, err := s.putEOF(t.Context(), false); err != nil {
 				t.Fatal(err)
 			}
 			for range 3 {

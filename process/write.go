@@ -14,13 +14,13 @@ func (s *Service) write(ctx context.Context, p *protocol.WriteParams) (*protocol
 	if p.WriteID != nil && *p.WriteID == "" {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "writeId must not be empty")
 	}
-	return s.feed(ctx, p.ProcessID, func(e *entry) (*ticket, error) { return e.stdin.put(p.WriteID, p.Chunk) })
+	return s.feed(ctx, p.ProcessID, func(e *entry) (*ticket, error) { return e.stdin.put(ctx, p.WriteID, p.Chunk) })
 }
 
 // closeStdin serves process/closeStdin: what was written before comes first. A
 // terminal can be written to after it.
 func (s *Service) closeStdin(ctx context.Context, p *protocol.ProcessParams) (*protocol.WriteResult, error) {
-	return s.feed(ctx, p.ProcessID, func(e *entry) (*ticket, error) { return e.stdin.putEOF(!e.tty) })
+	return s.feed(ctx, p.ProcessID, func(e *entry) (*ticket, error) { return e.stdin.putEOF(ctx, !e.tty) })
 }
 
 // feed puts something into the stdin of a process and waits until it is accepted.
@@ -63,9 +63,12 @@ func await(ctx context.Context, in *stdin, t *ticket) error {
 	rpc.Async(ctx)
 	select {
 	case <-t.done:
-		return t.err
 	case <-ctx.Done():
-		in.withdraw(t)
+		in.withdraw()
 		return context.Cause(ctx)
 	}
+	if t.err != nil && ctx.Err() != nil { // another request of the connection has withdrawn it
+		return context.Cause(ctx)
+	}
+	return t.err
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -99,5 +100,144 @@ func TestWriteGivenUp(t *testing.T) {
 		if got := s.child.input.written(); !strings.HasSuffix(got, "a c") || strings.Contains(got, "b") {
 			s.Errorf("written: %s", got)
 		}
+	})
+}
+
+// A droppedConnection has writes of 6 MiB and 4 MiB, of which the second waits for room,
+// and then has what a test adds to them.
+type droppedConnection struct {
+	*scene
+	ctx  context.Context
+	drop context.CancelFunc
+}
+
+func withDroppedConnection(t *testing.T, fn func(d *droppedConnection)) {
+	t.Helper()
+	play(t, true, func(p *protocol.StartParams) { p.PipeStdin = true }, func(s *scene) {
+		d := &droppedConnection{scene: s}
+		d.ctx, d.drop = context.WithCancel(s.Context())
+		defer d.drop()
+		d.write(d.ctx, "0", 6<<20)
+		d.write(d.ctx, "1", 4<<20)
+		fn(d)
+	})
+}
+
+// write returns a function that returns the answer once there is one. The data repeats
+// the id.
+func (d *droppedConnection) write(ctx context.Context, id string, size int) (answer func() string) {
+	return d.request(func() (*protocol.WriteResult, error) {
+		return d.service.write(ctx, &protocol.WriteParams{ProcessID: "p", Chunk: bytes.Repeat([]byte(id), size), WriteID: &id})
+	})
+}
+
+func (d *droppedConnection) closeStdin(ctx context.Context) (answer func() string) {
+	return d.request(func() (*protocol.WriteResult, error) {
+		return d.service.closeStdin(ctx, &protocol.ProcessParams{ProcessID: "p"})
+	})
+}
+
+// request begins a request that comes after those before it.
+func (d *droppedConnection) request(call func() (*protocol.WriteResult, error)) (answer func() string) {
+	answered := make(chan string, 1)
+	go func() { // ends with the request, and that with its connection
+		r, err := call()
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		answered <- r.Status
+	}()
+	synctest.Wait()
+	return func() string {
+		synctest.Wait()
+		select {
+		case a := <-answered:
+			return a
+		default:
+			return "waits"
+		}
+	}
+}
+
+// takeAll has the child take what is queued, and returns what it has taken: of each write
+// the first byte.
+func (d *droppedConnection) takeAll() string {
+	for {
+		synctest.Wait()
+		select {
+		case d.child.input.take <- nil:
+			continue
+		default:
+		}
+		var taken []string
+		for _, w := range strings.Fields(d.child.input.written()) {
+			if w != "EOF" {
+				w = w[:1]
+			}
+			taken = append(taken, w)
+		}
+		return strings.Join(taken, " ")
+	}
+}
+
+func (d *droppedConnection) check(got, want string) {
+	d.Helper()
+	if got != want {
+		d.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestEndOfInputIsTakenBack: the end of the input does not overtake a write that the end
+// of their connection takes back, and both can be sent again.
+func TestEndOfInputIsTakenBack(t *testing.T) {
+	withDroppedConnection(t, func(d *droppedConnection) {
+		ended := d.closeStdin(d.ctx)
+		d.check(ended(), "waits")
+		d.drop()
+		d.check(ended(), context.Canceled.Error())
+		d.check(d.takeAll(), "0")
+		d.check(d.write(d.Context(), "1", 4<<20)(), "accepted")
+		d.check(d.closeStdin(d.Context())(), "accepted")
+		d.check(d.takeAll(), "0 1 EOF")
+	})
+}
+
+// TestWritesAreTakenBackTogether: no write of a connection is accepted after one before
+// it was taken back.
+func TestWritesAreTakenBackTogether(t *testing.T) {
+	withDroppedConnection(t, func(d *droppedConnection) {
+		for _, id := range []string{"2", "3", "4", "5"} {
+			d.check(d.write(d.ctx, id, 1)(), "waits")
+		}
+		d.drop()
+		d.check(d.write(d.ctx, "6", 1)(), context.Canceled.Error())
+		d.check(d.takeAll(), "0")
+		for _, id := range []string{"1", "2", "3", "4", "5", "6"} {
+			d.check(d.write(d.Context(), id, 1)(), "accepted")
+		}
+		d.check(d.closeStdin(d.Context())(), "accepted")
+		d.check(d.takeAll(), "0 1 2 3 4 5 6 EOF")
+	})
+}
+
+// TestRepeatsOutliveTheConnection: a client that is back before its last connection has
+// been taken down repeats what was not answered, and gets it accepted, once and in order.
+func TestRepeatsOutliveTheConnection(t *testing.T) {
+	withDroppedConnection(t, func(d *droppedConnection) {
+		d.write(d.ctx, "2", 1)
+		d.closeStdin(d.ctx)
+		d.check(d.closeStdin(d.ctx)(), "stdinClosed")
+		var repeats []func() string
+		for _, id := range []string{"0", "1", "2"} {
+			repeats = append(repeats, d.write(d.Context(), id, 1))
+		}
+		repeats = append(repeats, d.closeStdin(d.Context()))
+		d.drop()
+		d.check(d.takeAll(), "0 1 2 EOF")
+		for _, answer := range repeats {
+			d.check(answer(), "accepted")
+		}
+		d.check(d.closeStdin(d.Context())(), "stdinClosed")
 	})
 }
