@@ -167,6 +167,8 @@ func (s *Shell) GetExec(ctx context.Context, id string, after After) (Events, er
 	switch {
 	case rec.Evicted:
 		return nil, truncated(id)
+	case !rec.Ended && s.find(id) != nil: // it has begun meanwhile
+		return s.GetExec(ctx, id, after)
 	case !rec.Ended: // its log could not be written
 		return nil, fmt.Errorf("the log of exec %s could not be written to its end", id)
 	}
@@ -225,15 +227,24 @@ func (s *Shell) DisposeExec(ctx context.Context, id string) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+		if r.beginErr == nil {
+			return s.forget(ctx, id, r.key) // the id may be another run's by now
+		}
 	}
 	rec, err := s.cfg.Store.Find(ctx, id)
-	if errors.Is(err, ErrNoRun) {
+	switch {
+	case errors.Is(err, ErrNoRun):
 		return nil
+	case err != nil:
+		return fmt.Errorf("find exec %s: %w", id, err)
+	case !rec.Ended && s.find(id) != nil:
+		return nil // that run has begun meanwhile, and replaced the one before it
 	}
-	if err == nil {
-		err = s.cfg.Store.Forget(ctx, rec.Run)
-	}
-	if err != nil {
+	return s.forget(ctx, id, rec.Run)
+}
+
+func (s *Shell) forget(ctx context.Context, id string, run int64) error {
+	if err := s.cfg.Store.Forget(ctx, run); err != nil {
 		return fmt.Errorf("forget exec %s: %w", id, err)
 	}
 	return nil
