@@ -38,6 +38,7 @@ type bench struct {
 	dir    string
 	store  string
 	cfg    disk.Config
+	gate   gate
 	db     *sqlite.DB
 	forest *tree.Forest
 	tree   *tree.Tree
@@ -114,7 +115,8 @@ func (b *bench) openStore() {
 	db, err := sqlite.Open(context.Background(), sqlite.Config{Path: b.store, Readers: 2})
 	b.must(err)
 	b.db = db
-	b.forest = tree.New(db.Tree(), tree.Config{})
+	b.gate.Store = db.Tree()
+	b.forest = tree.New(&b.gate, tree.Config{})
 	b.tree, err = b.forest.Tree(context.Background(), tree.DefaultName)
 	b.must(err)
 }

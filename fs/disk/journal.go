@@ -43,9 +43,10 @@ func (w *Workspace) journalPage(ctx context.Context) (page, error) {
 }
 
 // note stores what was brought, and that the journal's rows of a page are done with, but
-// for paths that are stuck.
+// for paths that are stuck. The index has all of it already, so the end of ctx changes
+// nothing.
 func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
-	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+	_, err := w.cfg.Tree.Update(context.WithoutCancel(ctx), func(e *tree.Edit) error {
 		rows, err := rowsOf(e)
 		if err != nil {
 			return err
@@ -77,6 +78,9 @@ func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 		}
 		return left.flush()
 	})
+	if err != nil {
+		w.stale = true // the index is ahead of the rows
+	}
 	return err
 }
 
