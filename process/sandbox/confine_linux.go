@@ -53,8 +53,9 @@ type birth struct {
 	err   error         // why it has not; valid after done
 	apart *os.File      // its IPC namespace, if its plan wants that; valid after done
 
-	masked bool          // there are masks
-	over   chan struct{} // closed when they are released
+	masked  bool          // there are masks
+	limited bool          // the plan wants apart
+	over    chan struct{} // closed when the masks are released
 }
 
 // tidy waits for the masks of a program that has ended to be gone.
@@ -188,7 +189,7 @@ func newBirth(pl *plan, way way) (*birth, *os.File, error) {
 	return &birth{
 		files: []*os.File{planFile, os.NewFile(uintptr(pair[1]), "status")},
 		attr:  way.attributes(pl.Network),
-		done:  make(chan struct{}), over: make(chan struct{}), masked: pl.Watch,
+		done:  make(chan struct{}), over: make(chan struct{}), masked: pl.Watch, limited: pl.wantsApart(),
 	}, os.NewFile(uintptr(pair[0]), "status"), nil
 }
 

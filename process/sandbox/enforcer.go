@@ -37,6 +37,8 @@ type Enforcer struct {
 	once sync.Once
 	ways ways
 
+	grace time.Duration // closeGrace, but in tests
+
 	private realPaths
 }
 
@@ -51,7 +53,7 @@ func New(cfg Config) *Enforcer {
 	if cfg.Role == "" {
 		cfg.Role = "fs"
 	}
-	return &Enforcer{cfg: cfg, stop: make(chan struct{})}
+	return &Enforcer{cfg: cfg, stop: make(chan struct{}), grace: closeGrace}
 }
 
 // Close ends the helpers that serve fs/* and waits for them. It gives sandboxes with

@@ -32,7 +32,7 @@ func runHelper() {
 		err = confine(p)
 	}
 	if err != nil {
-		tell(statusUnavailable, err)
+		_ = tell(statusUnavailable, err)
 		return
 	}
 	if signal > 0 { // as it was, should one of the steps have cleared it
@@ -40,18 +40,25 @@ func runHelper() {
 	}
 	if p.Dir != nil {
 		if err := p.enterDir(); err != nil {
-			tell(statusExec, &opError{op: "chdir", err: errnoOf(err)})
+			_ = tell(statusExec, &opError{op: "chdir", err: errnoOf(err)})
 			return
 		}
 	}
 	for _, r := range p.Resources {
 		if err := r.Set(); err != nil {
-			tell(statusUnavailable, step(err, "set the limits"))
+			_ = tell(statusUnavailable, step(err, "set the limits"))
 			return
 		}
 	}
-	tell(statusReady, nil)
-	tell(statusExec, &opError{op: "exec", err: execute(p)})
+	if p.handsOver() {
+		if err := awaitOrder(); err != nil {
+			return // nobody listens
+		}
+	}
+	if err := tell(statusReady, nil); err != nil {
+		return
+	}
+	_ = tell(statusExec, &opError{op: "exec", err: execute(p)})
 }
 
 func readPlan() (*plan, error) {
@@ -78,7 +85,7 @@ func confine(p *plan) error {
 				return step(err, "make namespaces")
 			}
 		}
-		if p.Limited { // before the plan may close /proc
+		if p.wantsApart() { // before the plan may close /proc
 			apart, err := unix.Open("/proc/thread-self/ns/ipc", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			if err == nil {
 				err = sendDescriptor(statusApart, apart)
@@ -189,7 +196,7 @@ func execute(p *plan) error {
 }
 
 // tell says on the status socket what has become of this helper.
-func tell(what byte, err error) {
+func tell(what byte, err error) error {
 	msg := []byte{what}
 	if err != nil {
 		f := failure{Text: err.Error(), Errno: uintptr(errnoOf(err))}
@@ -199,7 +206,28 @@ func tell(what byte, err error) {
 		text, _ := json.Marshal(f) // strings and a number
 		msg = append(msg, text...)
 	}
-	_, _ = unix.Write(fdStatus, msg)
+	_, err = unix.Write(fdStatus, msg)
+	return err
+}
+
+// awaitOrder waits until the server has what this helper has handed over. Without, the
+// server would not know when the sandbox ends, and the program is not executed.
+func awaitOrder() error {
+	var order [1]byte
+	for {
+		// The runtime would start a thread for one that it knows to wait, and the program's
+		// limits may not allow that.
+		n, _, errno := unix.RawSyscall(unix.SYS_READ, fdStatus, uintptr(unsafe.Pointer(&order[0])), 1)
+		switch {
+		case errno == unix.EINTR:
+		case errno != 0:
+			return errno
+		case n == 0 || order[0] != orderGo:
+			return io.ErrUnexpectedEOF
+		default:
+			return nil
+		}
+	}
 }
 
 // sendDescriptor gives a descriptor to the server.

@@ -194,6 +194,13 @@ func releaseMasks(masks []*mask) {
 	}
 }
 
+// abandonMasks leaves masks where they are, as a killed server does: their sandbox lives on.
+func abandonMasks(masks []*mask) {
+	for _, m := range masks {
+		m.close()
+	}
+}
+
 // settle lays a policy out and holds its masks.
 func settle(p *Policy) (*layout, []*mask, error) {
 	for range 4 {

@@ -100,6 +100,16 @@ const (
 	statusUnavailable = 'u' // followed by a failure: the plan cannot be carried out
 )
 
+// orderGo is the one message to a helper, which waits for it before statusReady: the server
+// has the descriptors that the plan asks for.
+const orderGo = 'g'
+
+// handsOver reports whether the helper has to hand descriptors over.
+func (p *plan) handsOver() bool { return p.Watch || p.wantsApart() }
+
+// wantsApart reports whether there is a namespace to hand over.
+func (p *plan) wantsApart() bool { return p.Limited && p.Mechanism == mechanismNamespaces }
+
 // A failure is what went wrong in a helper.
 type failure struct {
 	Op    string
