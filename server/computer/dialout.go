@@ -119,15 +119,24 @@ func (r *routes) connect(w http.ResponseWriter, req *http.Request) {
 		text(w, status, err.Error())
 		return
 	}
-	ctx, leave, err := r.server.Join(req.Context())
+	// One place is held throughout: a second Join could be refused when the host of before
+	// is replaced already.
+	ctx, leave, err := r.server.Join(context.WithoutCancel(req.Context()))
 	if err != nil {
 		busy(w, err.Error())
 		return
 	}
-	ctx, mine := r.begin(ctx)
+	serves := false
+	defer func() {
+		if !serves {
+			leave()
+		}
+	}()
+	waits, mine := r.begin(ctx)
 	defer r.finish(mine)
-	err = awaitHealth(ctx, to)
-	leave()
+	stop := context.AfterFunc(req.Context(), func() { mine.cancel(context.Cause(req.Context())) })
+	defer stop()
+	err = awaitHealth(waits, to)
 	var s, previous *session
 	if err == nil {
 		s, previous, err = r.replaceUpstream(mine, to.ws)
@@ -140,12 +149,7 @@ func (r *routes) connect(w http.ResponseWriter, req *http.Request) {
 		text(w, http.StatusBadGateway, "readiness probe unreachable: "+err.Error())
 		return
 	}
-	ctx, leave, err = r.server.Join(context.WithoutCancel(req.Context()))
-	if err != nil {
-		s.drop()
-		busy(w, err.Error())
-		return
-	}
+	serves = true
 	header := http.Header{}
 	if bearer := req.Header.Get("Authorization"); bearer != "" {
 		// The host has set the secret at both ends, and knows by it whom it lets in.

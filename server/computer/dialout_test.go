@@ -1,11 +1,14 @@
 package computer
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,7 +16,9 @@ import (
 	"github.com/gorilla/websocket"
 
 	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
+	"github.com/wsd-dev/wsd/server"
 )
 
 // A host is what a computer dials.
@@ -289,4 +294,103 @@ func TestHealthTimeouts(t *testing.T) {
 			t.Errorf("%v ms: %s, %v", ms, d.timeout, err)
 		}
 	}
+}
+
+// A hookedWriter calls a function with each line of a log.
+type hookedWriter func(line string)
+
+func (w hookedWriter) Write(p []byte) (int, error) {
+	w(string(p))
+	return len(p), nil
+}
+
+// TestConnectKeepsItsPlace: others that take all places of the server while a /connect
+// replaces the host do not leave the host of before served.
+func TestConnectKeepsItsPlace(t *testing.T) {
+	var w *world
+	var once sync.Once
+	var leave []func()
+	fill := func(line string) {
+		if !strings.Contains(line, errMute.Error()) {
+			return
+		}
+		once.Do(func() { // between the health of the new host and its session
+			for {
+				_, l, err := w.server.Join(context.Background())
+				if err != nil {
+					return
+				}
+				leave = append(leave, l)
+			}
+		})
+	}
+	w = newWorld(t, func(cfg *Config, _ *server.HTTPConfig) {
+		cfg.MaxSessions = 2
+		cfg.Logger = slog.New(slog.NewTextHandler(hookedWriter(fill), nil))
+	})
+	first, second := newHost(t), newHost(t)
+	w.connect(t, map[string]any{"url": first.url})
+	old := <-first.sockets
+	mute, err := w.computer.admit("mute", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.computer.mu.Lock()
+	mute.began = mute.began.Add(-2 * protocol.InitializeTimeout)
+	w.computer.mu.Unlock()
+	resp, body := w.connect(t, map[string]any{"url": second.url})
+	if len(leave) == 0 {
+		t.Error("the places were not taken")
+	}
+	for _, l := range leave {
+		l()
+	}
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("got %d: %s", resp.StatusCode, body)
+	}
+	if code, _ := closingOf(t, old); code != websocket.CloseNormalClosure {
+		t.Errorf("the old socket was closed with %d", code)
+	}
+	serves(t, <-second.sockets)
+	eventually(t, "one session is left", func() bool { return w.computer.Sessions() == 1 })
+}
+
+// TestConnectGivesItsPlaceBack: a /connect that fails leaves no place taken, nor one whose
+// client goes away while it waits.
+func TestConnectGivesItsPlaceBack(t *testing.T) {
+	w, h := newWorld(t), newHost(t)
+	h.healthy.Store(false)
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/connect", strings.NewReader(`{"url":"`+h.url+`","healthTimeoutMs":60000}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+		gone <- err
+	}()
+	eventually(t, "the host is asked", func() bool { return h.asked.Load() > 0 })
+	cancel()
+	if err := <-gone; err == nil {
+		t.Error("it is answered")
+	}
+	w.connect(t, map[string]any{"url": "http://127.0.0.1:1", "healthTimeoutMs": 1})
+	eventually(t, "all places are free", func() bool {
+		var leave []func()
+		for {
+			_, l, err := w.server.Join(context.Background())
+			if err != nil {
+				break
+			}
+			leave = append(leave, l)
+		}
+		for _, l := range leave {
+			l()
+		}
+		return len(leave) == protocol.MaxConnections
+	})
 }
