@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -51,8 +52,8 @@ func peerUser(c net.Conn) (int, error) {
 	if err := stillOpen(tcp); err != nil {
 		return 0, err
 	}
-	if uid == foreignUser() {
-		return 0, errors.New("it is of a user that this user namespace does not know")
+	if err := foreign.check(uid); err != nil {
+		return 0, err
 	}
 	return uid, nil
 }
@@ -295,18 +296,54 @@ func isTableAddress(text string, want netip.AddrPort) bool {
 	return ok && addr.Unmap() == want.Addr()
 }
 
-// foreignUser is the user that the kernel names for all that this user namespace does not
-// know; -1 if it knows every user.
-var foreignUser = sync.OnceValue(func() int {
-	users, err := os.ReadFile("/proc/self/uid_map")
-	if err == nil && strings.Join(strings.Fields(string(users)), " ") == "0 0 4294967295" {
-		return -1
+// foreignUser finds the user that the kernel names for all that this user namespace does
+// not know.
+type foreignUser struct {
+	read  func(name string) ([]byte, error)
+	known atomic.Pointer[int]
+}
+
+var foreign = &foreignUser{read: os.ReadFile}
+
+// check returns an error for a uid that the kernel has named and that may stand for any
+// user.
+func (f *foreignUser) check(uid int) error {
+	unknown, err := f.find()
+	if err != nil {
+		return fmt.Errorf("whether this user namespace knows its user is not known: %w", err)
 	}
-	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
-	if err == nil {
-		if uid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-			return uid
+	if uid == unknown {
+		return errors.New("it is of a user that this user namespace does not know")
+	}
+	return nil
+}
+
+// find returns -1 if the user namespace knows every user. It reads a file again that it
+// could not read before.
+func (f *foreignUser) find() (int, error) {
+	if uid := f.known.Load(); uid != nil {
+		return *uid, nil
+	}
+	users, err := f.read("/proc/self/uid_map")
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) { // as on a kernel without user namespaces
+		return 0, err
+	}
+	uid := -1
+	if strings.Join(strings.Fields(string(users)), " ") != "0 0 4294967295" {
+		text, err := f.read("/proc/sys/kernel/overflowuid")
+		switch {
+		case errors.Is(err, iofs.ErrNotExist): // there is no /proc
+			return defaultForeignUser, nil
+		case err != nil:
+			return 0, err
+		}
+		if uid, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil {
+			return 0, fmt.Errorf("overflowuid: %w", err)
 		}
 	}
-	return 65534
-})
+	f.known.Store(&uid)
+	return uid, nil
+}
+
+// defaultForeignUser is the kernel's if the system's administrator has chosen no other.
+const defaultForeignUser = 65534

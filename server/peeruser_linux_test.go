@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -100,5 +101,55 @@ func BenchmarkPeerUser(b *testing.B) {
 		if _, err := peerUser(accepted); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestSM7ForeignUserIsReadAgain: a file that cannot be read, as while no descriptor is
+// free, lets nobody in, and is read again for the next connection.
+func TestSM7ForeignUserIsReadAgain(t *testing.T) {
+	const uidMap, overflow = "/proc/self/uid_map", "/proc/sys/kernel/overflowuid"
+	all, some := "         0          0 4294967295\n", "0 1000 1\n"
+	for name, tt := range map[string]struct {
+		uidMap, overflow string // what the files say once they can be read; nothing if they are not there
+		fails            string // which cannot be read at first
+		foreign          int
+	}{
+		"every user is known":            {all, "65534\n", uidMap, -1},
+		"some are":                       {some, "65534\n", uidMap, 65534},
+		"some are, and the number fails": {some, "1000\n", overflow, 1000},
+		"without user namespaces":        {"", "65533\n", overflow, 65533},
+		"without /proc":                  {"", "", overflow, 65534},
+	} {
+		fails, reads := true, 0
+		f := &foreignUser{read: func(file string) ([]byte, error) {
+			reads++
+			if fails && file == tt.fails {
+				return nil, &os.PathError{Op: "open", Path: file, Err: syscall.EMFILE}
+			}
+			text := map[string]string{uidMap: tt.uidMap, overflow: tt.overflow}[file]
+			if text == "" {
+				return nil, &os.PathError{Op: "open", Path: file, Err: syscall.ENOENT}
+			}
+			return []byte(text), nil
+		}}
+		users := []int{0, 1, 1000, 65533, 65534}
+		for _, uid := range users {
+			if err := f.check(uid); !errors.Is(err, syscall.EMFILE) {
+				t.Errorf("%s: user %d while a file cannot be read: %v", name, uid, err)
+			}
+		}
+		fails = false
+		for _, uid := range users {
+			if err := f.check(uid); (err != nil) != (uid == tt.foreign) {
+				t.Errorf("%s: user %d: %v", name, uid, err)
+			}
+		}
+		before := reads
+		if err := f.check(1); err != nil || tt.uidMap != "" && reads != before {
+			t.Errorf("%s: %v, %d reads for one that is known", name, err, reads-before)
+		}
+	}
+	if err := foreign.check(os.Geteuid()); err != nil {
+		t.Errorf("this user: %v", err)
 	}
 }
