@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"os"
+	"path"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -264,6 +267,71 @@ func TestRenewal(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A watchedLogin calls before with the number of each registration, before its credential
+// is read.
+type watchedLogin struct {
+	registry.Credential
+	before    func(registration int)
+	registers int
+}
+
+func (l *watchedLogin) Authorize(req *http.Request) error {
+	if path.Base(req.URL.Path) == registry.OpRegister {
+		l.before(l.registers)
+		l.registers++
+	}
+	return l.Credential.Authorize(req)
+}
+
+// codex writes its login anew just as the registration is renewed: the executor asks again.
+func TestRenewalWithHalfALogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		write := func(text string) {
+			if err := os.WriteFile(registry.CodexLoginFile(dir), []byte(text), 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+		write(`{"OPENAI_API_KEY":"key"}`)
+		login, err := registry.CodexLogin(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t)
+		cred := &watchedLogin{Credential: login, before: func(registration int) {
+			switch registration {
+			case 1:
+				write("")
+			case 2:
+				write(`{"OPENAI_API_KEY":"another"}`)
+			}
+		}}
+		cfg := w.config()
+		cfg.Registry, err = registry.New(registry.Config{BaseURLs: []string{"http://localhost:1"}, Credential: cred, Transport: w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := w.run(cfg)
+		p := w.peer()
+		s := p.open("s", frame.Reliable)
+		w.set(func() {
+			w.refuse = func(int, string) error {
+				if len(w.registers) < 2 { // set holds the lock only while it sets
+					return refused(401, "expired")
+				}
+				return nil
+			}
+		})
+		p.carrier.Cut()
+		next := w.peer()
+		p.move("s", s, next)
+		next.roundTrip(s, "still here")
+		if err := stop(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
 }
 
 // A lost connection is made again after a wait that grows and that only a long

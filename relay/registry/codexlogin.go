@@ -46,19 +46,20 @@ func (l *codexLogin) Authorize(req *http.Request) error {
 	return cred.Authorize(req)
 }
 
-// current returns what the file says now.
+// current returns what the file says now. Its error is a *CredentialError if there is no
+// login, and a *LoginError if that cannot be learned now.
 func (l *codexLogin) current() (Credential, error) {
 	f, err := os.Open(l.path)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
 		return nil, &CredentialError{fmt.Sprintf("%s does not exist: run `codex login`, or give a token of the registry", l.path)}
 	case err != nil:
-		return nil, fmt.Errorf("open the login of codex: %w", err)
+		return nil, &LoginError{fmt.Errorf("open the login of codex: %w", err)}
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("look at the login of codex: %w", err)
+		return nil, &LoginError{fmt.Errorf("look at the login of codex: %w", err)}
 	}
 
 	l.mu.Lock()
@@ -69,14 +70,17 @@ func (l *codexLogin) current() (Credential, error) {
 	l.mu.Unlock()
 	data, err := io.ReadAll(io.LimitReader(f, maxAuthFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("read the login of codex: %w", err)
+		return nil, &LoginError{fmt.Errorf("read the login of codex: %w", err)}
 	}
 	cred, err := parseLogin(l.path, data)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil && l.cred != nil && !json.Valid(data) { // codex may be writing it
+		return nil, &LoginError{errors.New(err.Error())}
+	}
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.info, l.cred = info, cred
 	return cred, nil
 }

@@ -11,7 +11,8 @@ import (
 // A Credential proves to a registry who asks. Implementations never print it.
 type Credential interface {
 	// Authorize sets the headers of req, or says in a *CredentialError why the
-	// credential must not be sent to req's URL. It does not wait for the network.
+	// credential must not be sent to req's URL, or in a *LoginError why it is not known now.
+	// It does not wait for the network.
 	Authorize(req *http.Request) error
 }
 

@@ -231,3 +231,74 @@ func TestCodexLogin(t *testing.T) {
 		t.Error("the login outlived its file")
 	}
 }
+
+// A login that cannot be read for a moment, or that codex is just writing, is no login
+// that the executor does not have.
+func TestCodexLoginUnreadNow(t *testing.T) {
+	const text = `{"OPENAI_API_KEY":"key"}`
+	for name, harm := range map[string]func(path string) error{
+		"empty":      func(path string) error { return os.Truncate(path, 0) },
+		"half":       func(path string) error { return os.Truncate(path, int64(len(text)/2)) },
+		"open fails": func(path string) error { return errors.Join(os.Remove(path), os.Symlink(path, path)) },
+		"read fails": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := registry.CodexLoginFile(dir)
+			writeLogin(t, dir, text)
+			cred, err := registry.CodexLogin(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := harm(path); err != nil {
+				t.Fatal(err)
+			}
+			_, err = authorize(t, cred, "http://127.0.0.1")
+			if _, refusal := errors.AsType[*registry.CredentialError](err); err == nil || refusal {
+				t.Errorf("Authorize: %v", err)
+			}
+			if !registry.RetryRenewal(err) || !registry.RetryConnect(err) || registry.RetryRegister(err) {
+				t.Errorf("renewal %v, connect %v, register %v: %v",
+					registry.RetryRenewal(err), registry.RetryConnect(err), registry.RetryRegister(err), err)
+			}
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+			writeLogin(t, dir, text)
+			if header, err := authorize(t, cred, "http://127.0.0.1"); err != nil || header.Get("Authorization") != "Bearer key" {
+				t.Errorf("afterwards: %v, %v", header, err)
+			}
+		})
+	}
+}
+
+// A file that says that there is no login, or is gone, or held none from the beginning, is refused.
+func TestCodexLoginRefused(t *testing.T) {
+	for name, harm := range map[string]func(path string) error{
+		"no login":  func(path string) error { return os.WriteFile(path, []byte(`{"OPENAI_API_KEY":null}`), 0o600) },
+		"no object": func(path string) error { return os.WriteFile(path, []byte(`[]`), 0o600) },
+		"gone":      os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeLogin(t, dir, `{"OPENAI_API_KEY":"key"}`)
+			cred, err := registry.CodexLogin(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := harm(registry.CodexLoginFile(dir)); err != nil {
+				t.Fatal(err)
+			}
+			_, err = authorize(t, cred, "http://127.0.0.1")
+			if _, refusal := errors.AsType[*registry.CredentialError](err); !refusal || registry.RetryRenewal(err) {
+				t.Errorf("Authorize: %v", err)
+			}
+		})
+	}
+	dir := t.TempDir()
+	writeLogin(t, dir, "")
+	_, err := registry.CodexLogin(dir)
+	if _, refusal := errors.AsType[*registry.CredentialError](err); !refusal {
+		t.Errorf("empty from the beginning: %v", err)
+	}
+}

@@ -13,9 +13,9 @@
 // A Client may have several base URLs, those of the nodes of one relay. What cannot
 // be reached is passed over; the one that answered last is asked first the next time.
 // A status other than 2xx is a *StatusError, no answer at all an *UnreachableError, a
-// 2xx that says nothing usable a *ResponseError; RetryRegister, RetryRenewal and
-// RetryConnect say which of them pass, Delay how long to wait. The client itself never
-// asks the same node twice.
+// 2xx that says nothing usable a *ResponseError, a login that cannot be read now a
+// *LoginError; RetryRegister, RetryRenewal and RetryConnect say which of them pass,
+// Delay how long to wait. The client itself never asks the same node twice.
 //
 // A Credential never leaves over what others could read: see its documentation for
 // the rules on URLs. Nothing here prints a token, an authorization or a rendezvous

@@ -85,6 +85,15 @@ type CredentialError struct{ Problem string }
 
 func (e *CredentialError) Error() string { return e.Problem }
 
+// A LoginError says that the file of a login cannot be read now. It may be read later.
+type LoginError struct{ Err error }
+
+func (e *LoginError) Error() string {
+	return fmt.Sprintf("the login cannot be read now: %v", e.Err)
+}
+
+func (e *LoginError) Unwrap() error { return e.Err }
+
 // clean makes a registry's text fit for a line of a log.
 func clean(text string, limit int) string {
 	text = strings.ToValidUTF8(text, "?")

@@ -17,8 +17,8 @@ func RetryRegister(err error) bool {
 }
 
 // RetryRenewal reports whether an executor that was registered before asks again: as
-// RetryRegister, and when the registry could not be reached, answered 408, 429 or 5xx.
-// This is ours: codex ends here. A relay that restarts must not end its executors.
+// RetryRegister, when the registry could not be reached, answered 408, 429 or 5xx, and when
+// the login could not be read. This is ours: codex ends here. A relay that restarts must not end its executors.
 func RetryRenewal(err error) bool { return RetryRegister(err) || transient(err) }
 
 // InUse reports whether err says that another executor, with other keys, has the
@@ -30,8 +30,8 @@ func InUse(err error) bool {
 }
 
 // RetryConnect reports whether a harness asks again: when the registry could not be
-// reached or did not answer to the end, for 408, 429 and 5xx, and for 409
-// environment_offline (registry.md, section 3).
+// reached or did not answer to the end, for 408, 429 and 5xx, for 409
+// environment_offline (registry.md, section 3), and when the login could not be read.
 func RetryConnect(err error) bool {
 	if e, ok := errors.AsType[*StatusError](err); ok && e.Status == http.StatusConflict {
 		return e.Code == CodeOffline
@@ -44,8 +44,9 @@ func transient(err error) bool {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests
 	}
-	_, ok := errors.AsType[*UnreachableError](err)
-	return ok
+	_, unreachable := errors.AsType[*UnreachableError](err)
+	_, unread := errors.AsType[*LoginError](err)
+	return unreachable || unread
 }
 
 // Delay is how long to wait after attempt failed, counted from 0: 0.5, 1, 2, 4, 5, 5, …

@@ -42,6 +42,7 @@ func TestRetry(t *testing.T) {
 		{"unreachable", &registry.UnreachableError{Err: errors.New("refused")}, false, true, true},
 		{"malformed", &registry.ResponseError{}, false, false, false},
 		{"credential", &registry.CredentialError{}, false, false, false},
+		{"login", fmt.Errorf("wrapped: %w", &registry.LoginError{Err: errors.New("too many open files")}), false, true, true},
 		{"none", nil, false, false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
