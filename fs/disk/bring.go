@@ -409,11 +409,11 @@ func (b *bringer) link(dir int, name string, it *item) error {
 	if err != nil {
 		return err
 	}
-	if err = setTimes(dir, temp, it.mtime); err == nil {
-		err = b.place(dir, temp, name, it.path, was)
-	}
-	if err != nil {
+	if err = setTimes(dir, temp, it.mtime); err != nil {
 		cleanTemp(dir, temp)
+		return err
+	}
+	if err = b.place(dir, temp, name, it.path, was); err != nil {
 		return err
 	}
 	st, err := statAt(dir, name)

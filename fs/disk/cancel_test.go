@@ -3,6 +3,7 @@ package disk_test
 import (
 	"context"
 	"errors"
+	"os"
 	"sync/atomic"
 	"testing"
 
@@ -35,12 +36,12 @@ func (g *gate) View(ctx context.Context, fn func(tree.Tx) error) error {
 	return g.Store.View(ctx, fn)
 }
 
-// pend applies entries that stay in the journal, because the disk is full when the path
+// pend applies entries that stay in the journal, because the disk is full when a directory
 // "a", which comes before all others, is to be removed.
 func (b *bench) pend(entries ...tree.Entry) {
 	b.t.Helper()
-	b.write("a", "in the way")
-	quiet(b)
+	b.must(os.Mkdir(b.path("a"), 0o755))
+	b.settle()
 	b.ws.Hook(func(op, path string) error {
 		if op == "clear" && path == "a" {
 			return unix.ENOSPC
@@ -77,7 +78,7 @@ func TestRowsAfterCancel(t *testing.T) {
 	for _, moment := range []string{"clear", "placed"} {
 		t.Run(moment, func(t *testing.T) {
 			both(t, func(t *testing.T, b *bench) {
-				b.write("d/f", "1")
+				b.must(os.MkdirAll(b.path("d/sub"), 0o755))
 				b.pend(b.file("/workspace/d", "a file", 0o644), b.file("/workspace/e", "another", 0o644))
 				b.settleUntil(moment, "d")
 				b.must(b.ws.Consistent(t.Context()))
@@ -95,7 +96,7 @@ func TestRowsAfterCancel(t *testing.T) {
 // The index is read from the rows again when the store refuses the rows of what was brought.
 func TestRowsRefused(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
-		b.write("d/f", "1")
+		b.must(os.MkdirAll(b.path("d/sub"), 0o755))
 		b.pend(b.file("/workspace/d", "a file", 0o644))
 		b.ws.Hook(func(op, _ string) error {
 			b.gate.full.Store(b.gate.full.Load() || op == "placed")

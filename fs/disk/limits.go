@@ -26,6 +26,8 @@ const (
 
 	// readAttempts is how often a file is read that changes meanwhile.
 	readAttempts = 3
+	// putBackAttempts is how often an exchange is undone while others change the name.
+	putBackAttempts = 100
 	// granularity is what the clock of a file system is at least as fine as: the kernel's
 	// tick. Where all times are whole seconds, coarseGranularity.
 	granularity       = 20 * time.Millisecond

@@ -1,7 +1,9 @@
 package disk
 
 import (
+	"context"
 	"errors"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -40,9 +42,10 @@ func (b *bringer) overtake(dir int, name, path string) (found, error) {
 	return f, b.save(dir, name, path)
 }
 
-// save keeps the content of a file that nobody has settled and that is about to go.
+// save keeps the content of a file that nobody has settled and that is about to go. The end
+// of the call does not stop it: the file may have a temporary name already.
 func (b *bringer) save(dir int, name, path string) error {
-	keep := &keeper{ctx: b.ctx, forest: b.w.cfg.Forest}
+	keep := &keeper{ctx: context.WithoutCancel(b.ctx), forest: b.w.cfg.Forest}
 	got, err := b.w.readFile(dir, name, nil, keep)
 	if err == nil {
 		err = keep.flush()
@@ -66,11 +69,25 @@ var errNoExchange = errors.New("the file system cannot exchange names")
 
 // place renames what is whole to where it belongs. was is what was there when overtake
 // looked, nothing where it has not. What is there now comes out under the other name:
-// should it be another version, that is kept as well.
+// should it be another version, that is kept as well. place removes what is ours when it
+// fails.
 func (b *bringer) place(dir int, temp, name, path string, was found) error {
-	if err := b.w.fault("place", path); err != nil {
+	ours, err := statAt(dir, temp)
+	if err != nil {
+		cleanTemp(dir, temp)
 		return err
 	}
+	if err = b.w.fault("place", path); err == nil {
+		err = b.swap(dir, temp, name, path, was)
+	}
+	if err != nil {
+		b.leave(dir, temp, path, &ours)
+	}
+	return err
+}
+
+// swap is place without what an error makes necessary.
+func (b *bringer) swap(dir int, temp, name, path string, was found) error {
 	for {
 		if !was.there {
 			err := renameNew(dir, temp, name)
@@ -95,8 +112,43 @@ func (b *bringer) place(dir int, temp, name, path string, was found) error {
 		if err != nil {
 			return pathError("rename", path, err)
 		}
-		return b.discard(dir, temp, path, was)
+		if err = b.discard(dir, temp, path, was); err != nil {
+			putBack(dir, temp, name)
+		}
+		return err
 	}
+}
+
+// putBack undoes an exchange. Commands may have changed what has the name since. What it
+// cannot put back keeps the temporary name.
+func putBack(dir int, temp, name string) {
+	for range putBackAttempts {
+		err := exchange(dir, temp, name)
+		if gone(err) { // nothing has the name
+			err = renameNew(dir, temp, name)
+		}
+		if !errors.Is(err, unix.EEXIST) {
+			return
+		}
+	}
+}
+
+// leave removes the file or link that is ours from a temporary name. Anything else there
+// is the only copy of a command's, and gets a name that is settled.
+func (b *bringer) leave(dir int, temp, path string, ours *stat) {
+	st, err := statAt(dir, temp)
+	if gone(err) {
+		return
+	}
+	if err == nil && st.sameFile(ours) && st.mtime == ours.mtime {
+		cleanTemp(dir, temp)
+		return
+	}
+	kept := keptPrefix + strings.TrimPrefix(temp, tempPrefix)
+	if err = renameNew(dir, temp, kept); err != nil {
+		kept = temp
+	}
+	b.w.log.Warn("a version that a command wrote could not be stored; it has another name now", "path", path, "name", kept, "err", err)
 }
 
 // replace is place where names cannot be exchanged: what comes to the place between the

@@ -16,6 +16,9 @@ import (
 const (
 	tempPrefix = ".wsd-tmp-"
 	tempLength = len(tempPrefix) + 16
+	// keptPrefix begins the name of a command's version that could neither be stored nor
+	// stay where it was. It is settled like any other name.
+	keptPrefix = "wsd-kept-"
 )
 
 // temporary reports whether a name is one of ours.

@@ -174,11 +174,11 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 	if err == nil {
 		err = setTimes(dir, temp, it.mtime)
 	}
-	if err == nil {
-		err = f.b.place(dir, temp, name, it.path, was)
-	}
 	if err != nil {
 		cleanTemp(dir, temp)
+		return stat{}, err
+	}
+	if err := f.b.place(dir, temp, name, it.path, was); err != nil {
 		return stat{}, err
 	}
 	if err := f.b.w.fault("placed", it.path); err != nil {
