@@ -269,6 +269,10 @@ func (b *bringer) openUp(up int, path, name string) error {
 	if st.kind != tree.KindDir || st.mode&0o700 == 0o700 {
 		return pathError("open", path, unix.EACCES)
 	}
+	it, err := b.w.lookup(b.ctx, path) // before the mode changes: finishDirs sets it again
+	if err != nil {
+		return err
+	}
 	fd, err := openDirAt(up, name)
 	if err == nil {
 		err = unix.Fchmod(fd, uint32(st.mode)|0o700)
@@ -281,11 +285,10 @@ func (b *bringer) openUp(up int, path, name string) error {
 	if err != nil {
 		return pathError("chmod", path, err)
 	}
-	it, err := b.w.lookup(b.ctx, path)
-	if err == nil && it.kind == tree.KindDir {
+	if it.kind == tree.KindDir {
 		b.dirs = append(b.dirs, it)
 	}
-	return err
+	return nil
 }
 
 // mkdir makes a directory, or keeps the one that is there. If it is not the one that the

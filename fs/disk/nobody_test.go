@@ -1,6 +1,8 @@
 package disk_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,6 +58,42 @@ func TestWithoutRights(t *testing.T) {
 	})
 }
 
+// A directory that keeps us out is opened up for what is in it. It is closed again when the
+// call ends meanwhile, and its mode is not taken for a command's.
+func TestOpenedUpIsClosed(t *testing.T) {
+	if os.Geteuid() == 0 {
+		asNobody(t)
+		return
+	}
+	both(t, func(t *testing.T, b *bench) {
+		b.must(os.Mkdir(b.path("d"), 0o755))
+		b.must(os.Chmod(b.path("d"), 0))
+		b.pend(b.file("/workspace/d/new", "pushed", 0o644))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		b.gate.viewed = func() {
+			if info, err := os.Lstat(b.path("d")); err == nil && info.Mode().Perm() != 0 {
+				cancel()
+			}
+		}
+		if err := b.ws.Settle(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("settled after the call had ended: %v", err)
+		}
+		b.gate.viewed = nil
+		b.settle()
+		info, err := os.Lstat(b.path("d"))
+		if err != nil || info.Mode().Perm() != 0 {
+			t.Errorf("the directory: %v, %v", info, err)
+		}
+		if mode := b.inTree()["d"]; mode != "dir 0000" {
+			t.Errorf("the tree: %s", mode)
+		}
+		b.must(os.Chmod(b.path("d"), 0o755)) // for the test's end
+		b.settle()
+		b.want(map[string]string{"d": "dir 0755", "d/new": "file 0644 pushed"})
+	})
+}
+
 func asNobody(t *testing.T) {
 	if os.Getenv(nobodyEnv) != "" {
 		t.Fatal("nobody has become the superuser")
@@ -76,7 +114,7 @@ func asNobody(t *testing.T) {
 	if err := os.Chown(dir, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, "-test.run", "^TestWithoutRights$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), self, "-test.run", "^"+t.Name()+"$", "-test.v")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir, nobodyEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
