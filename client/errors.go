@@ -33,6 +33,8 @@ var (
 	ErrUnknownProcess = errors.New("unknown process")
 )
 
+func sessionLost(id string) error { return fmt.Errorf("%w %s", ErrSessionLost, id) }
+
 // lostCall is a call that ended with its connection, unanswered.
 func lostCall(method string, cause error) error {
 	return fmt.Errorf("%s: %w before the answer, %w: %w", method, ErrTransportClosed, ErrMayHaveRun, cause)

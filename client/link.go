@@ -25,6 +25,7 @@ type link struct {
 	client  *Client
 	peer    *rpc.Peer
 	streams *stream.Set
+	session session       // set before the link is the current one
 	done    chan struct{} // closed when nothing is read any more
 	err     error         // why; set before done is closed
 }

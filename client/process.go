@@ -35,7 +35,6 @@ type Process struct {
 
 	client  *Client
 	id      string
-	session string                 // that it was started in; set before settled is closed
 	limits  []protocol.LimitReport // set before settled is closed
 	settled chan struct{}          // closed when the start has been answered
 	exited  chan struct{}          // closed when the exit is known, or the process has failed
@@ -45,8 +44,9 @@ type Process struct {
 
 	mu         sync.Mutex
 	phase      phase
-	startErr   error // set before settled is closed
-	abandoned  bool  // nobody waits for the start any more
+	session    string // that the start was sent in last; "" before
+	startErr   error  // set before settled is closed
+	abandoned  bool   // nobody waits for the start any more
 	seq        sequence
 	queued     int           // bytes that wait in the streams
 	room       chan struct{} // non-nil while the connection waits for room
@@ -252,6 +252,15 @@ func (p *Process) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lose(err)
+}
+
+// loseSession fails the process if its start was sent in that session.
+func (p *Process) loseSession(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.session == id {
+		p.lose(sessionLost(id))
+	}
 }
 
 // makeRoom lets the connection go on.

@@ -112,8 +112,9 @@ func (c *Client) attempt() (*link, bool, error) {
 		return nil, false, err
 	}
 	if lost {
-		c.failProcesses(fmt.Errorf("%w %s", ErrSessionLost, c.session.id))
+		c.loseSession(c.session.id)
 	}
+	l.session = s
 	c.mu.Lock()
 	c.session = s
 	c.mu.Unlock()
@@ -187,12 +188,23 @@ func (c *Client) finish(cause error) {
 }
 
 func (c *Client) failProcesses(cause error) {
-	c.mu.Lock()
-	processes := slices.Collect(maps.Values(c.processes))
-	c.mu.Unlock()
-	for _, p := range processes {
+	for _, p := range c.allProcesses() {
 		p.fail(cause)
 	}
+}
+
+// loseSession fails the processes of a session, but not those whose start was not sent in
+// it.
+func (c *Client) loseSession(id string) {
+	for _, p := range c.allProcesses() {
+		p.loseSession(id)
+	}
+}
+
+func (c *Client) allProcesses() []*Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.processes))
 }
 
 func (c *Client) report(change StateChange) {

@@ -167,13 +167,9 @@ func (p *Process) tryStart(ctx context.Context, params *protocol.StartParams) er
 		if err != nil {
 			return p.unanswered(attempt, err)
 		}
-		c.mu.Lock()
-		session := c.session
-		c.mu.Unlock()
-		if attempt > 1 && session.id != p.session {
-			return p.unanswered(attempt, fmt.Errorf("%w %s", ErrSessionLost, p.session))
+		if err := p.send(l); err != nil {
+			return p.unanswered(attempt, err)
 		}
-		p.session = session.id
 		ctx = c.life
 		var result protocol.StartResult
 		err = l.peer.Call(ctx, protocol.MethodProcessStart, params, &result)
@@ -184,10 +180,22 @@ func (p *Process) tryStart(ctx context.Context, params *protocol.StartParams) er
 		}
 		// A repeated start attaches to what the first has started, where the server
 		// says so.
-		if !isClosed(err) || !session.info.Capabilities[protocol.CapProcessAttach] || !c.transport.Resumes() {
+		if !isClosed(err) || !l.session.info.Capabilities[protocol.CapProcessAttach] || !c.transport.Resumes() {
 			return callError(protocol.MethodProcessStart, err)
 		}
 	}
+}
+
+// send notes that the start is sent over l. Its error is that it was sent in a session that
+// was lost since.
+func (p *Process) send(l *link) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.session != "" && p.session != l.session.id {
+		return sessionLost(p.session)
+	}
+	p.session = l.session.id
+	return nil
 }
 
 // unanswered is err, with ErrMayHaveRun if the start has been sent before.

@@ -104,6 +104,82 @@ func TestStartIsNotRepeatedInAnotherSession(t *testing.T) {
 	})
 }
 
+// newStart makes a process whose start is yet to be sent.
+func newStart(t *testing.T, c *Client, id string) (*Process, *protocol.StartParams) {
+	t.Helper()
+	params, err := c.startParams(t.Context(), &Command{Argv: []string{"x"}, ID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.newProcess(params)
+	if err := c.register(p); err != nil {
+		t.Fatal(err)
+	}
+	return p, params
+}
+
+// loseSession has the client connect again to a server that has started anew.
+func loseSession(t *testing.T, s *fakeServer, c *Client) {
+	t.Helper()
+	s.forgetSessions()
+	s.cut()
+	synctest.Wait()
+	if err := c.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// A start that was not sent before its session was lost runs in the next, and is followed.
+func TestStartBegunBeforeTheSessionWasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake(t)
+		c := s.open(t, nil)
+		before := c.SessionID()
+		p, params := newStart(t, c, "p")
+		loseSession(t, s, c)
+		if now := c.SessionID(); now == before {
+			t.Fatalf("the session is still %s", now)
+		}
+		p.start(t.Context(), params)
+		if err := p.settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		proc := s.process(t, p)
+		send(proc.print("stdout", "x"), proc.exit(0), proc.end())
+		wantOutput(t, p, "x", "")
+		wantExit(t, p, ExitStatus{})
+		if err := p.Err(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A process whose session is lost between the answer to its start and what follows it
+// is lost with it.
+func TestSessionIsLostAsTheStartIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake(t)
+		c := s.open(t, nil)
+		p, params := newStart(t, c, "p")
+		l, err := c.acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.send(l); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.peer.Call(t.Context(), protocol.MethodProcessStart, params, nil); err != nil {
+			t.Fatal(err)
+		}
+		loseSession(t, s, c)
+		p.begin(l, false)
+		if _, err := p.Wait(t.Context()); !errors.Is(err, ErrSessionLost) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 func TestCancelledStartIsTerminated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake(t)
