@@ -8,9 +8,13 @@ import (
 )
 
 // claim tells the other nodes that the executor is here. Its error is a rejection if the
-// executor may not attach any more, or that of the State.
+// executor may not attach any more, or that of the State. A later claim of an executor that
+// has gone meanwhile changes nothing.
 func (n *Node) claim(ctx context.Context, e *executor) error {
 	err := n.update(ctx, e.env, func(r *registration) error {
+		if e.claimed.Load() && !n.has(e) {
+			return errNotOurs
+		}
 		admitted, err := n.admit(ctx, r, e.ticket)
 		if err != nil {
 			return err
@@ -19,10 +23,12 @@ func (n *Node) claim(ctx context.Context, e *executor) error {
 		*r = *admitted
 		return nil
 	})
-	if errors.Is(err, ErrNotFound) {
+	switch {
+	case errors.Is(err, ErrNotFound):
 		return rejectRegistration
-	}
-	if err == nil {
+	case errors.Is(err, errNotOurs):
+		return nil
+	case err == nil:
 		e.claimed.Store(true)
 	}
 	return err
@@ -32,10 +38,12 @@ func (n *Node) claim(ctx context.Context, e *executor) error {
 var errNotOurs = errors.New("not that node's")
 
 // disclaim takes back that it is at node, unless it is attached elsewhere by now. ended
-// says that it has ended by itself, and is not about to come back.
+// says that it has ended by itself, and is not about to come back; that counts too where
+// reconcile has taken it back before.
 func (n *Node) disclaim(ctx context.Context, env, id, node string, ended bool) error {
 	err := n.update(ctx, env, func(r *registration) error {
-		if r.ID != id || r.Node != node || n.holds(env, r.ID) || n.expects(env, r.ID) {
+		stale := r.Node == node || r.Node == "" && ended && !r.Ended
+		if r.ID != id || !stale || n.holds(env, r.ID) || n.expects(env, r.ID) {
 			return errNotOurs
 		}
 		r.Node, r.Attached, r.Remote, r.Left, r.Ended = "", time.Time{}, "", time.Now().UTC(), ended

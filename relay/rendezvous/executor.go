@@ -109,6 +109,13 @@ func (e *executor) serve() {
 		slog.Int64("bytesFromExecutor", e.count.out.Load()), slog.Int64("bytesToExecutor", e.count.in.Load()))
 }
 
+// has says whether e is attached here.
+func (n *Node) has(e *executor) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.executors[e.env] == e
+}
+
 // holds says whether the executor of env with that registration is attached here.
 func (n *Node) holds(env, registration string) bool {
 	n.mu.Lock()
