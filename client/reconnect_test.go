@@ -330,3 +330,37 @@ func TestWatchGoesOnWithAnOverflow(t *testing.T) {
 		s.await(t, protocol.MethodFsUnwatch, 1)
 	})
 }
+
+// A Watch that is closed while it is set on a new connection does not stay set there.
+func TestWatchClosedWhileItIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake(t)
+		renewals := make(chan *rpc.Request, 1)
+		s.answer = func(conn *fakeConn, req *rpc.Request) bool {
+			if req.Method != protocol.MethodFsWatch || conn.number == 1 {
+				return false
+			}
+			renewals <- req
+			return true
+		}
+		c := s.open(t, nil)
+		w, err := c.Watch(t.Context(), "/srv", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.cut()
+		renewal := <-renewals
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s.await(t, protocol.MethodFsUnwatch, 1) // as if it had been sent before the renewal
+		renewal.ReplyInline(protocol.WatchResult{}, nil)
+		synctest.Wait()
+		if n := s.count(protocol.MethodFsUnwatch); n != 2 {
+			t.Errorf("%d fs/unwatch, want one after the watch was set", n)
+		}
+		if _, err := w.Next(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("Next: %v", err)
+		}
+	})
+}

@@ -116,7 +116,9 @@ func (w *Watch) renew(l *link) {
 	err := l.peer.Call(w.client.life, protocol.MethodFsWatch, &w.params, nil)
 	switch {
 	case err == nil:
-		w.lost()
+		if !w.lost() { // its end may have been sent before its renewal
+			w.client.spawn(w.unwatch)
+		}
 	case isClosed(err): // the next connection does it
 	default:
 		w.fail(callError(protocol.MethodFsWatch, err))
@@ -185,12 +187,16 @@ func (w *Watch) handle(report *protocol.ChangedParams) {
 	w.wake()
 }
 
-// lost reports that changes may have been missed.
-func (w *Watch) lost() {
+// lost reports that changes may have been missed; false when the watch has ended.
+func (w *Watch) lost() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.err != nil {
+		return false
+	}
 	w.overflow = true
 	w.wake()
+	return true
 }
 
 func (w *Watch) fail(err error) {
