@@ -39,7 +39,8 @@ type helper struct {
 	key     helperKey
 	ready   chan struct{} // closed once peer or err is set
 	peer    *rpc.Peer
-	current func() bool // reports whether a new helper would be confined alike
+	current func() bool     // reports whether a new helper would be confined alike
+	gone    <-chan struct{} // closed when it changes nothing any more
 	err     error
 
 	// Guarded by helpers.mu.
@@ -210,6 +211,7 @@ func (t *helpers) run(h *helper, sandbox *protocol.Sandbox) {
 		Handler: h, Logger: s.logger, MaxValues: maxHelperValues,
 		Account: rpc.AccountOf(s.notifier), OnlyAnswers: true,
 	})
+	h.gone = goneOf(conn)
 	h.current = func() bool { return true }
 	if aging, ok := conn.(interface{ Current() bool }); ok {
 		h.current = newSharedCheck(aging.Current).ask
@@ -308,6 +310,48 @@ func (h *helper) call(ctx context.Context, method string, params, result any) er
 		return errHelperEnded
 	}
 	return err
+}
+
+// change is call for a request that changes what unlock unlocks. It keeps the lock until the
+// helper has answered or is gone: a helper that has lost its connection may still write.
+// When ctx ends, change ends the helper and returns without waiting for its end.
+func (h *helper) change(ctx context.Context, unlock func(), method string, params, result any) error {
+	mayWrite := false
+	defer func() {
+		if !mayWrite {
+			unlock()
+			return
+		}
+		go func() { // ends with the helper, which is killed if it does not end by itself
+			<-h.gone
+			unlock()
+		}()
+	}()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	err := h.call(ctx, method, params, result)
+	_, answered := errors.AsType[*protocol.Error](err)
+	switch {
+	case err == nil || answered:
+	case ctx.Err() != nil:
+		mayWrite = true
+		_ = h.peer.Close()
+	default:
+		mayWrite = errors.Is(err, errHelperEnded)
+	}
+	return err
+}
+
+// goneOf returns the channel that is closed when the helper behind conn changes nothing any
+// more. One that does not say so is gone with its connection.
+func goneOf(conn rpc.Connection) <-chan struct{} {
+	if leaving, ok := conn.(interface{ Gone() <-chan struct{} }); ok {
+		return leaving.Gone()
+	}
+	gone := make(chan struct{})
+	close(gone)
+	return gone
 }
 
 // HandleRequest refuses: a helper has nothing to ask.

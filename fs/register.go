@@ -187,19 +187,25 @@ func add[P, R any](t *rpc.Table, m method[P, R], run func(*Service, context.Cont
 			return nil, err
 		}
 		defer release()
+		var unlock func()
 		if m.changes != nil && (h != nil || !m.locksItself) {
-			unlock, err := s.host.locks.lockEntries(ctx, m.changes(p))
-			if err != nil {
+			if unlock, err = s.host.locks.lockEntries(ctx, m.changes(p)); err != nil {
 				return nil, err
 			}
-			defer unlock()
 		}
 		if h == nil {
+			if unlock != nil {
+				defer unlock()
+			}
 			return run(s, ctx, p)
 		}
 		*box = nil
 		result := new(R)
-		err = h.call(ctx, m.name, p, result)
+		if unlock != nil {
+			err = h.change(ctx, unlock, m.name, p, result)
+		} else {
+			err = h.call(ctx, m.name, p, result)
+		}
 		if m.inBlocks != nil && isReadInBlocks(err) {
 			return m.inBlocks(s, ctx, h, p)
 		}

@@ -22,7 +22,8 @@ type Sandboxer interface {
 	// Start starts a helper process confined as s says and returns a connection to
 	// it. Closing the connection ends the helper. ctx bounds the start only. If the
 	// connection has a method Current() bool, a helper for which it returns false gets
-	// no further requests.
+	// no further requests. If it has a method Gone() <-chan struct{}, that channel is
+	// closed when the helper has ended and changes nothing any more.
 	Start(ctx context.Context, s *protocol.Sandbox) (rpc.Connection, error)
 }
 

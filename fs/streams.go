@@ -219,14 +219,12 @@ func (s *Service) closeHandle(ctx context.Context, p *protocol.CloseHandleParams
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
 	if h.helper != nil {
 		p.HandleID = h.remote
-		err = h.helper.call(ctx, protocol.MethodFsClose, p, nil)
-	} else {
-		err = h.writer.commit(ctx)
+		return &protocol.Empty{}, h.helper.change(ctx, unlock, protocol.MethodFsClose, p, nil)
 	}
-	return &protocol.Empty{}, err
+	defer unlock()
+	return &protocol.Empty{}, h.writer.commit(ctx)
 }
 
 // commit puts the content in place.

@@ -37,7 +37,7 @@ func (e *Enforcer) Start(ctx context.Context, s *protocol.Sandbox) (rpc.Connecti
 	if err != nil {
 		return nil, fileError(err)
 	}
-	return &confinedConn{lineconn.New(h.out, h.in, h.Close), p, pl}, nil
+	return &confinedConn{lineconn.New(h.out, h.in, h.Close), p, pl, h.done}, nil
 }
 
 // A confinedConn is a connection to a helper.
@@ -45,7 +45,11 @@ type confinedConn struct {
 	*lineconn.Conn
 	policy *Policy
 	plan   *plan
+	gone   <-chan struct{}
 }
+
+// Gone returns a channel that is closed when the helper's process has ended.
+func (c *confinedConn) Gone() <-chan struct{} { return c.gone }
 
 // Current reports whether a helper that starts now would be confined alike: whether the
 // policy denies what it did when this one started.

@@ -136,7 +136,7 @@ func TestFileHelpersShareMasks(t *testing.T) {
 	}
 }
 
-// A helper that does not end when its input does is killed.
+// A helper that does not end when its input does is killed, and is gone then, not before.
 func TestFileHelperThatHangs(t *testing.T) {
 	e := enforcer(t, Config{Role: "hang"})
 	c, err := e.Start(t.Context(), policy(at("root", "read")))
@@ -146,7 +146,17 @@ func TestFileHelperThatHangs(t *testing.T) {
 	if _, err := c.Read(t.Context()); err != nil { // it says that it hangs
 		t.Fatal(err)
 	}
+	gone := c.(interface{ Gone() <-chan struct{} }).Gone()
+	select {
+	case <-gone:
+		t.Error("it is gone while it has its input")
+	default:
+	}
 	_ = c.Close()
+	<-gone
+	if left := children(t); len(left) > 0 {
+		t.Errorf("processes %v are left when it is gone", left)
+	}
 	e.wg.Wait()
 	if left := children(t); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
