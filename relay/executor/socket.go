@@ -186,7 +186,12 @@ func (s *socket) sendAndWait(ctx context.Context, f *relayv1.RelayMessageFrame) 
 	case <-written:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		select {
+		case <-written: // it counts more
+			return nil
+		default:
+			return context.Cause(ctx)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsd-dev/wsd/proto/relayv1"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/relay"
 	"github.com/wsd-dev/wsd/relay/frame"
@@ -260,4 +261,35 @@ func TestShutdownWithoutConnection(t *testing.T) {
 			t.Errorf("Run: %v", err)
 		}
 	})
+}
+
+// A lateContext calls meanwhile between the queueing of a frame and the wait for it.
+type lateContext struct {
+	context.Context
+	meanwhile func()
+	calls     int
+}
+
+func (c *lateContext) Done() <-chan struct{} {
+	if c.calls++; c.calls == 2 {
+		c.meanwhile()
+	}
+	return c.Context.Done()
+}
+
+// What was written counts as written, although its context has ended meanwhile: a harness
+// that was told of a stream must find it.
+func TestWrittenCountsMoreThanTheEnd(t *testing.T) {
+	for range 100 {
+		s := &socket{control: make(chan control, 1)}
+		ctx, cancel := context.WithCancel(t.Context())
+		err := s.sendAndWait(&lateContext{Context: ctx, meanwhile: func() {
+			close((<-s.control).written)
+			cancel()
+		}}, &relayv1.RelayMessageFrame{})
+		cancel()
+		if err != nil {
+			t.Fatalf("a frame that was written: %v", err)
+		}
+	}
 }
