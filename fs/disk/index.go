@@ -191,6 +191,25 @@ func (n *node) sorted() []string {
 	return list
 }
 
+// readAgain marks the files that old marks as to be read again. It finds them by identity,
+// because they may have another path in old.
+func (x *index) readAgain(old *index) {
+	ids := map[identity]struct{}{}
+	old.root.each(func(n *node) {
+		if n.stat.kind == tree.KindFile && n.stat.flags&again != 0 {
+			ids[identity{n.stat.dev, n.stat.ino}] = struct{}{}
+		}
+	})
+	if len(ids) == 0 {
+		return
+	}
+	x.root.each(func(n *node) {
+		if _, ok := ids[identity{n.stat.dev, n.stat.ino}]; ok && n.stat.kind == tree.KindFile {
+			n.stat.flags |= again
+		}
+	})
+}
+
 // load reads the rows of a root.
 func (x *index) load(rows Rows, root int64) error {
 	// In the order of the bytes no path comes before the directory that it is in.

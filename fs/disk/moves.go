@@ -176,7 +176,7 @@ func (m *mover) remaining(s *scan) []*change {
 			}
 			continue
 		}
-		if !c.stat.same(&n.stat) || n.stat.flags&again != 0 {
+		if !c.stat.same(&n.stat) || n.stat.flags&again != 0 || c.read {
 			list = append(list, c)
 		}
 	}

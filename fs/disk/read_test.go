@@ -118,6 +118,61 @@ func TestMapping(t *testing.T) {
 	b.same()
 }
 
+// mapped writes to a file through a mapping, so that nothing tells of it but the close. do
+// runs between the write and the close.
+func (b *bench) mapped(name string, do func()) {
+	b.t.Helper()
+	f, err := os.OpenFile(b.path(name), os.O_RDWR, 0)
+	b.must(err)
+	m, err := unix.Mmap(int(f.Fd()), 0, 8192, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	b.must(err)
+	b.must(f.Close())
+	m[0]++ // the page is dirty, and its time is that of now
+	quiet(b)
+	m[1]++ // its time stays
+	do()
+	b.must(unix.Munmap(m)) // closes the file
+}
+
+// A file that was written through a mapping is read by the next settle that can, if one
+// fails, looks at everything, or reads the index again; under whatever name the file has.
+func TestMappingIsNotForgotten(t *testing.T) {
+	for name, test := range map[string]struct{ before, after func(b *bench) }{
+		"canceled": {nil, func(b *bench) { b.settleUntil("read", "f") }},
+		"full": {func(b *bench) {
+			b.write("other", "new")
+			b.settleUntil("read", "other")
+		}, nil},
+		"file renamed":      {func(b *bench) { b.must(os.Rename(b.path("d/f"), b.path("d/g"))) }, nil},
+		"then renamed":      {nil, func(b *bench) { b.must(os.Rename(b.path("d/f"), b.path("d/g"))) }},
+		"directory renamed": {func(b *bench) { b.must(os.Rename(b.path("d"), b.path("e"))) }, nil},
+		"rows refused": {nil, func(b *bench) {
+			b.must(os.Rename(b.path("d"), b.path("e")))
+			b.gate.full.Store(true)
+			if err := b.ws.Settle(context.Background()); !errors.Is(err, errFull) {
+				b.t.Errorf("settled with a full store: %v", err)
+			}
+			b.gate.full.Store(false)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, disk.Config{Watch: true})
+			b.write("d/f", strings.Repeat("a", 8192))
+			b.mapped("d/f", func() {
+				if test.before != nil {
+					test.before(b)
+				}
+			})
+			if test.after != nil {
+				test.after(b)
+			}
+			b.settle()
+			b.must(b.ws.Consistent(t.Context()))
+			b.same()
+		})
+	}
+}
+
 // A change of one byte is one new chunk.
 func TestOneByte(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {

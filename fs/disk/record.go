@@ -112,7 +112,7 @@ func (w *Workspace) matchMoved(ctx context.Context, changes []*change) error {
 		return nil
 	}
 	for _, c := range changes {
-		if c.stat.kind != tree.KindFile {
+		if c.stat.kind != tree.KindFile || c.read {
 			continue
 		}
 		n := left[identity{c.stat.dev, c.stat.ino}]

@@ -16,6 +16,8 @@ type change struct {
 	parts []tree.Part
 	// known: parts are the content, which need not be read.
 	known bool
+	// read: the content is to be read, whatever the times say.
+	read bool
 	// unread: the content could not be read, and is taken to be what it was.
 	unread bool
 	// vanished: there was nothing to read any more. The next look will tell.

@@ -53,6 +53,7 @@ func (w *Workspace) reload(ctx context.Context) error {
 		return x.load(rows, w.root.ID)
 	})
 	if err == nil {
+		x.readAgain(w.index)
 		w.index, w.stale, w.full = x, false, true
 	}
 	return err
@@ -74,6 +75,7 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 		var lost bool
 		dirty, lost = w.watch.take()
 		full = full || lost
+		w.readAgain(dirty)
 	}
 	var err error
 	if full {
@@ -84,6 +86,10 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 	w.stopWatching()
 	if err != nil {
 		return err
+	}
+	for _, c := range s.changes {
+		dir, name := split(c.path)
+		c.read = dirty[dir][name]&whyRead != 0
 	}
 	if err := w.cleanAll(ctx, root, s.temps); err != nil {
 		return err
@@ -97,6 +103,21 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 		w.index.again[path] = struct{}{}
 	}
 	return nil
+}
+
+// readAgain marks the files in the index that are to be read whatever their times say. The
+// mark stays when a look fails, and counts when all is looked at or a file was renamed.
+func (w *Workspace) readAgain(dirty map[string]map[string]why) {
+	for dir, list := range dirty {
+		for name, look := range list {
+			if look&whyRead == 0 {
+				continue
+			}
+			if n := w.index.find(under(dir, name)); n != nil && n.stat.kind == tree.KindFile {
+				n.stat.flags |= again
+			}
+		}
+	}
 }
 
 // scanAll looks at everything.
