@@ -68,11 +68,11 @@ func (s *State) last(ctx context.Context, bucket rendezvous.Bucket, key string) 
 	return found, err
 }
 
-// outrun returns what the stream has for a key after the deletion of a revision was
-// refused. Where the nearest server already shows something later, that is proof enough of
-// a rendezvous.ErrConflict, though not of what there is by now, and costs no mark: many may
-// want the one authorization.
-func (s *State) outrun(ctx context.Context, bucket rendezvous.Bucket, key string, revision uint64) (message, error) {
+// outrun returns what the stream has for a key after the deletion w was refused. Where the
+// nearest server already shows w, or something later than what w expects, that is proof
+// enough, the latter of a rendezvous.ErrConflict, though not of what there is by now. It
+// costs no mark: many may want the one authorization.
+func (s *State) outrun(ctx context.Context, bucket rendezvous.Bucket, key string, w write) (message, error) {
 	body, err := json.Marshal(query{Last: []string{s.subject(bucket, key)}})
 	if err != nil {
 		return message{}, err
@@ -80,8 +80,13 @@ func (s *State) outrun(ctx context.Context, bucket rendezvous.Bucket, key string
 	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 	a, err := s.direct(attempt, body)
 	cancel()
-	if err == nil && len(a.messages) == 1 && a.messages[0].sequence > revision {
-		return message{}, rendezvous.ErrConflict
+	if err == nil && len(a.messages) == 1 {
+		switch m := a.messages[0]; {
+		case m.id == w.id:
+			return m, nil
+		case m.sequence > w.expect:
+			return message{}, rendezvous.ErrConflict
+		}
 	}
 	return s.last(ctx, bucket, key)
 }

@@ -123,6 +123,8 @@ func (s *State) Put(ctx context.Context, bucket rendezvous.Bucket, key string, v
 			return 0, s.explain("write", bucket, key, err)
 		}
 		switch {
+		case m.id == w.id: // its answer was lost
+			return m.sequence, nil
 		case revision == 0 && !m.live():
 			w.expect = m.sequence // the mark of a deletion, or nothing
 		case revision == 0 || m.sequence != revision:
@@ -148,7 +150,10 @@ func (s *State) Delete(ctx context.Context, bucket rendezvous.Bucket, key string
 			if err != nil {
 				return s.explain("delete", bucket, key, err)
 			}
-			if !m.live() {
+			switch {
+			case m.id == w.id: // done, and its answer was lost
+				return nil
+			case !m.live():
 				return fmt.Errorf("%s/%s: %w", bucket, key, rendezvous.ErrNotFound)
 			}
 			w.expect = m.sequence
@@ -158,10 +163,12 @@ func (s *State) Delete(ctx context.Context, bucket rendezvous.Bucket, key string
 			return s.explain("delete", bucket, key, err)
 		}
 		if revision != rendezvous.AnyRevision {
-			m, err := s.outrun(ctx, bucket, key, revision)
+			m, err := s.outrun(ctx, bucket, key, w)
 			switch {
 			case err != nil:
 				return s.explain("delete", bucket, key, err)
+			case m.id == w.id:
+				return nil
 			case !m.live():
 				return fmt.Errorf("%s/%s: %w", bucket, key, rendezvous.ErrNotFound)
 			case m.sequence != revision:
