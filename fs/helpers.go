@@ -121,7 +121,7 @@ func isUnrestricted(s *protocol.Sandbox) bool {
 // it is only starting.
 func (t *helpers) get(key helperKey, sandbox *protocol.Sandbox) (h *helper, begun bool, err error) {
 	h, begun, evicted, err := t.reserve(key, sandbox)
-	if evicted != nil {
+	if evicted != nil && evicted.peer != nil {
 		_ = evicted.peer.Close()
 	}
 	return h, begun, err
@@ -179,11 +179,12 @@ func (t *helpers) busyRetired() int {
 	return n
 }
 
-// evict removes the helper that was used longest ago of those that have nothing open.
+// evict removes the helper that was used longest ago of those that have nothing open. One
+// that is only starting stays; one that could not be started has no peer.
 func (t *helpers) evict() *helper {
 	var oldest *helper
 	for _, h := range t.byKey {
-		if h.users == 0 && h.pins == 0 && (oldest == nil || h.used < oldest.used) {
+		if h.users == 0 && h.pins == 0 && h.isReady() && (oldest == nil || h.used < oldest.used) {
 			oldest = h
 		}
 	}
@@ -191,6 +192,16 @@ func (t *helpers) evict() *helper {
 		delete(t.byKey, oldest.key)
 	}
 	return oldest
+}
+
+// isReady reports whether peer or err is set.
+func (h *helper) isReady() bool {
+	select {
+	case <-h.ready:
+		return true
+	default:
+		return false
+	}
 }
 
 // maxHelperValues bounds the JSON values of one message from a helper: a listing of
@@ -255,15 +266,12 @@ func (t *helpers) rest(h *helper) {
 
 // expire ends h unless it is in use again.
 func (t *helpers) expire(h *helper) {
-	select {
-	case <-h.ready:
-	default:
-		t.mu.Lock()
-		defer t.mu.Unlock()
+	t.mu.Lock()
+	if !h.isReady() {
 		t.rest(h) // its user has left before it was there
+		t.mu.Unlock()
 		return
 	}
-	t.mu.Lock()
 	over := h.users == 0 && h.pins == 0
 	if over {
 		maps.DeleteFunc(t.byKey, func(_ helperKey, other *helper) bool { return other == h })
