@@ -86,8 +86,19 @@ func (e *Enforcer) prepare(ctx context.Context, p *Policy, complete func(*plan))
 		return nil, err
 	}
 	complete(pl)
+	return e.begin(pl, masks, way)
+}
+
+// begin makes the files of a helper and follows it. The masks are released when its sandbox
+// ends, also if that never begins.
+func (e *Enforcer) begin(pl *plan, masks []*mask, way way) (*birth, error) {
 	pl.Watch = len(masks) > 0
-	b, status, err := newBirth(pl, way)
+	err := e.ways.ask(way, pl.Network)
+	var b *birth
+	var status *os.File
+	if err == nil {
+		b, status, err = newBirth(pl, way)
+	}
 	if err != nil {
 		releaseMasks(masks)
 		return nil, err

@@ -76,13 +76,10 @@ type helper struct {
 // start starts a helper, and returns it once it is confined and has begun to serve.
 // The masks are released when its sandbox ends. env is its environment.
 func (e *Enforcer) start(ctx context.Context, pl *plan, masks []*mask, w way, env []string) (*helper, error) {
-	pl.Watch = len(masks) > 0
-	b, status, err := newBirth(pl, w)
+	b, err := e.begin(pl, masks, w)
 	if err != nil {
-		releaseMasks(masks)
 		return nil, err
 	}
-	e.wg.Go(func() { e.follow(b, status, masks) }) // as in prepare
 	h, err := e.fork(b, env)
 	for _, f := range b.files {
 		_ = f.Close()

@@ -15,6 +15,9 @@ import (
 // errNoDescriptor says that a message of a helper came without its descriptor.
 var errNoDescriptor = errors.New("a descriptor was lost: this server may have too many open")
 
+// errUnconfined says that a helper ended, or was never born.
+var errUnconfined = unavailablef("the helper ended before it was confined")
+
 // maxStatus bounds one message of a helper.
 const maxStatus = 64 << 10
 
@@ -24,6 +27,9 @@ func (e *Enforcer) follow(b *birth, status *os.File, masks []*mask) {
 	watch, apart, err := hear(status, b.masked, b.limited)
 	_ = status.Close()
 	b.apart, b.err = apart, err
+	if errors.Is(err, errUnconfined) && b.attr != nil {
+		e.ways.doubt.Store(true)
+	}
 	close(b.done)
 	if err != nil {
 		e.cfg.Logger.Debug("sandbox helper failed", "err", err)
@@ -75,7 +81,7 @@ func hear(status *os.File, wantsWatch, wantsApart bool) (watch, apart *os.File, 
 		case errors.Is(err, io.EOF) && ready:
 			return watch, apart, nil
 		case errors.Is(err, io.EOF):
-			return watch, apart, unavailablef("the helper ended before it was confined")
+			return watch, apart, errUnconfined
 		case err != nil:
 			return watch, apart, unavailablef("hear from the helper: %v", err)
 		}

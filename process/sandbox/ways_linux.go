@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -42,6 +43,22 @@ func (w way) attributes(network bool) func(*syscall.SysProcAttr) {
 // really does it.
 type ways struct {
 	namespaces, landlock, seccomp, network question
+	// doubt is set while it is not known whether children can be born into namespaces: one
+	// was not, or ended at once. The next start asks mayClone first.
+	doubt atomic.Bool
+}
+
+// ask returns why no helper can be born the way w. It asks the system in case of doubt only,
+// since that takes a child.
+func (ws *ways) ask(w way, network bool) error {
+	if w != wayUser || !ws.doubt.Load() {
+		return nil
+	}
+	if err := mayClone(w.attributes(network)); err != nil {
+		return unavailablef("make a user namespace: %v", err)
+	}
+	ws.doubt.Store(false)
+	return nil
 }
 
 // A question is put to this machine by the first request that needs the answer.

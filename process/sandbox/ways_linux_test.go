@@ -5,10 +5,18 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
+	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
 )
 
 // A request that ends while this machine is being tried does not have the next one try it
@@ -79,29 +87,123 @@ func TestMountsAreOfTheHelper(t *testing.T) {
 	}
 }
 
+// pipes counts the descriptors of pipes that this process has.
+func pipes(t *testing.T) (n int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if to, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil && strings.HasPrefix(to, "pipe:") {
+			n++
+		}
+	}
+	return n
+}
+
 // A way that this machine refuses costs no descriptors, however often it is tried.
 func TestRefusedWaysCostNothing(t *testing.T) {
 	e := enforcer(t, Config{})
 	pl := &plan{Mechanism: mechanismNamespaces, Base: Read}
-	pipes := func() (n int) {
-		t.Helper()
-		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, entry := range entries {
-			if to, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil && strings.HasPrefix(to, "pipe:") {
-				n++
-			}
-		}
-		return n
-	}
-	before := pipes()
+	before := pipes(t)
 	var err error
 	for range 5 {
 		err = e.try(t.Context(), pl, wayUser)
 	}
-	if after := pipes(); after > before {
+	if after := pipes(t); after > before {
 		t.Errorf("%d pipes more after five tries that ended with: %v", after-before, err)
+	}
+}
+
+// refusalVariable tells TestRefusedStartsCostLittle that it may keep its process from making
+// user namespaces.
+const refusalVariable = "WSD_TEST_REFUSAL"
+
+// Starts that the system refuses for the time being, as it does with too many processes,
+// cost no more than two descriptors altogether.
+func TestRefusedStartsCostLittle(t *testing.T) {
+	if os.Getenv(refusalVariable) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRefusedStartsCostLittle$")
+		cmd.Env = append(os.Environ(), refusalVariable+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v:\n%s", err, out)
+		}
+		return
+	}
+	e := enforcer(t, Config{force: "user"})
+	needNamespaces(t, e, "user")
+	b := &box{t: t, e: e, dir: "/", sandbox: policy(at("root", "read"))}
+	b.want(ok("read /etc/passwd"))
+	before := pipes(t)
+	refuseUserNamespaces(t)
+	for range 20 {
+		confined, err := e.Confine(t.Context(), b.sandbox, nil, false, launchOf("/bin/true"))
+		if err != nil {
+			wantUnavailable(t, err, "make a user namespace: resource temporarily unavailable")
+			continue
+		}
+		cmd := &exec.Cmd{Path: confined.Launch.Path, Args: confined.Launch.Argv, ExtraFiles: confined.Files, SysProcAttr: &syscall.SysProcAttr{}}
+		confined.Attr(cmd.SysProcAttr)
+		if err := cmd.Run(); !errors.Is(err, unix.EAGAIN) {
+			t.Errorf("fork: %v", err)
+		}
+		for _, f := range confined.Files {
+			_ = f.Close()
+		}
+		if _, err := confined.Started(); err == nil {
+			t.Error("started")
+		}
+	}
+	for range 20 {
+		if _, err := e.Start(t.Context(), b.sandbox); err == nil {
+			t.Error("a helper was started")
+		}
+	}
+	if after := pipes(t); after > before+2 {
+		t.Errorf("%d pipes before, %d after", before, after)
+	}
+}
+
+// refuseUserNamespaces has the kernel refuse this process children in user namespaces.
+func refuseUserNamespaces(t *testing.T) {
+	t.Helper()
+	program, err := bpf.Assemble(slices.Concat(
+		[]bpf.Instruction{bpf.LoadAbsolute{Off: offNumber, Size: 4}},
+		onCall(unix.SYS_CLONE,
+			bpf.LoadAbsolute{Off: offArgLow, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: unix.CLONE_NEWUSER, SkipTrue: 1},
+			bpf.RetConstant{Val: retErrno | uint32(unix.EAGAIN)},
+		),
+		[]bpf.Instruction{bpf.RetConstant{Val: retAllow}},
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	filters := make([]unix.SockFilter, len(program))
+	for i, r := range program {
+		filters[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := noNewPrivileges(); err != nil {
+		t.Fatal(err)
+	}
+	filter := unix.SockFprog{Len: uint16(len(filters)), Filter: &filters[0]}
+	r, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&filter)))
+	if errno != 0 || r != 0 {
+		t.Fatalf("install a filter: %v, thread %d", errno, r)
+	}
+}
+
+// A start that succeeds after all ends the doubt about the next.
+func TestDoubtEnds(t *testing.T) {
+	e := enforcer(t, Config{force: "user"})
+	needNamespaces(t, e, "user")
+	e.ways.doubt.Store(true)
+	b := &box{t: t, e: e, dir: "/", sandbox: policy(at("root", "read"))}
+	b.want(ok("read /etc/passwd"))
+	if e.ways.doubt.Load() {
+		t.Error("still in doubt")
 	}
 }
