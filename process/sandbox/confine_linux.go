@@ -189,12 +189,12 @@ func newBirth(pl *plan, way way) (*birth, *os.File, error) {
 	}
 	planFile, err := memoryFile(text)
 	if err != nil {
-		return nil, nil, unavailablef("pass the plan to the helper: %v", err)
+		return nil, nil, unavailablef("pass the plan to the helper: %w", err)
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		_ = planFile.Close()
-		return nil, nil, unavailablef("hear from the helper: %v", err)
+		return nil, nil, unavailablef("hear from the helper: %w", err)
 	}
 	_ = unix.SetNonblock(pair[1], false) // the helper waits
 	return &birth{

@@ -16,14 +16,20 @@ const kindPreparation = "sandboxPreparation"
 var ErrUnavailable = errors.New("sandbox unavailable")
 
 // unavailable says which part of a policy cannot be enforced.
-type unavailable struct{ missing string }
+type unavailable struct {
+	missing string
+	cause   error // nil if there is none to tell
+}
 
+// unavailablef keeps the cause that the format names with %w.
 func unavailablef(format string, args ...any) error {
-	return &unavailable{missing: fmt.Sprintf(format, args...)}
+	err := fmt.Errorf(format, args...)
+	return &unavailable{missing: err.Error(), cause: errors.Unwrap(err)}
 }
 
 func (e *unavailable) Error() string        { return "sandbox unavailable: " + e.missing }
 func (e *unavailable) Is(target error) bool { return target == ErrUnavailable }
+func (e *unavailable) Unwrap() error        { return e.cause }
 
 // A foreignError is a URI in a sandbox object that names no path of this host.
 type foreignError struct {

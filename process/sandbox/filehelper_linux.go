@@ -86,7 +86,7 @@ func (e *Enforcer) start(ctx context.Context, pl *plan, masks []*mask, w way, en
 	}
 	if err != nil {
 		<-b.done
-		return nil, unavailablef("start the helper: %v", err)
+		return nil, unavailablef("start the helper: %w", err)
 	}
 	if err := b.wait(ctx); err != nil {
 		_ = h.cmd.Process.Kill() // nothing of the program has run, or nobody wants it

@@ -83,7 +83,7 @@ func hear(status *os.File, wantsWatch, wantsApart bool) (watch, apart *os.File, 
 		case errors.Is(err, io.EOF):
 			return watch, apart, errUnconfined
 		case err != nil:
-			return watch, apart, unavailablef("hear from the helper: %v", err)
+			return watch, apart, unavailablef("hear from the helper: %w", err)
 		}
 		switch buf[0] {
 		case statusWatch, statusApart:
@@ -96,7 +96,7 @@ func hear(status *os.File, wantsWatch, wantsApart bool) (watch, apart *os.File, 
 				_, err = status.Write([]byte{orderGo})
 			}
 			if err != nil {
-				return watch, apart, unavailablef("answer the helper: %v", err)
+				return watch, apart, unavailablef("answer the helper: %w", err)
 			}
 		case statusReady:
 			if lacks() {
@@ -107,7 +107,8 @@ func hear(status *os.File, wantsWatch, wantsApart bool) (watch, apart *os.File, 
 			f := decodeFailure(buf[1:n])
 			return watch, apart, fmt.Errorf("%s: %w", f.Op, syscall.Errno(f.Errno))
 		default:
-			return watch, apart, unavailablef("%s", decodeFailure(buf[1:n]).Text)
+			f := decodeFailure(buf[1:n])
+			return watch, apart, &unavailable{f.Text, syscall.Errno(f.Errno)}
 		}
 	}
 }

@@ -2,10 +2,12 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,8 +41,8 @@ func (w way) attributes(network bool) func(*syscall.SysProcAttr) {
 	}
 }
 
-// ways are what this machine turned out to allow. Each is tried once, by a helper that
-// really does it.
+// ways are what this machine turned out to allow. Each is tried by a helper that really does
+// it, once unless there was only no room for it.
 type ways struct {
 	namespaces, landlock, seccomp, network question
 	// doubt is set while it is not known whether children can be born into namespaces: one
@@ -55,7 +57,7 @@ func (ws *ways) ask(w way, network bool) error {
 		return nil
 	}
 	if err := mayClone(w.attributes(network)); err != nil {
-		return unavailablef("make a user namespace: %v", err)
+		return unavailablef("make a user namespace: %w", err)
 	}
 	ws.doubt.Store(false)
 	return nil
@@ -63,9 +65,45 @@ func (ws *ways) ask(w way, network bool) error {
 
 // A question is put to this machine by the first request that needs the answer.
 type question struct {
-	once   sync.Once
-	done   chan struct{} // closed when answer is valid; made by once
-	answer *attempt
+	mu   sync.Mutex
+	last *reply // nil before the first request
+}
+
+// A reply is what this machine says to a question.
+type reply struct {
+	done chan struct{} // closed when the rest is valid
+	*attempt
+	expires time.Time // zero for an answer that is kept
+}
+
+// isOver reports whether the question is to be put anew.
+func (r *reply) isOver() bool {
+	select {
+	case <-r.done:
+		return !r.expires.IsZero() && !time.Now().Before(r.expires)
+	default:
+		return false
+	}
+}
+
+// passingTime is how long an answer is kept that may be another soon.
+const passingTime = 2 * time.Second
+
+// isPassing reports whether err says nothing about what this machine allows: it has no room
+// at the moment, or the helper was killed.
+func isPassing(err error) bool {
+	if err == nil {
+		return false
+	}
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok {
+		return true // of a helper that did not come to an answer
+	}
+	switch errno {
+	case unix.EMFILE, unix.ENFILE, unix.EAGAIN, unix.ENOMEM, unix.ENOBUFS, unix.EINTR, unix.EPIPE, unix.ECONNRESET:
+		return true
+	}
+	return false
 }
 
 // An attempt is what came of trying.
@@ -78,23 +116,31 @@ type attempt struct {
 func (a *attempt) ok() bool { return a.way != wayNone }
 
 // tryOnce returns the answer to q, which try finds. The attempt belongs to the Enforcer: it
-// goes on, and its answer is kept, when the request that caused it ends before it.
+// goes on, and its answer is kept, when the request that caused it ends before it. A
+// passing error is kept for passingTime.
 func (e *Enforcer) tryOnce(ctx context.Context, q *question, try func(context.Context) *attempt) *attempt {
-	q.once.Do(func() {
-		q.done = make(chan struct{})
+	q.mu.Lock()
+	if q.last == nil || q.last.isOver() {
+		r := &reply{done: make(chan struct{})}
+		q.last = r
 		e.wg.Go(func() { // ends with its helpers, which Close ends
-			defer close(q.done)
-			q.answer = try(context.WithoutCancel(ctx))
+			defer close(r.done)
+			r.attempt = try(context.WithoutCancel(ctx))
+			if isPassing(r.err) {
+				r.expires = time.Now().Add(passingTime)
+			}
 		})
-	})
+	}
+	r := q.last
+	q.mu.Unlock()
 	select {
-	case <-q.done:
-		return q.answer
+	case <-r.done:
+		return r.attempt
 	default:
 	}
 	select {
-	case <-q.done:
-		return q.answer
+	case <-r.done:
+		return r.attempt
 	case <-ctx.Done():
 		err := context.Cause(ctx)
 		return &attempt{err: err, reason: reasonOf(err)}
@@ -119,7 +165,9 @@ func (e *Enforcer) namespaces(ctx context.Context) *attempt {
 			if err == nil {
 				return &attempt{way: wayRoot}
 			}
-			failed = err
+			if !isPassing(failed) {
+				failed = err
+			}
 		}
 		return &attempt{err: failed, reason: reasonOf(failed)}
 	})
@@ -157,7 +205,7 @@ func (e *Enforcer) networkWorks(ctx context.Context) error {
 func (e *Enforcer) try(ctx context.Context, pl *plan, w way) error {
 	if w == wayUser {
 		if err := mayClone(w.attributes(pl.Network)); err != nil {
-			return unavailablef("make a user namespace: %v", err)
+			return unavailablef("make a user namespace: %w", err)
 		}
 	}
 	trial := *pl

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -49,6 +51,82 @@ func TestTriesAreOfTheEnforcer(t *testing.T) {
 	}
 	if n := tries.Load(); n != 1 {
 		t.Errorf("tried %d times", n)
+	}
+}
+
+// An answer is kept, but one that says that there was no room is asked for again soon.
+func TestPassingAnswersExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := enforcer(t, Config{})
+		for _, tt := range []struct {
+			answer *attempt
+			kept   bool
+		}{
+			{&attempt{way: wayUser}, true},
+			{&attempt{reason: "switched off"}, true},
+			{&attempt{err: unavailablef("make a user namespace: %w", unix.EPERM)}, true},
+			{&attempt{err: &unavailable{"unshare: no space left on device", unix.ENOSPC}}, true},
+			{&attempt{err: fmt.Errorf("exec: %w", unix.ENOENT)}, true},
+			{&attempt{err: unavailablef("make a user namespace: %w", unix.EAGAIN)}, false},
+			{&attempt{err: unavailablef("hear from the helper: %w", os.NewSyscallError("socketpair", unix.EMFILE))}, false},
+			{&attempt{err: &unavailable{"watch the sandbox: cannot allocate memory", unix.ENOMEM}}, false},
+			{&attempt{err: errUnconfined}, false},
+			{&attempt{err: &exec.ExitError{}}, false},
+		} {
+			var q question
+			tries := 0
+			ask := func() *attempt {
+				return e.tryOnce(t.Context(), &q, func(context.Context) *attempt {
+					tries++
+					if tries > 1 {
+						return &attempt{way: wayRoot}
+					}
+					return tt.answer
+				})
+			}
+			for range 3 {
+				time.Sleep(passingTime / 4)
+				if got := ask(); got != tt.answer {
+					t.Errorf("%+v: got %+v", tt.answer, got)
+				}
+			}
+			time.Sleep(passingTime)
+			if got := ask(); (got == tt.answer) != tt.kept {
+				t.Errorf("%+v: got %+v later", tt.answer, got)
+			}
+			time.Sleep(time.Hour)
+			if got := ask(); (got == tt.answer) != tt.kept || tries > 2 {
+				t.Errorf("%+v: got %+v after %d tries", tt.answer, got, tries)
+			}
+		}
+	})
+}
+
+// A server that had no descriptors when it was first asked what this machine allows confines
+// once it has some.
+func TestFirstTryWithoutDescriptors(t *testing.T) {
+	for _, w := range []string{"user", "root"} {
+		if kernelNamespaces(w) != nil {
+			continue
+		}
+		t.Run(w, func(t *testing.T) {
+			e := enforcer(t, Config{force: w})
+			var a *attempt
+			withoutDescriptors(t, func() { a = e.namespaces(t.Context()) })
+			if a.ok() || !errors.Is(a.err, unix.EMFILE) {
+				t.Fatalf("got %+v", a)
+			}
+			last := e.ways.namespaces.last
+			if last.expires.IsZero() {
+				t.Fatal("the answer is kept for good")
+			}
+			last.expires = time.Now().Add(time.Hour)
+			dir := workspace(t)
+			b := &box{t: t, e: e, dir: dir, sandbox: policy(at("root", "read"), entry(dir, "write"))}
+			wantUnavailable(t, b.refused("/bin/true"), "too many open files")
+			last.expires = time.Now()
+			b.want(ok("write f"), fails("write /etc/new", "EROFS"))
+		})
 	}
 }
 
