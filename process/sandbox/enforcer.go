@@ -53,7 +53,11 @@ func New(cfg Config) *Enforcer {
 	if cfg.Role == "" {
 		cfg.Role = "fs"
 	}
-	return &Enforcer{cfg: cfg, stop: make(chan struct{}), grace: closeGrace}
+	e := &Enforcer{cfg: cfg, stop: make(chan struct{}), grace: closeGrace}
+	if cfg.Private != nil {
+		_ = e.private.mounts.open() // or the first request does
+	}
+	return e
 }
 
 // Close ends the helpers that serve fs/* and waits for them. It gives sandboxes with
@@ -61,6 +65,7 @@ func New(cfg Config) *Enforcer {
 func (e *Enforcer) Close() error {
 	e.once.Do(func() { close(e.stop) })
 	e.wg.Wait()
+	e.private.close()
 	return nil
 }
 

@@ -21,7 +21,10 @@ func (e *Enforcer) Open(s *protocol.Sandbox, path string) (fd int, ok bool) {
 	if err != nil || p.Unconfined || !p.asksFullRead() {
 		return -1, false
 	}
-	private, _ := e.private.resolve(p.Private)
+	private, _, err := e.private.resolve(p.Private)
+	if err != nil {
+		return -1, false
+	}
 	err = withoutCapabilities(func() error {
 		fd, err = openPermitted(path, private)
 		return err

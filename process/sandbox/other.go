@@ -44,6 +44,14 @@ func isTrustedDir(string) bool { return false }
 
 func readMounts() (mounts, error) { return nil, nil }
 
+// A mountTable is of use where there is a sandbox.
+type mountTable struct{}
+
+func (*mountTable) open() error           { return nil }
+func (*mountTable) close()                {}
+func (*mountTable) hasChanged() bool      { return false }
+func (*mountTable) read() (mounts, error) { return nil, nil }
+
 // A borrowedDir is of use where there is a sandbox.
 type borrowedDir struct{}
 

@@ -56,26 +56,49 @@ func (p *Policy) asksFullRead() bool {
 type realPaths struct {
 	mu         sync.Mutex
 	of         []PrivatePath
-	real       []string
+	mounts     mountTable
+	valid      bool     // real is of the list and of the mounts
+	real       []string // the last ones found
 	generation uint64
 }
 
-// resolve returns the paths of list without links, as far as they exist, and a number
-// that is another whenever the list is.
-func (r *realPaths) resolve(list []PrivatePath) (real []string, generation uint64) {
+// resolve returns the paths of list without links, by all mounts, as far as they exist, and
+// a number that is another whenever the list or the paths are. Without the mounts there is
+// only the number.
+func (r *realPaths) resolve(list []PrivatePath) (real []string, generation uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.real == nil || !slices.Equal(r.of, list) {
-		real := make([]string, len(list))
-		all, _ := readMounts() // without, each path counts by one name
-		for i, own := range list {
-			real[i] = withoutLinks(own.Path)
-			real = append(real, all.otherPaths(real[i], os.Lstat)...)
-		}
-		r.of, r.real = list, real
+	same := slices.Equal(r.of, list)
+	if changed := r.mounts.hasChanged(); r.valid && same && !changed {
+		return r.real, r.generation, nil
+	}
+	r.valid = false
+	if !same {
+		r.of = list
 		r.generation++
 	}
-	return r.real, r.generation
+	all, err := r.mounts.read()
+	if err != nil {
+		return nil, r.generation, err
+	}
+	real = make([]string, len(list))
+	for i, own := range list {
+		real[i] = withoutLinks(own.Path)
+		real = append(real, all.candidates(real[i])...) // also of what does not exist yet
+	}
+	if same && !slices.Equal(r.real, real) {
+		r.generation++
+	}
+	r.real, r.valid = real, true
+	return real, r.generation, nil
+}
+
+// close gives the table of mounts back.
+func (r *realPaths) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mounts.close()
+	r.valid = false
 }
 
 // Generation changes when there are other private paths, so that helpers which have
@@ -84,7 +107,7 @@ func (e *Enforcer) Generation() uint64 {
 	if e.cfg.Private == nil {
 		return 0
 	}
-	_, generation := e.private.resolve(e.cfg.Private())
+	_, generation, _ := e.private.resolve(e.cfg.Private()) // a helper is refused without the mounts
 	return generation
 }
 

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -204,8 +205,10 @@ func TestSH5MountedTwice(t *testing.T) {
 			return
 		}
 		private := []PrivatePath{{Path: dir + "/a/T"}, {Path: dir + "/b/later", Dir: true}}
-		if real, _ := new(realPaths).resolve(private); !slices.Contains(real, dir+"/b/T") {
-			t.Errorf("paths of what is private: %q", real)
+		var paths realPaths
+		defer paths.close()
+		if real, _, err := paths.resolve(private); err != nil || !slices.Contains(real, dir+"/b/T") {
+			t.Errorf("paths of what is private: %q, %v", real, err)
 		}
 		p := &Policy{Globs: []string{dir + "/b/*.env"}, Private: private}
 		p.add("/", Read)
@@ -232,4 +235,90 @@ func TestSH5MountedTwice(t *testing.T) {
 		}
 	}()
 	<-done
+}
+
+// A bind mount that is made later is another path of what is private, also of what is made
+// after it.
+func TestPrivatePathsByLaterMounts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // cannot mount
+	}
+	dir := workspace(t)
+	fill(t, dir, "a/T", "b/", "c/")
+	done := make(chan struct{})
+	go func() { // ends with its thread, whose mounts nobody else has
+		defer close(done)
+		runtime.LockOSThread()
+		if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+			t.Logf("no mount namespace: %v", err)
+			return
+		}
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			t.Error(err)
+			return
+		}
+		var paths realPaths
+		defer paths.close()
+		var last uint64
+		check := func(what string, news bool, want ...string) {
+			real, generation, err := paths.resolve([]PrivatePath{{Path: dir + "/a/T"}, {Path: dir + "/a/later"}})
+			if err != nil || (generation != last) != news {
+				t.Errorf("%s: generation %d after %d, %v", what, generation, last, err)
+			}
+			last = generation
+			for _, name := range []string{"a", "b", "c"} {
+				for _, file := range []string{"T", "later"} {
+					path := dir + "/" + name + "/" + file
+					if got := slices.Contains(real, path); got != slices.Contains(want, name) {
+						t.Errorf("%s: %s is private: %v", what, path, got)
+					}
+					if fd, err := openPermitted(path, real); err == nil {
+						_ = unix.Close(fd)
+						t.Errorf("%s: %s was opened", what, path)
+					}
+				}
+			}
+		}
+		check("at first", true, "a")
+		check("again", false, "a")
+		if err := unix.Mount(dir+"/a", dir+"/b", "", unix.MS_BIND, ""); err != nil {
+			t.Error(err)
+			return
+		}
+		check("mounted", true, "a", "b")
+		if err := os.WriteFile(dir+"/a/later", nil, 0o600); err != nil {
+			t.Error(err)
+		}
+		check("made", false, "a", "b")
+		if err := unix.Mount(dir+"/b", dir+"/c", "", unix.MS_BIND, ""); err != nil {
+			t.Error(err)
+			return
+		}
+		check("mounted once more", true, "a", "b", "c")
+		if err := unix.Unmount(dir+"/b", 0); err != nil {
+			t.Error(err)
+		}
+		check("unmounted", true, "a", "c")
+		check("at last", false, "a", "c")
+	}()
+	<-done
+}
+
+// A server that cannot read its mounts does not know what is private, and does not think so
+// later either.
+func TestPrivatePathsWithoutMounts(t *testing.T) {
+	dir := workspace(t)
+	list := []PrivatePath{{Path: dir + "/T"}}
+	var paths realPaths
+	defer paths.close()
+	for range 2 {
+		withoutDescriptors(t, func() {
+			if real, _, err := paths.resolve(list); real != nil || !errors.Is(err, unix.EMFILE) {
+				t.Errorf("got %q, %v", real, err)
+			}
+		})
+	}
+	if real, _, err := paths.resolve(list); !slices.Contains(real, dir+"/T") || err != nil {
+		t.Errorf("got %q, %v", real, err)
+	}
 }
