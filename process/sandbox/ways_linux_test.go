@@ -203,7 +203,7 @@ const refusalVariable = "WSD_TEST_REFUSAL"
 func TestRefusedStartsCostLittle(t *testing.T) {
 	if os.Getenv(refusalVariable) == "" {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRefusedStartsCostLittle$")
-		cmd.Env = append(os.Environ(), refusalVariable+"=1")
+		cmd.Env = append(append(os.Environ(), refusalVariable+"=1"), quickExit...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v:\n%s", err, out)
 		}
