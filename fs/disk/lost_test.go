@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -32,9 +33,13 @@ func (b *bench) copies(text string) []string {
 	return list
 }
 
-// pendAt applies an entry for the path p that stays in the journal.
-func (b *bench) pendAt(kind tree.Kind) (want string) {
+// pendAt applies an entry for the path p that stays in the journal. With known, a file is at
+// p before.
+func (b *bench) pendAt(kind tree.Kind, known bool) (want string) {
 	b.t.Helper()
+	if known {
+		b.write("p", "old")
+	}
 	if kind == tree.KindSymlink {
 		b.pend(link("/workspace/p", "nowhere"))
 		return "link nowhere"
@@ -50,35 +55,68 @@ func TestOvertakenIsNotLost(t *testing.T) {
 	for _, how := range []string{"canceled", "full"} {
 		for _, entry := range []tree.Kind{tree.KindFile, tree.KindSymlink} {
 			for _, path := range []string{"p", "p/f"} {
-				t.Run(strings.Join([]string{how, entry.String(), path}, " "), func(t *testing.T) {
-					b := newBench(t, disk.Config{Watch: true})
-					want := b.pendAt(entry)
-					ctx, cancel := context.WithCancel(t.Context())
-					defer cancel()
-					b.ws.Hook(func(op, p string) error {
-						if op == "place" && p == "p" {
-							b.write(path, text)
-							b.gate.full.Store(how == "full")
-							cancel()
+				for _, known := range []bool{false, true} {
+					t.Run(fmt.Sprint(how, entry, path, known), func(t *testing.T) {
+						b := newBench(t, disk.Config{Watch: true})
+						want := b.pendAt(entry, known)
+						ctx, cancel := context.WithCancel(t.Context())
+						defer cancel()
+						b.ws.Hook(func(op, p string) error {
+							if op == "place" && p == "p" {
+								if known && path != "p" {
+									b.must(os.Remove(b.path("p")))
+								}
+								b.write(path, text)
+								b.gate.full.Store(how == "full")
+								cancel()
+							}
+							return nil
+						})
+						if err := b.ws.Settle(ctx); err == nil {
+							t.Error("settled")
 						}
-						return nil
+						b.ws.Hook(nil)
+						b.gate.full.Store(false)
+						if at := b.copies(text); !slices.Equal(at, []string{path}) && !slices.Equal(at, []string{"the store"}) {
+							t.Fatalf("what the command wrote is at %q", at)
+						}
+						b.settle()
+						b.want(map[string]string{"p": want})
+						if at := b.copies(text); !slices.Equal(at, []string{"the store"}) {
+							t.Errorf("in the end, what the command wrote is at %q", at)
+						}
 					})
-					if err := b.ws.Settle(ctx); err == nil {
-						t.Error("settled")
-					}
-					b.ws.Hook(nil)
-					b.gate.full.Store(false)
-					if at := b.copies(text); !slices.Equal(at, []string{path}) && !slices.Equal(at, []string{"the store"}) {
-						t.Fatalf("what the command wrote is at %q", at)
-					}
-					b.settle()
-					b.want(map[string]string{"p": want})
-					if at := b.copies(text); !slices.Equal(at, []string{"the store"}) {
-						t.Errorf("in the end, what the command wrote is at %q", at)
-					}
-				})
+				}
 			}
 		}
+	}
+}
+
+// A file that nobody has settled is stored before it gets a temporary name: the next start
+// removes what has one.
+func TestOvertakenIsStoredFirst(t *testing.T) {
+	const text = "by a command"
+	for _, entry := range []tree.Kind{tree.KindFile, tree.KindSymlink} {
+		t.Run(entry.String(), func(t *testing.T) {
+			b := newBench(t, disk.Config{Watch: true})
+			want := b.pendAt(entry, false)
+			var at []string
+			b.ws.Hook(func(op, path string) error {
+				switch {
+				case op == "place" && path == "p":
+					b.write("p", text)
+				case op == "read" && at == nil:
+					at = b.copies(text)
+				}
+				return nil
+			})
+			b.settle()
+			b.ws.Hook(nil)
+			if !slices.Equal(at, []string{"p"}) {
+				t.Errorf("when it was stored, what the command wrote was at %q", at)
+			}
+			b.want(map[string]string{"p": want})
+		})
 	}
 }
 
@@ -102,14 +140,14 @@ func TestOvertakenMeetsAnother(t *testing.T) {
 			t.Run(entry.String()+" "+how, func(t *testing.T) {
 				var log bytes.Buffer
 				b := newBench(t, disk.Config{Watch: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-				pushed := b.pendAt(entry)
+				pushed := b.pendAt(entry, true)
 				placed := false
 				b.ws.Hook(func(op, path string) error {
 					switch {
 					case op == "place" && path == "p":
 						placed = true
 						b.gate.full.Store(true)
-						return os.WriteFile(b.path("p"), []byte(first), 0o644)
+						b.write("p", first)
 					case op == "read" && placed: // it has the temporary name now
 						return again(b.path("p"))
 					}

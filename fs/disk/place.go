@@ -92,7 +92,9 @@ func (b *bringer) swap(dir int, temp, name, path string, was found) error {
 		if !was.there {
 			err := renameNew(dir, temp, name)
 			if errors.Is(err, unix.EEXIST) { // it came just now
-				was = found{there: true}
+				if was, err = b.overtake(dir, name, path); err != nil {
+					return err
+				}
 				continue
 			}
 			if errors.Is(err, errNoExchange) {
