@@ -173,6 +173,18 @@ func TestMappingIsNotForgotten(t *testing.T) {
 	}
 }
 
+// What was written through a mapping of a file is read under all of its names.
+func TestMappingOfLinks(t *testing.T) {
+	b := newBench(t, disk.Config{Watch: true})
+	b.write("d/f", strings.Repeat("a", 8192))
+	b.must(os.Mkdir(b.path("e"), 0o755))
+	b.must(os.Link(b.path("d/f"), b.path("e/g")))
+	b.mapped("d/f", func() {})
+	b.settle()
+	b.must(b.ws.Consistent(t.Context()))
+	b.same()
+}
+
 // A change of one byte is one new chunk.
 func TestOneByte(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {

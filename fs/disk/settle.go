@@ -108,6 +108,7 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 // readAgain marks the files in the index that are to be read whatever their times say. The
 // mark stays when a look fails, and counts when all is looked at or a file was renamed.
 func (w *Workspace) readAgain(dirty map[string]map[string]why) {
+	links := map[identity]struct{}{} // files with other names, of which nothing is told
 	for dir, list := range dirty {
 		for name, look := range list {
 			if look&whyRead == 0 {
@@ -115,7 +116,18 @@ func (w *Workspace) readAgain(dirty map[string]map[string]why) {
 			}
 			if n := w.index.find(under(dir, name)); n != nil && n.stat.kind == tree.KindFile {
 				n.stat.flags |= again
+				if n.stat.flags&linked != 0 {
+					links[identity{n.stat.dev, n.stat.ino}] = struct{}{}
+				}
 			}
+		}
+	}
+	if len(links) == 0 {
+		return
+	}
+	for n := range w.index.linked {
+		if _, ok := links[identity{n.stat.dev, n.stat.ino}]; ok {
+			n.stat.flags |= again
 		}
 	}
 }
