@@ -120,6 +120,24 @@ func TestOvertakenIsStoredFirst(t *testing.T) {
 	}
 }
 
+// What was written through a mapping is stored before an entry that was pending replaces it.
+func TestOvertakenMapping(t *testing.T) {
+	b := newBench(t, disk.Config{Watch: true})
+	b.write("p", strings.Repeat("a", 8192))
+	var text []byte
+	b.mapped("p", func() {
+		b.pend(b.file("/workspace/p", "by a peer", 0o644))
+		var err error
+		text, err = os.ReadFile(b.path("p"))
+		b.must(err)
+	})
+	b.settle()
+	b.want(map[string]string{"p": "file 0644 by a peer"})
+	if at := b.copies(string(text)); !slices.Equal(at, []string{"the store"}) {
+		t.Errorf("what the command wrote is at %q", at)
+	}
+}
+
 // A version that cannot be stored is put back, whatever has come to its path meanwhile, and
 // that is kept as well.
 func TestOvertakenMeetsAnother(t *testing.T) {

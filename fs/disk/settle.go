@@ -31,6 +31,9 @@ func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
 		}
 	}
 	if w.pending {
+		if w.watch != nil {
+			w.watch.peek(w.readAgain) // bring stores what it replaces, unless the index knows it
+		}
 		if err := w.tolerate(w.bring(ctx, root, nil)); err != nil {
 			return err
 		}

@@ -146,6 +146,15 @@ func (w *watcher) take() (dirty map[string]map[string]why, lost bool) {
 	return dirty, lost
 }
 
+// peek calls fn with the names that take would return.
+func (w *watcher) peek(fn func(dirty map[string]map[string]why)) {
+	w.sub.Sync()
+	w.fold()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fn(w.dirty)
+}
+
 // add watches an open directory.
 func (w *watcher) add(fd int, path string) error {
 	w.mu.Lock()
