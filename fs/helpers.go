@@ -179,8 +179,8 @@ func (t *helpers) busyRetired() int {
 	return n
 }
 
-// evict removes the helper that was used longest ago of those that have nothing open. One
-// that is only starting stays; one that could not be started has no peer.
+// evict removes the least recently used helper that has nothing open. A helper that is
+// starting stays. The helper returned has no peer if its start has failed.
 func (t *helpers) evict() *helper {
 	var oldest *helper
 	for _, h := range t.byKey {

@@ -121,8 +121,8 @@ func (b *bringer) swap(dir int, temp, name, path string, was found) error {
 	}
 }
 
-// putBack undoes an exchange. Commands may have changed what has the name since. What it
-// cannot put back keeps the temporary name.
+// putBack undoes an exchange, whatever commands have put under the name since. A version
+// that cannot be put back keeps the temporary name.
 func putBack(dir int, temp, name string) {
 	for range putBackAttempts {
 		err := exchange(dir, temp, name)

@@ -277,8 +277,8 @@ func (c *lateContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// What was written counts as written, although its context has ended meanwhile: a harness
-// that was told of a stream must find it.
+// A frame counts as written although its context has ended meanwhile: a harness that has
+// received the answer must find the stream.
 func TestWrittenCountsMoreThanTheEnd(t *testing.T) {
 	for range 100 {
 		s := &socket{control: make(chan control, 1)}

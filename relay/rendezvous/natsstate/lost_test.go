@@ -40,7 +40,7 @@ func (l *losing) PublishMsg(ctx context.Context, msg *nats.Msg, opts ...jetstrea
 	return l.JetStream.PublishMsg(ctx, msg, opts...)
 }
 
-// lose makes s lose what it is told of the next writes of a key.
+// lose makes s lose the answers to the next writes of a key.
 func lose(t *testing.T, s *State, bucket rendezvous.Bucket, key string) *losing {
 	t.Helper()
 	l := &losing{JetStream: s.js, subject: s.subject(bucket, key)}
