@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -289,6 +290,53 @@ func TestRestrictedRead(t *testing.T) {
 		for line := range strings.Lines(out) {
 			if f := strings.Fields(line); f[3] == "/" && f[4] == "/" && !strings.Contains(line, " - tmpfs ") {
 				t.Errorf("the host's root is still mounted: %s", line)
+			}
+		}
+	})
+}
+
+// A denied file in a directory that another user has closed keeps nothing from starting, and
+// stays denied when that user opens the directory.
+func TestDeniedInAClosedDirectory(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("making another user's directory takes root")
+	}
+	onEveryWay(t, func(t *testing.T, e *Enforcer) {
+		for _, access := range []string{"read", "write"} {
+			dir, others := workspace(t), workspace(t)
+			closed := filepath.Join(others, "closed")
+			fill(t, others, "closed/a/x.env", "closed/a/y.env", "closed/f")
+			if err := os.Chown(closed, 65534, 65534); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(closed, 0); err != nil {
+				t.Fatal(err)
+			}
+			b := &box{t: t, e: e, dir: dir, sandbox: policy(at("root", "read"), entry(dir, "write"), entry(others, access),
+				denyGlob(others+"/**/*.env"), entry(closed+"/f", "deny"))}
+			input, open, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			cmd, err := b.startFrom(input, &out, "/bin/sh", "-c",
+				"read line; mv "+closed+" "+dir+"/m; cd "+dir+"; for f in "+closed+"/a/x.env "+closed+"/f m/a/x.env m/f; do cat $f && echo leak; done; echo done")
+			_ = input.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(closed, 0o755); err != nil {
+				t.Error(err)
+			}
+			if _, err := open.WriteString("go on\n"); err != nil {
+				t.Error(err)
+			}
+			_ = open.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+			if got := out.String(); strings.Contains(got, "leak") || !strings.HasSuffix(got, "done\n") {
+				t.Errorf("%s: got %s", access, got)
 			}
 		}
 	})

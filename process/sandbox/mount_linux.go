@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -41,7 +42,8 @@ type mounter struct {
 	// store is a file system of our own, with what covers denied and missing places.
 	store  int
 	covers int
-	trees  []int // by place, -1 for those that are covered
+	closed []string // directories that coverClosed has covered
+	trees  []int    // by place, -1 for those that are covered
 	proc   int
 	dev    *devices
 	input  int // the null device that is the program's stdin, or -1
@@ -130,8 +132,8 @@ func (m *mounter) takeTrees() error {
 			}
 		}
 		tree, err := takeTree(string(p.Path), attrs)
-		if p.Fleeting && hasGone(err) {
-			continue
+		if p.Fleeting && (hasGone(err) || errors.Is(err, unix.EACCES)) {
+			continue // what cannot be reached stays denied
 		}
 		if err != nil {
 			return step(err, "take %s", p.Path)
@@ -331,6 +333,9 @@ func (m *mounter) attachPlaces() error {
 		if tree < 0 && p.Access != Deny && !p.Mask {
 			continue // it was gone
 		}
+		if m.isClosed(at) {
+			continue
+		}
 		if tree < 0 {
 			cover, err := m.cover(i)
 			if err != nil {
@@ -343,11 +348,57 @@ func (m *mounter) attachPlaces() error {
 		}
 		err := m.attachAt(tree, at)
 		_ = unix.Close(tree)
+		if errors.Is(err, unix.EACCES) && (p.Access == Deny || p.Mask) {
+			err = m.coverClosed(at)
+		}
 		if err != nil && !(p.Fleeting && hasGone(err)) {
 			return step(err, "mount %s", at)
 		}
 	}
 	return nil
+}
+
+// isClosed reports whether at is in a directory that coverClosed has covered.
+func (m *mounter) isClosed(at string) bool {
+	return slices.ContainsFunc(m.closed, func(dir string) bool { return within(at, dir) })
+}
+
+// coverClosed covers the directory above at that this process, and so the program, may not
+// search since another user has closed it. That user may open it while the program runs.
+func (m *mounter) coverClosed(at string) error {
+	for i := 1; i < len(at); i++ {
+		if at[i] != '/' {
+			continue
+		}
+		dir, err := m.open(at[:i])
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		err = unix.Fstatat(dir, ".", &st, 0)
+		isClosed := errors.Is(err, unix.EACCES)
+		if isClosed {
+			err = m.coverDir(dir)
+		}
+		_ = unix.Close(dir)
+		if err != nil {
+			return err
+		}
+		if isClosed {
+			m.closed = append(m.closed, at[:i])
+			return nil
+		}
+	}
+	return unix.EACCES
+}
+
+func (m *mounter) coverDir(dir int) error {
+	cover, err := cloneTree(m.store, "denied", attrRead)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(cover) //nolint:errcheck // it is mounted
+	return attach(cover, dir, "")
 }
 
 // hasGone reports whether err says that a path is gone, or leads through a link now.
