@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -27,4 +28,7 @@ type Applied struct {
 	Rev     int64 // of the tree afterwards
 	Entries int   // how many there were
 	Changed int   // how many of them changed something
+	// Overtaken are versions of files and links that were on disk, and nobody had settled,
+	// when an entry took their place. They are kept (package lost).
+	Overtaken []lost.Version
 }

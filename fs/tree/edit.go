@@ -20,6 +20,8 @@ type Edit struct {
 	res  *resolver
 	now  time.Time
 
+	beside map[string]*Edit // of other trees, which are kept with this one
+
 	moves  []Move
 	synced bool
 	rev    int64 // what the running call has been given, 0 before it needs one
@@ -65,10 +67,41 @@ func (t *Tree) edit(tx Tx) (*Edit, error) {
 }
 
 func (e *Edit) finish() error {
+	for _, other := range e.beside {
+		if err := other.finish(); err != nil {
+			return err
+		}
+	}
 	if e.ns == e.was {
 		return nil
 	}
 	return e.tx.PutNamespace(&e.ns)
+}
+
+// Beside returns the Edit of another tree of the forest: what both change is kept together
+// or not at all. The tree is made when there is none of that name.
+func (e *Edit) Beside(name string) (*Edit, error) {
+	if name == e.tree.name || !names.MatchString(name) {
+		return nil, fmt.Errorf("%w: workspace namespace %q", ErrInvalid, name)
+	}
+	if other := e.beside[name]; other != nil {
+		return other, nil
+	}
+	if _, err := e.tx.Namespace(name); errors.Is(err, ErrNoRow) {
+		_, err = e.tree.forest.plant(e.tx, name)
+		if err != nil {
+			return nil, wrap("make tree", err)
+		}
+	}
+	other, err := (&Tree{forest: e.tree.forest, name: name}).edit(e.tx)
+	if err != nil {
+		return nil, err
+	}
+	if e.beside == nil {
+		e.beside = map[string]*Edit{}
+	}
+	e.beside[name] = other
+	return other, nil
 }
 
 // Tx is the transaction, for those who keep rows of their own in it beside the tree's.

@@ -29,6 +29,17 @@ func (e *Edit) Remove(path string, recursive bool) error {
 	return at("remove", path, e.remove(&s, true))
 }
 
+// Forget removes a file or link, or a directory with all that is below it, and leaves no
+// tomb: it is for trees that no peer has a cursor of.
+func (e *Edit) Forget(path string) error {
+	e.begin()
+	s, err := e.res.existing(path, false)
+	if err == nil {
+		err = e.remove(&s, false)
+	}
+	return at("forget", path, err)
+}
+
 // remove takes away what is at a spot, and with tombs true notes that it is gone.
 func (e *Edit) remove(s *spot, tombs bool) error {
 	if err := e.disturb(s.dir, &s.node); err != nil {

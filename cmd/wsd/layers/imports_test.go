@@ -38,8 +38,9 @@ var table = []struct {
 	{"fs/tree", []string{"fs/pattern"}},
 	{"fs/tree/...", []string{"fs/tree"}},
 	// Synchronisation knows trees and no directory; the directory knows no peer's wire.
-	{"fs/changes/...", []string{"protocol/...", "fs/tree", "fs/changes/..."}},
-	{"fs/disk/...", []string{"fs/tree", "fs/changes", "fs/watch", "fs/atomicfile", "fs/disk/..."}},
+	{"fs/lost", []string{"fs/tree"}},
+	{"fs/changes/...", []string{"protocol/...", "fs/lost", "fs/tree", "fs/changes/..."}},
+	{"fs/disk/...", []string{"fs/lost", "fs/tree", "fs/changes", "fs/watch", "fs/atomicfile", "fs/disk/..."}},
 	{"fs/...", []string{"protocol/...", "fs/..."}},
 
 	// The server knows no service; execserver is where they meet.
@@ -69,7 +70,7 @@ var table = []struct {
 
 	// It gives what process/shell declares.
 	{"client/computer/...", []string{"protocol/...", "fs/tree", "fs/changes", "fs/changes/computerwire", "process/shell"}},
-	{"client/...", []string{"protocol/...", "fs/fileuri", "fs/tree", "fs/changes", "client/...", "relay/..."}},
+	{"client/...", []string{"protocol/...", "fs/fileuri", "fs/lost", "fs/tree", "fs/changes", "client/...", "relay/..."}},
 	{"bench/workspace", []string{"bench/...", "client", "fs/tree", "fs/changes"}},
 	{"bench/...", []string{"protocol/...", "bench/...", "relay/..."}},
 	{"cmd/...", []string{"..."}},
