@@ -34,7 +34,7 @@ type link struct {
 // end of the Client's life ends.
 func newLink(c *Client, conn rpc.Connection) (*link, error) {
 	l := &link{client: c, done: make(chan struct{})}
-	l.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: l, Logger: c.log, MaxValues: maxAnswerValues})
+	l.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: l, Unreadable: func() { l.streams.Unreadable() }, Logger: c.log, MaxValues: maxAnswerValues})
 	l.streams = stream.New(l.peer, stream.Config{MaxOut: maxStreams, MaxIn: maxStreams, MaxItemsBytes: protocol.MaxMessageBytes, Logger: c.log})
 	ok := c.spawn(func() {
 		defer close(l.done)

@@ -44,7 +44,9 @@ func newConnection(s *Server, conn rpc.Connection, opts ConnectionOptions) *conn
 	if !opts.Parent {
 		c.account.SetMaxMessage(protocol.MaxFirstMessageBytes)
 	}
-	c.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: c, Logger: s.cfg.Logger, ParsePrefix: opts.ParsePrefix, Account: c.account})
+	c.peer = rpc.NewPeer(conn, rpc.PeerConfig{
+		Handler: c, Unreadable: c.dispatcher.HandleUnreadable, Logger: s.cfg.Logger, ParsePrefix: opts.ParsePrefix, Account: c.account,
+	})
 	return c
 }
 

@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 )
 
 // stdioServer has wsd serve input on stdio and returns what it wrote and its status.
-func stdioServer(t *testing.T, input string) (lines []string, status int) {
+func stdioServer(t *testing.T, input string, args ...string) (lines []string, status int) {
 	t.Helper()
-	cmd := program(t, "serve", "--listen", "stdio", "--log-level", "warn")
+	cmd := program(t, append([]string{"serve", "--listen", "stdio", "--log-level", "warn"}, args...)...)
 	cmd.Stdin = strings.NewReader(input)
 	var log strings.Builder
 	cmd.Stderr = &log
@@ -62,6 +63,24 @@ func TestStdioAnswersAllBeforeTheEnd(t *testing.T) {
 		if len(answered) != requests+1 {
 			t.Errorf("tail %q: %d of %d requests were answered", tail, len(answered), requests+1)
 		}
+	}
+}
+
+// A push and all of its stream in one write are answered.
+func TestF3PushAndItsStreamInOneWrite(t *testing.T) {
+	for name, tt := range map[string]struct{ behind, want string }{
+		"an end":   {"", `"applied":0`},
+		"an entry": {`{"method":"stream/items","params":{"streamId":"a","items":[{"kind":"dir","rev":1,"path":"/workspace/d","mode":493,"mtime":1}]}}` + "\n", `"applied":1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			lines, _ := stdioServer(t, handshake+
+				`{"id":1,"method":"sync/push","params":{"senderRev":1,"changes":{"streamId":"a"}}}`+"\n"+tt.behind+
+				`{"method":"stream/end","params":{"streamId":"a"}}`+"\n", "--workspace", dir, "--store", filepath.Join(t.TempDir(), "store"))
+			if all := strings.Join(lines, "\n"); !strings.Contains(all, tt.want) {
+				t.Errorf("the push was not answered with %s:\n%s", tt.want, all)
+			}
+		})
 	}
 }
 

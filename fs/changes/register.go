@@ -38,6 +38,15 @@ func Register(t *rpc.Table) {
 	handle(t, protocol.MethodSyncReadEntry, (*Service).readEntry)
 	handle(t, protocol.MethodSyncFetchChangePack, (*Service).fetchChangePack)
 	handle(t, protocol.MethodSyncApplyChangePack, (*Service).applyChangePack)
+	stream.Announce(t, protocol.MethodSyncPushObjects, func(s *Service, p *protocol.PushObjectsParams) (*stream.Set, *protocol.StreamParam) {
+		return s.streams, &p.Objects
+	})
+	stream.Announce(t, protocol.MethodSyncPush, func(s *Service, p *protocol.PushParams) (*stream.Set, *protocol.StreamParam) {
+		return s.streams, &p.Changes
+	})
+	stream.Announce(t, protocol.MethodSyncApplyChangePack, func(s *Service, p *protocol.ApplyChangePackParams) (*stream.Set, *protocol.StreamParam) {
+		return s.streams, &p.Pack
+	})
 }
 
 func handle[P, R any](t *rpc.Table, method string, fn func(*Service, context.Context, *P) (R, error)) {
@@ -106,17 +115,16 @@ func (s *Service) pushObjects(ctx context.Context, p *protocol.PushObjectsParams
 
 func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.PushResult, error) {
 	rpc.Async(ctx)
-	input := PushInput{SenderRev: p.SenderRev}
-	var err error
-	if input.Cursor, err = optionalCursor(p.SenderCursor); err != nil {
-		return nil, err
-	}
 	in, err := s.streams.Receive(ctx, &p.Changes)
 	if err != nil {
 		return nil, err
 	}
 	entries := FromStream(in, EntryFromWire)
-	r, err := s.peer.Push(ctx, input, entries)
+	input := PushInput{SenderRev: p.SenderRev}
+	var r PushResult
+	if input.Cursor, err = optionalCursor(p.SenderCursor); err == nil {
+		r, err = s.peer.Push(ctx, input, entries)
+	}
 	entries.Close(err)
 	if err != nil {
 		return nil, err

@@ -170,6 +170,18 @@ func (s *Session) pipeFail(p *pipe, reason error) {
 	}
 }
 
+// pipeBreak breaks a pipe by a chunk that was taken from it. closing is the close that
+// waited for that, nil for none.
+func (s *Session) pipeBreak(p *pipe, reason error, closing *promise) {
+	p.mu.Lock()
+	p.err = reason
+	if closing != nil {
+		p.closing = closing
+	}
+	p.mu.Unlock()
+	s.pipeFail(p, reason)
+}
+
 // chunkDone answers a write.
 func (s *Session) chunkDone(c *chunk, err error) {
 	s.streamBytes -= c.size
@@ -197,7 +209,7 @@ func (p *pipe) next(ctx context.Context) (any, error) {
 				return nil, context.Cause(ctx)
 			}
 		case c.err != nil:
-			continue // its value could not be had, which its writer knows now
+			return nil, c.err
 		}
 		if list := c.args.v.([]any); len(list) > 0 {
 			return list[0], nil
@@ -207,8 +219,9 @@ func (p *pipe) next(ctx context.Context) (any, error) {
 }
 
 // take takes the first chunk, if it is ready, and answers it and the close that waited for
-// it, before the session knows that the pipe is empty. Its error says that there is none to
-// come.
+// it, before the session knows that the pipe is empty. A chunk whose value cannot be had
+// breaks the pipe: a stream that went on would lack it. The error says that there is none
+// to come.
 func (p *pipe) take() (*chunk, error) {
 	p.mu.Lock()
 	s, ready, err := p.s, p.ready(), p.over()
@@ -221,6 +234,10 @@ func (p *pipe) take() (*chunk, error) {
 	c, closing, err := p.pop()
 	if c != nil {
 		s.chunkDone(c, c.err)
+		if c.err != nil {
+			s.pipeBreak(p, c.err, closing)
+			return c, nil
+		}
 	}
 	if closing != nil {
 		s.resolve(closing, undefinedValue, true)

@@ -76,6 +76,12 @@ func (d *Dispatcher) HandleRequest(ctx context.Context, req *Request) {
 		d.refuse(ctx, req, UnknownMethod, notFound(req.Method))
 		return
 	}
+	if m.arrive != nil {
+		if err := m.arrive(service, params); err != nil {
+			d.refuse(ctx, req, m.Name, err)
+			return
+		}
+	}
 
 	order := m.order(params)
 	if order.inline {

@@ -12,6 +12,7 @@ import (
 type notification struct {
 	slot int
 	take func(service any, raw []byte) error
+	bad  func(service any, raw []byte) // nil for nothing
 }
 
 // HandleNotification adds a notification that fn takes, on the S bound in the
@@ -22,15 +23,49 @@ func HandleNotification[S, P any](t *Table, name string, fn func(service S, para
 	if _, dup := t.notifications[name]; dup {
 		panic(fmt.Sprintf("rpc: notification %s is added twice", name))
 	}
-	t.notifications[name] = &notification{
-		slot: t.slot(reflect.TypeFor[S]()),
-		take: func(service any, raw []byte) error {
-			params := new(P)
-			if err := decodeParams(raw, params); err != nil {
-				return protocol.Errorf(protocol.CodeInvalidParams, "%s: %v", name, err)
+	n := &notification{slot: t.slot(reflect.TypeFor[S]())}
+	n.take = func(service any, raw []byte) error {
+		params := new(P)
+		if err := decodeParams(raw, params); err != nil {
+			if n.bad != nil {
+				n.bad(service, raw)
 			}
-			return fn(service.(S), params)
-		},
+			return protocol.Errorf(protocol.CodeInvalidParams, "%s: %v", name, err)
+		}
+		return fn(service.(S), params)
+	}
+	t.notifications[name] = n
+}
+
+// OnBadNotification has fn called with the parameters of a notification that do not
+// decode, nil for none, as what takes it is called with others. The notification must have
+// been added, with the same S.
+func OnBadNotification[S any](t *Table, name string, fn func(service S, raw []byte)) {
+	t.notifications[name].bad = func(service any, raw []byte) { fn(service.(S), raw) }
+}
+
+// unreadable is an entry of a Table for messages that are none.
+type unreadable struct {
+	slot int
+	take func(service any)
+}
+
+// OnUnreadable has fn called, on the S bound in the connection's Scope, when a message
+// arrives that cannot be read: a request or a notification may be lost. It is called on the
+// reading goroutine and must not block.
+func OnUnreadable[S any](t *Table, fn func(service S)) {
+	t.unreadable = append(t.unreadable, unreadable{
+		slot: t.slot(reflect.TypeFor[S]()),
+		take: func(service any) { fn(service.(S)) },
+	})
+}
+
+// HandleUnreadable calls what OnUnreadable has added.
+func (d *Dispatcher) HandleUnreadable() {
+	for _, u := range d.table.unreadable {
+		if service := d.scope.services[u.slot]; service != nil {
+			u.take(service)
+		}
 	}
 }
 

@@ -42,6 +42,9 @@ type PeerConfig struct {
 	Handler Handler
 	// Logger is used for what the other end cannot be told. nil discards.
 	Logger *slog.Logger
+	// Unreadable, if set, is called as a Handler's methods are, for a message that cannot be
+	// read: a request or a notification may be lost.
+	Unreadable func()
 	// ParsePrefix begins the message of the error that answers an unparsable message.
 	ParsePrefix string
 	// MaxValues bounds the JSON values of an incoming message; 0 means
@@ -221,6 +224,9 @@ func (p *Peer) receive(ctx context.Context, msg []byte, handOff func()) bool {
 	}
 	env, err := wire.ParseEnvelope(msg, wire.Limits{Depth: protocol.MaxJSONDepth, Values: p.cfg.MaxValues})
 	if err != nil {
+		if p.cfg.Unreadable != nil {
+			p.cfg.Unreadable()
+		}
 		p.refuse(err)
 		return true
 	}

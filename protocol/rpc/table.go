@@ -24,6 +24,7 @@ type Service interface {
 type Table struct {
 	methods       map[string]*Method
 	notifications map[string]*notification
+	unreadable    []unreadable
 	slots         map[reflect.Type]int
 }
 
@@ -40,6 +41,7 @@ type Method struct {
 
 	slot   int
 	decode func(raw []byte) (any, error)
+	arrive func(service, params any) error // nil for nothing
 	order  func(params any) Order
 	serve  func(ctx context.Context, service, params any) (any, error)
 	served func(params any) // takes back the memory of their payload; nil if there is none
@@ -105,6 +107,14 @@ func Handle[S, P, R any](t *Table, spec Spec[P], fn func(service S, ctx context.
 		m.served = func(params any) { KeepMemory(*spec.Payload(params.(*P))) }
 	}
 	t.methods[spec.Name] = m
+}
+
+// OnArrival has fn called when a request of a method has come: on the reading goroutine,
+// before anything that arrived later is looked at, and before the method's order has it wait.
+// fn must not block. Its error refuses the request. The method must have been added, with
+// the same S and P.
+func OnArrival[S, P any](t *Table, name string, fn func(service S, params *P) error) {
+	t.methods[name].arrive = func(service, params any) error { return fn(service.(S), params.(*P)) }
 }
 
 // fit moves a payload out of memory that is more than twice as large, as it is when another

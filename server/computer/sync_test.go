@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -239,6 +240,39 @@ func TestBadPushes(t *testing.T) {
 	}
 	if len(w.peer.pushes) != 0 {
 		t.Error("something was pushed")
+	}
+}
+
+// An item whose value cannot be had fails the push: the rest of it would be taken for all.
+func TestF9ItemThatCannotBeHadFailsThePush(t *testing.T) {
+	for name, item := range map[string]string{
+		"a blob":            `["blob","text/plain",["bytes","aGkK"]]`,
+		"a call that fails": `["pipeline",0,["nosuch"],[]]`,
+		"part of an entry":  `{"kind":"dir","rev":1,"path":"/p","mode":493,"mtime":["pipeline",0,["nosuch"],[]]}`,
+	} {
+		for _, first := range []bool{true, false} {
+			w := newWorld(t)
+			ws := w.socket(t, "/ws")
+			frames := []string{`["stream",["pipeline",1,["write"],[` + item + `]]]`, `["stream",["pipeline",1,["write"],[` + wireEntries[0] + `]]]`}
+			if !first {
+				frames[0], frames[1] = frames[1], frames[0]
+			}
+			say(t, ws, `["pipe"]`, `["push",["pipeline",0,["sync","push"],[{"senderRev":3,"changes":["readable",1]}]]]`, `["pull",2]`)
+			say(t, ws, frames...)
+			say(t, ws, `["stream",["pipeline",1,["close"],[]]]`)
+			for {
+				got := hear(t, ws)
+				if strings.HasPrefix(got, `["resolve",2,`) {
+					t.Errorf("%s: %s", name, got)
+				}
+				if strings.HasPrefix(got, `["resolve",2,`) || strings.HasPrefix(got, `["reject",2,`) {
+					break
+				}
+			}
+			if len(w.peer.pushes) != 0 {
+				t.Errorf("%s: something was pushed", name)
+			}
+		}
 	}
 }
 

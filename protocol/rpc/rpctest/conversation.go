@@ -24,7 +24,7 @@ func Serve(t testing.TB, table *rpc.Table, services func(rpc.Notifier) []rpc.Ser
 	a, b := rpc.Pair()
 	scope := table.NewScope()
 	h := &handler{rpc.NewDispatcher(scope, rpc.DispatcherConfig{})}
-	peer := rpc.NewPeer(b, rpc.PeerConfig{Handler: h})
+	peer := rpc.NewPeer(b, rpc.PeerConfig{Handler: h, Unreadable: h.dispatcher.HandleUnreadable})
 	list := services(peer)
 	for _, s := range list {
 		scope.Bind(s)

@@ -90,6 +90,15 @@ func (s *service) ask(ctx context.Context, p *askParams) (*answer, error) {
 	return &answer{Stream: o.Ref()}, nil
 }
 
+// hold holds up requests to give, until a value is in the gate.
+func (s *service) hold(ctx context.Context, _ *askParams) (protocol.Empty, error) {
+	select {
+	case <-s.gate:
+	case <-ctx.Done():
+	}
+	return protocol.Empty{}, nil
+}
+
 // give adds up the numbers of a stream.
 func (s *service) give(ctx context.Context, p *askParams) (*answer, error) {
 	rpc.Async(ctx)
@@ -130,7 +139,10 @@ func newTable() *rpc.Table {
 	t := rpc.NewTable()
 	Register(t)
 	rpc.Handle(t, rpc.Spec[askParams]{Name: "ask"}, (*service).ask)
-	rpc.Handle(t, rpc.Spec[askParams]{Name: "give"}, (*service).give)
+	order := rpc.Always[askParams](rpc.Serial("give"))
+	rpc.Handle(t, rpc.Spec[askParams]{Name: "give", Order: order}, (*service).give)
+	rpc.Handle(t, rpc.Spec[askParams]{Name: "hold", Order: order}, (*service).hold)
+	Announce(t, "give", func(s *service, p *askParams) (*Set, *protocol.StreamParam) { return s.set, p.Stream })
 	rpc.Handle(t, rpc.Spec[protocol.Empty]{Name: "ping"}, func(*service, context.Context, *protocol.Empty) (protocol.Empty, error) {
 		return protocol.Empty{}, nil
 	})
@@ -165,7 +177,7 @@ func serve(conn rpc.Connection, cfg Config) *end {
 		service:    &service{made: make(map[int]int), closed: make(chan error, 1024)},
 		done:       make(chan struct{}),
 	}
-	e.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: e})
+	e.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: e, Unreadable: e.dispatcher.HandleUnreadable})
 	e.service.set = New(e.peer, cfg)
 	scope.Bind(e.service)
 	scope.Bind(e.service.set)
@@ -197,7 +209,7 @@ func (c *caller) HandleNotification(_ context.Context, method string, params []b
 
 func call(conn rpc.Connection, cfg Config) *caller {
 	c := &caller{done: make(chan struct{})}
-	c.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: c})
+	c.peer = rpc.NewPeer(conn, rpc.PeerConfig{Handler: c, Unreadable: func() { c.set.Unreadable() }})
 	c.set = New(c.peer, cfg)
 	go func() {
 		defer close(c.done)

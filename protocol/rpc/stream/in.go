@@ -14,6 +14,7 @@ type In struct {
 	set    *Set
 	id     string
 	window int64
+	early  bool // Receive has not been called; under the lock of set
 
 	// Of the goroutine that calls Next.
 	now      arrival       // what is being taken
@@ -154,26 +155,38 @@ func (in *In) tell(err error) {
 // arrived takes a message of items. It never waits.
 func (in *In) arrived(items wire.BorrowedList) {
 	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.over {
-		return
-	}
-	var fault *Error
-	switch {
-	case in.credit <= 0:
-		fault = &Error{Code: CodeProtocol, Message: "stream/items was sent without credit"}
-	case len(items) > in.set.cfg.MaxItemsBytes:
-		fault = &Error{Code: CodeProtocol, Message: "stream/items is too long"}
-	default:
+	without := in.credit <= 0
+	taken := !in.over && !without && len(items) <= in.set.cfg.MaxItemsBytes
+	if taken {
 		in.credit -= int64(len(items))
 		in.keep(items)
 		in.wake()
+	}
+	in.mu.Unlock()
+	switch {
+	case taken:
+	case without:
+		in.fault("stream/items was sent without credit")
+	default:
+		in.fault("stream/items is too long")
+	}
+}
+
+// fault ends a stream whose writer breaks the rules, unless it is over. It never waits.
+func (in *In) fault(message string) {
+	fault := &Error{Code: CodeProtocol, Message: message}
+	in.mu.Lock()
+	over := in.over
+	if !over {
+		in.over, in.err, in.queue = true, fault, nil
+		in.wake()
+	}
+	in.mu.Unlock()
+	if over {
 		return
 	}
-	in.over, in.err, in.queue = true, fault, nil
-	in.wake()
 	in.set.forgetIn(in)
-	in.set.cfg.Logger.Warn("the other end breaks the rules of streams", "stream", in.id, "err", fault.Message)
+	in.set.cfg.Logger.Warn("the other end breaks the rules of streams", "stream", in.id, "err", message)
 	in.set.spawn(func() { in.tell(fault) }) // not on the reading goroutine
 }
 
@@ -191,14 +204,13 @@ func (in *In) keep(items wire.BorrowedList) {
 
 // finish takes the end; err is nil for an orderly one. It never waits.
 func (in *In) finish(err error) {
-	in.set.forgetIn(in)
 	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.over {
-		return
+	if !in.over {
+		in.over, in.err = true, err
+		in.wake()
 	}
-	in.over, in.err = true, err
-	in.wake()
+	in.mu.Unlock()
+	in.set.forgetIn(in)
 }
 
 // wake wakes Next. in.mu is held.

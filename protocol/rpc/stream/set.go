@@ -120,17 +120,38 @@ func (s *Set) forgetOut(o *Out) {
 	delete(s.out, o.id)
 }
 
-// Receive begins to read the stream that parameters name.
-func (s *Set) Receive(ctx context.Context, p *protocol.StreamParam) (*In, error) {
+// announce makes room for the stream that parameters name, whose request has just arrived.
+// Its writer has no credit yet; one that sends all the same has what it will be given.
+func (s *Set) announce(p *protocol.StreamParam) error {
 	if p.Items != nil && p.StreamID == nil {
-		return written(s, *p.Items), nil
+		return nil
 	}
 	if p.StreamID == nil || p.Items != nil {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "a stream has either a streamId or items")
+		return protocol.Errorf(protocol.CodeInvalidParams, "a stream has either a streamId or items")
 	}
-	in, err := s.add(*p.StreamID, protocol.StreamWindow)
-	if err != nil {
-		return nil, err
+	_, err := s.add(*p.StreamID, protocol.StreamWindow, true)
+	return err
+}
+
+// Receive begins to read the stream that parameters name, which were announced.
+func (s *Set) Receive(ctx context.Context, p *protocol.StreamParam) (*In, error) {
+	if p.StreamID == nil {
+		return written(s, *p.Items), nil
+	}
+	s.mu.Lock()
+	in := s.in[*p.StreamID]
+	if in == nil || !in.early {
+		s.mu.Unlock()
+		return nil, fmt.Errorf("the stream %q was not announced", *p.StreamID)
+	}
+	in.early = false
+	s.mu.Unlock()
+	in.mu.Lock()
+	over := in.over
+	in.mu.Unlock()
+	if over {
+		s.forgetIn(in)
+		return in, nil
 	}
 	if err := in.grant(ctx, in.window); err != nil {
 		in.Close(err)
@@ -142,10 +163,10 @@ func (s *Set) Receive(ctx context.Context, p *protocol.StreamParam) (*In, error)
 // Expect begins to read the stream that a result names, whose writer was told of window
 // in the request. It is for who decodes results, before anything behind them is read.
 func (s *Set) Expect(ref protocol.StreamRef, window int64) (*In, error) {
-	return s.add(ref.StreamID, window)
+	return s.add(ref.StreamID, window, false)
 }
 
-func (s *Set) add(id string, window int64) (*In, error) {
+func (s *Set) add(id string, window int64, early bool) (*In, error) {
 	if id == "" || len(id) > protocol.MaxStreamIDBytes {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "the id of a stream has 1 to %d bytes", protocol.MaxStreamIDBytes)
 	}
@@ -159,15 +180,16 @@ func (s *Set) add(id string, window int64) (*In, error) {
 	case len(s.in) >= s.cfg.MaxIn:
 		return nil, protocol.Errorf(protocol.CodeInvalidRequest, "at most %d streams may be sent at a time per connection", s.cfg.MaxIn)
 	}
-	in := &In{set: s, id: id, window: window, credit: window}
+	in := &In{set: s, id: id, window: window, credit: window, early: early}
 	s.in[id] = in
 	return in, nil
 }
 
+// forgetIn takes a stream out that is over. One that was announced stays until Receive has it.
 func (s *Set) forgetIn(in *In) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.in[in.id] == in {
+	if s.in[in.id] == in && !in.early {
 		delete(s.in, in.id)
 	}
 }
