@@ -23,7 +23,7 @@ type execSync struct {
 }
 
 // syncOnly are the flags that mean nothing without --sync.
-var syncOnly = []string{"dir", "ignore", "on-conflict", "state", "remote-path", flagAllowCode, flagAllowSetuid}
+var syncOnly = []string{"dir", "ignore", "on-conflict", "state", "remote-path", flagLostAge, flagLostBytes, flagAllowCode, flagAllowSetuid}
 
 func (s *execSync) add(f *pflag.FlagSet) {
 	f.BoolVar(&s.on, "sync", false, "run in the server's workspace, in step with your directory")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/signal"
 	"syscall"
 	"time"
@@ -25,6 +26,8 @@ const (
 	syncPause    = 250 * time.Millisecond
 	maxSyncPause = 30 * time.Second
 	syncAttempts = 5
+	// sweepInterval is how often the store here is made smaller while --watch goes on.
+	sweepInterval = time.Hour
 )
 
 // syncJob is a run of wsd sync.
@@ -63,13 +66,17 @@ A path that has changed on both sides since they last agreed is a conflict. Each
 is reported with the hashes of both versions, and --on-conflict decides: theirs
 takes the server's version, ours keeps the one here, both takes the server's and
 keeps the one here beside it as NAME.conflict-HASH, fail changes nothing and ends
-with status 3. The version that loses can be had by its hash for an hour at least.
+with status 3.
 
 ` + allowHelp + ` What is withheld stays at the
 server as it is there, and comes over with the flag later.
 
 What has a segment on its path that --ignore or a line of the file ` + ignoreFile + ` in
 LOCAL names is left alone on both sides.
+
+A version of a file that something else took the place of before it was sent, or that
+lost a conflict, is kept: 'wsd sync lost' lists such versions and 'wsd sync restore'
+brings one back. A directory called lost or restore is ./lost or ./restore here.
 
 With --watch it goes on until it is ended, and a lost connection is made again.
 With --dry-run nothing changes: it prints what would move, '<' to LOCAL, '>' to the
@@ -113,6 +120,7 @@ moved that there was at first, but a side goes on changing.`,
 	flags.BoolVar(&job.asJSON, "json", false, "print one JSON object a line")
 	job.flags.add(flags)
 	connect.add(flags)
+	cmd.AddCommand(newSyncLostCmd(a), newSyncRestoreCmd(a))
 	return cmd
 }
 
@@ -197,7 +205,7 @@ func (j *syncJob) keepOn(ctx context.Context, remote *syncRemote) error {
 // worthwhile reports whether to try again after an error, which is one of a connection or
 // of connecting again.
 func (j *syncJob) worthwhile(err error, attempt int, connected bool) bool {
-	if !j.watch && (attempt >= syncAttempts || connected && !lost(err)) {
+	if !j.watch && (attempt >= syncAttempts || connected && !lostConnection(err)) {
 		return false
 	}
 	var conflict *mirror.ConflictError
@@ -222,6 +230,11 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 				return &exitError{exitRestless, errors.New("all has moved that there was, but a side goes on changing")}
 			}
 			return nil
+		}
+		if time.Since(j.local.swept) >= sweepInterval {
+			if err := j.local.sweep(ctx); err != nil && ctx.Err() == nil {
+				j.out.trouble(fmt.Errorf("make the state smaller: %w", err))
+			}
 		}
 		if err := j.await(ctx, m); err != nil {
 			return err

@@ -29,6 +29,7 @@ type syncFlags struct {
 	ignore     []string
 	onConflict string
 	allow      allowFlags
+	lost       lostFlags
 
 	policy mirror.Policy
 }
@@ -37,6 +38,7 @@ func (f *syncFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.ignore, "ignore", nil, "do not synchronise files and directories called `NAME`, wherever\nthey are; may be given again")
 	flags.StringVar(&f.onConflict, "on-conflict", "theirs", "what becomes of a path that changed on both sides: `MODE` theirs,\nours, both or fail")
 	flags.StringVar(&f.store, "state", "", "keep what is known of both sides in `FILE` (default: one for each\ndirectory and server in $XDG_STATE_HOME/wsd/sync)")
+	f.lost.add(flags)
 	f.allow.add(flags)
 	flags.StringVar(&f.remotePath, "remote-path", "", "the workspace is at `PATH` in the server's tree (default: what the\nserver says, else /workspace)")
 }
@@ -45,6 +47,9 @@ func (f *syncFlags) add(flags *pflag.FlagSet) {
 func (f *syncFlags) check(cmd *cobra.Command) (err error) {
 	if f.policy, err = mirror.ParsePolicy(f.onConflict); err != nil {
 		return usagef("write --on-conflict theirs, ours, both or fail", "invalid value for --on-conflict: %w", err)
+	}
+	if err := f.lost.check(); err != nil {
+		return err
 	}
 	for _, name := range f.ignore {
 		if err := checkIgnored(name); err != nil {

@@ -13,8 +13,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/server/sqlite"
 	"github.com/wsd-dev/wsd/server/workspace"
@@ -30,6 +32,8 @@ type syncLocal struct {
 	forest *tree.Forest
 	disk   *disk.Workspace
 	ignore []string // of its own file
+	bounds lost.Bounds
+	swept  time.Time // when the store was last made smaller
 }
 
 // openSyncLocal opens a directory and what is known of it and a server. watch has the
@@ -40,7 +44,7 @@ func openSyncLocal(ctx context.Context, dir, remote string, f *syncFlags, watch 
 	if err != nil {
 		return nil, err
 	}
-	l := new(syncLocal)
+	l := &syncLocal{bounds: f.lost.bounds(), swept: time.Now()}
 	if l.dir, err = filepath.EvalSymlinks(dir); err == nil {
 		l.dir, err = filepath.Abs(l.dir)
 	}
@@ -133,12 +137,19 @@ func (l *syncLocal) checkEmptied(ctx context.Context, t *tree.Tree, made bool) e
 		"if all of it is to go at the server too, leave one file in it; to begin anew, remove "+l.db.Path())
 }
 
-// close collects garbage and closes what is open.
+// sweep forgets lost versions beyond the bounds, and collects garbage.
+func (l *syncLocal) sweep(ctx context.Context) error {
+	l.swept = time.Now()
+	_, err := lost.Trim(ctx, l.forest, l.bounds, l.swept)
+	_, collected := l.forest.Collect(ctx, tree.Policy{})
+	return errors.Join(err, collected)
+}
+
+// close sweeps and closes what is open.
 func (l *syncLocal) close() error {
 	var err error
 	if l.disk != nil {
-		_, err = l.forest.Collect(context.Background(), tree.Policy{})
-		err = errors.Join(err, l.disk.Close())
+		err = errors.Join(l.sweep(context.Background()), l.disk.Close())
 	}
 	if l.db != nil {
 		err = errors.Join(err, l.db.Close())

@@ -208,7 +208,18 @@ func (o *syncOutput) conflict(c mirror.Conflict) {
 	if c.By != "" {
 		by = " (" + o.name(c.By) + ")"
 	}
-	o.line(o.stderr, "conflict: %s: here %s, at the server %s%s%s", o.name(c.Path), versionText(&c.Local), versionText(&c.Remote), by, kept)
+	here, there := versionTexts(&c)
+	o.line(o.stderr, "conflict: %s: here %s, at the server %s%s%s", o.name(c.Path), here, there, by, kept)
+}
+
+// versionTexts are the versions of a conflict in a few words: the modes, where nothing else
+// tells them apart.
+func versionTexts(c *mirror.Conflict) (here, there string) {
+	l, r := &c.Local, &c.Remote
+	if c.By == "" && l.Kind == r.Kind && l.Hash == r.Hash && l.Target == r.Target && l.Mode != r.Mode {
+		return fmt.Sprintf("mode %04o", l.Mode), fmt.Sprintf("mode %04o", r.Mode)
+	}
+	return versionText(l), versionText(r)
 }
 
 // versionText is a version in a few words.

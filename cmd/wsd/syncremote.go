@@ -176,8 +176,8 @@ func computerMount(ctx context.Context, base string, opts *computer.Options) str
 	return firstSet(info.MountPoint, disk.DefaultMount)
 }
 
-// lost reports whether an error is one of the connection.
-func lost(err error) bool {
+// lostConnection reports whether an error is one of the connection.
+func lostConnection(err error) bool {
 	return errors.Is(err, client.ErrTransportClosed) || errors.Is(err, computer.ErrLost)
 }
 

@@ -64,6 +64,7 @@ type workspaceOptions struct {
 	secret     string
 	durability string
 	maxLog     int64 // 0 for the default
+	lost       lostFlags
 }
 
 func (o *workspaceOptions) addFlags(f *pflag.FlagSet) {
@@ -72,10 +73,11 @@ func (o *workspaceOptions) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.ignore, "sync-ignore", nil, "do not synchronise what has a segment `NAME` in its path\n(repeatable; default also from $"+envIgnore+")")
 	f.StringVar(&o.secret, "secret", "", "ask for the bearer token `SECRET` on every page but /health.\nOthers on this machine see flags: $"+envSecret+" is better")
 	f.StringVar(&o.durability, "durability", durabilityNormal, "`LEVEL` normal: what is acknowledged survives a crash of wsd;\nfull: also a power cut")
+	o.lost.add(f)
 }
 
 // names of the flags that mean nothing without --workspace.
-var workspaceFlags = []string{"store", "mount-point", "workspace-watch", "sync-ignore", "durability"}
+var workspaceFlags = []string{"store", "mount-point", "workspace-watch", "sync-ignore", "durability", flagLostAge, flagLostBytes}
 
 // check finds what the flags themselves got wrong, and takes what the environment says.
 func (o *workspaceOptions) check(cmd *cobra.Command, serve *serveOptions) error {
@@ -86,6 +88,9 @@ func (o *workspaceOptions) check(cmd *cobra.Command, serve *serveOptions) error 
 				return usagef("write --workspace DIR too", "--%s is about a workspace, and none is served", name)
 			}
 		}
+	}
+	if err := o.lost.check(); err != nil {
+		return err
 	}
 	if o.durability != durabilityNormal && o.durability != durabilityFull {
 		return usagef(helpHint(cmd), "invalid value %q for --durability: want %s or %s", o.durability, durabilityNormal, durabilityFull)
@@ -159,6 +164,7 @@ func (o *workspaceOptions) open(ctx context.Context, cmd *cobra.Command, log *sl
 		return nil, nil
 	}
 	cfg := o.config(cmd.Flags(), log)
+	cfg.Lost = o.lost.bounds()
 	cfg.NoWatch, cfg.Ignore, cfg.MaxLogBytes = !o.watch, o.ignore, o.maxLog
 	if o.durability == durabilityFull {
 		cfg.Durability = sqlite.Full

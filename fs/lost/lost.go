@@ -31,6 +31,8 @@ const (
 	Overtaken Reason = "overtaken"
 	// Conflict: its path had changed on both sides, and the other version was taken.
 	Conflict Reason = "conflict"
+	// Restored: a version that had been lost before came to its place.
+	Restored Reason = "restored"
 )
 
 // A Version is one that was lost.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
@@ -23,8 +24,9 @@ type keeper struct {
 	done sync.WaitGroup
 }
 
-// keepHouse starts a keeper; its close stops it.
-func keepHouse(db *sqlite.DB, forest *tree.Forest, log *slog.Logger) *keeper {
+// keepHouse starts a keeper; its close stops it. Versions that something took the place of
+// are kept within bounds.
+func keepHouse(db *sqlite.DB, forest *tree.Forest, bounds lost.Bounds, log *slog.Logger) *keeper {
 	ctx, stop := context.WithCancel(context.Background())
 	k := &keeper{stop: stop}
 	k.done.Go(func() { // ends with ctx; close waits for it
@@ -35,6 +37,13 @@ func keepHouse(db *sqlite.DB, forest *tree.Forest, log *slog.Logger) *keeper {
 			case <-ctx.Done():
 				return
 			case <-timer.C:
+			}
+			trimmed, err := lost.Trim(ctx, forest, bounds, time.Now())
+			if trimmed.Versions > 0 {
+				log.Info("versions that something took the place of are forgotten", "versions", trimmed.Versions, "bytes", trimmed.Bytes)
+			}
+			if ctx.Err() == nil && err != nil {
+				log.Error("versions that something took the place of were not forgotten", "err", err)
 			}
 			collected, err := collect(ctx, db, forest, tree.Policy{})
 			switch {

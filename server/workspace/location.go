@@ -29,8 +29,15 @@ func DefaultStore(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return filepath.Join(state, "workspaces", StoreName(dir)+".db"), nil
+}
+
+// StoreName is the name of what is kept about a directory, NAME-KEY. The directory need not
+// be there any more; its path is absolute.
+func StoreName(dir string) string {
+	dir = resolved(dir)
 	sum := sha256.Sum256([]byte(dir))
-	return filepath.Join(state, "workspaces", keyName(dir)+"-"+hex.EncodeToString(sum[:8])+".db"), nil
+	return keyName(dir) + "-" + hex.EncodeToString(sum[:8])
 }
 
 // StateDir is the directory below which wsd keeps the stores that nobody puts elsewhere.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/process"
 	"github.com/wsd-dev/wsd/process/shell"
@@ -35,7 +36,9 @@ type Config struct {
 	Ignore []string
 	// MaxLogBytes is how much output of a run is kept; 0 for shell.DefaultMaxLogBytes.
 	MaxLogBytes int64
-	Logger      *slog.Logger // nil discards
+	// Lost bounds the versions of files that something took the place of.
+	Lost   lost.Bounds
+	Logger *slog.Logger // nil discards
 }
 
 // A Workspace is open: what it consists of, for whoever serves it.
@@ -143,7 +146,7 @@ func (w *Workspace) open(ctx context.Context, cfg *Config) error {
 	if w.Archive, err = process.OpenArchive(ctx, process.ArchiveConfig{Store: w.DB.ProcessLogs(), Logger: w.log}); err != nil {
 		return err
 	}
-	w.keep = keepHouse(w.DB, w.Forest, w.log)
+	w.keep = keepHouse(w.DB, w.Forest, cfg.Lost, w.log)
 	return nil
 }
 

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/server/sqlite"
+	"github.com/wsd-dev/wsd/server/workspace"
+)
+
+// errNoState says that nothing is known of a directory.
+var errNoState = errors.New("no 'wsd sync' keeps a state of it")
+
+// statesOf finds the files with what is known of a directory, or of the nearest one above
+// it that has any. The directory need not be there.
+func statesOf(dir string) ([]string, error) {
+	state, err := workspace.StateDir()
+	if err != nil {
+		return nil, err
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	for at := abs; ; at = filepath.Dir(at) {
+		name := workspace.StoreName(at)
+		stores, err := filepath.Glob(filepath.Join(globQuoted(state), "sync", name+"-*.db"))
+		if err != nil {
+			return nil, err
+		}
+		served := filepath.Join(state, "workspaces", name+".db")
+		if _, err := os.Stat(served); len(stores) == 0 && err == nil {
+			stores = []string{served}
+		}
+		if len(stores) > 0 {
+			return stores, nil
+		}
+		if at == filepath.Dir(at) {
+			return nil, withHint(fmt.Errorf("%s: %w, nor of a directory above it", abs, errNoState), "--state FILE names the state, or the store of a server that is not running")
+		}
+	}
+}
+
+// globQuoted is a path as a pattern that matches it alone.
+func globQuoted(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+// A keptState is an open file with what is known of a directory.
+type keptState struct {
+	*workspace.Workspace
+	dirs map[string][2]string // directory and mount by the directory of a path
+}
+
+// openState opens a file that is there.
+func openState(ctx context.Context, file string) (*keptState, error) {
+	w, err := workspace.OpenStore(ctx, workspace.Config{Store: file})
+	switch {
+	case errors.Is(err, sqlite.ErrInUse):
+		return nil, withHint(err, "a 'wsd sync' or 'wsd serve' has it open: wait for its end, or end it, and try again")
+	case errors.Is(err, workspace.ErrNoStore):
+		return nil, withHint(err, "--state names the file that 'wsd sync --state' or 'wsd serve --store' named")
+	case err != nil:
+		return nil, err
+	}
+	w.Tree, err = w.Forest.Tree(ctx, tree.DefaultName)
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return &keptState{Workspace: w, dirs: map[string][2]string{}}, nil
+}
+
+// where is the directory for a path of the tree, and the path in it.
+func (s *keptState) where(ctx context.Context, path string) (dir, name string, err error) {
+	above := path[:max(strings.LastIndexByte(path, '/'), 1)]
+	found, known := s.dirs[above]
+	if !known {
+		if found[0], found[1], err = disk.Directory(ctx, s.Tree, above); err != nil {
+			return "", "", err
+		}
+		s.dirs[above] = found
+	}
+	if found[0] == "" {
+		return "", path, nil
+	}
+	return found[0], strings.TrimPrefix(strings.TrimPrefix(path, found[1]), "/"), nil
+}
+
+// A keptVersion is a version in a state.
+type keptVersion struct {
+	*lost.Version
+	store string
+	dir   string // "" when none is known
+	name  string // of the path in it
+}
+
+// file is the path on disk.
+func (v *keptVersion) file() string { return filepath.Join(v.dir, filepath.FromSlash(v.name)) }
+
+// versions calls fn for the versions that a state keeps, the oldest first.
+func (s *keptState) versions(ctx context.Context, fn func(*keptVersion) error) error {
+	return lost.List(ctx, s.Forest, 0, func(v *lost.Version) error {
+		dir, name, err := s.where(ctx, v.Path)
+		if err != nil {
+			return err
+		}
+		return fn(&keptVersion{Version: v, store: s.Store, dir: dir, name: name})
+	})
+}
+
+// withState calls fn for an open state.
+func withKept(ctx context.Context, file string, fn func(*keptState) error) error {
+	s, err := openState(ctx, file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(s), s.Close())
+}
+
+// emptied reports whether a directory is gone or has nothing in it.
+func emptied(dir string) (bool, error) {
+	list, err := os.ReadDir(dir)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return true, nil
+	}
+	return len(list) == 0, err
+}

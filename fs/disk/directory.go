@@ -1,0 +1,38 @@
+package disk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// Directory finds which directory a store has for a path of a tree, and the path of the
+// tree that the directory stands for; "" when there is none.
+func Directory(ctx context.Context, t *tree.Tree, path string) (dir, mount string, err error) {
+	_, err = t.Update(ctx, func(e *tree.Edit) error {
+		rows, err := rowsOf(e)
+		for mount = path; err == nil; mount = mount[:max(strings.LastIndexByte(mount, '/'), 1)] {
+			var root Root
+			if root, err = rows.DiskRoot(t.Name(), mount); err != nil {
+				break
+			}
+			if root.ID != 0 {
+				var state rootState
+				if err := json.Unmarshal(root.State, &state); err != nil {
+					return fmt.Errorf("%w: the row of the workspace's directory: %w", tree.ErrDamaged, err)
+				}
+				dir = state.Dir
+				return nil
+			}
+			if mount == "/" {
+				mount = ""
+				return nil
+			}
+		}
+		return err
+	})
+	return dir, mount, err
+}
