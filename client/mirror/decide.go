@@ -305,7 +305,7 @@ func (d *decision) verdict(x *tree.Entry, losers []tree.Entry) Kept {
 	case Ours:
 		return KeptLocal
 	case Both:
-		if x.Kind == tree.KindDelete {
+		if x.Kind == tree.KindDelete || d.forgotten(x, losers) {
 			return KeptLocal
 		}
 		for i := range losers {
@@ -315,18 +315,23 @@ func (d *decision) verdict(x *tree.Entry, losers []tree.Entry) Kept {
 		}
 		return KeptRemote
 	case Theirs:
-	}
-	// What a store had that is gone counts as agreed, unless what is there is newer.
-	for i := range losers {
-		l := &losers[i]
-		if l.Rev > d.m.s.notes.Lost || !live(l) {
-			continue
-		}
-		if x.Kind == tree.KindDelete || !x.MTime.After(l.MTime) {
+		if d.forgotten(x, losers) {
 			return KeptLocal
 		}
 	}
 	return KeptRemote
+}
+
+// forgotten reports whether an entry is older than a version that a store of the remote had
+// acknowledged which is gone: that version counts as agreed.
+func (d *decision) forgotten(x *tree.Entry, losers []tree.Entry) bool {
+	for i := range losers {
+		l := &losers[i]
+		if l.Rev <= d.m.s.notes.Lost && live(l) && (x.Kind == tree.KindDelete || !x.MTime.After(l.MTime)) {
+			return true
+		}
+	}
+	return false
 }
 
 func join(dir, name string) string {

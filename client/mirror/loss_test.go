@@ -44,7 +44,13 @@ func TestRemoteLost(t *testing.T) {
 // A remote that is an older copy of itself gets what it has forgotten, and does not bring
 // back what it has not heard the end of.
 func TestRemoteOlder(t *testing.T) {
-	w := newWorld(t, Config{})
+	for _, policy := range []Policy{Theirs, Both} {
+		t.Run(policy.String(), func(t *testing.T) { testRemoteOlder(t, policy) })
+	}
+}
+
+func testRemoteOlder(t *testing.T, policy Policy) {
+	w := newWorld(t, Config{OnConflict: policy})
 	w.local.do("write /f v1", "write /kept k")
 	w.sync()
 	w.local.do("write /f v2")

@@ -63,10 +63,10 @@ URL it is the one of --connect or $WSD_URL, else the one with a workspace that y
 started last. LOCAL is made if it is not there.
 
 A path that has changed on both sides since they last agreed is a conflict. Each
-is reported with the hashes of both versions, and --on-conflict decides: theirs
-takes the server's version, ours keeps the one here, both takes the server's and
-keeps the one here beside it as NAME.conflict-HASH, fail changes nothing and ends
-with status 3.
+is reported with the hashes of both versions, and --on-conflict decides: both, the
+default, takes the server's version and keeps the one here beside it as
+NAME.conflict-HASH, theirs takes the server's, ours keeps the one here, fail changes
+nothing and ends with status 3.
 
 ` + allowHelp + ` What is withheld stays at the
 server as it is there, and comes over with the flag later.
@@ -91,7 +91,7 @@ ended by a signal; 1 on failure; 2 for a command line that wsd does not
 understand; 3 when there were conflicts and --on-conflict is fail; 4 when all has
 moved that there was at first, but a side goes on changing.`,
 		Example: `  wsd sync ~/project ws://127.0.0.1:45678
-  wsd sync . --watch --on-conflict both --ignore node_modules
+  wsd sync . --watch --on-conflict theirs --ignore node_modules
   wsd sync --dry-run . relay://relay.example.com/lab
   wsd sync site https://computer.example.com --token-file secret`,
 		Args: func(cmd *cobra.Command, args []string) error {

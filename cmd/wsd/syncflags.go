@@ -36,7 +36,7 @@ type syncFlags struct {
 
 func (f *syncFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.ignore, "ignore", nil, "do not synchronise files and directories called `NAME`, wherever\nthey are; may be given again")
-	flags.StringVar(&f.onConflict, "on-conflict", "theirs", "what becomes of a path that changed on both sides: `MODE` theirs,\nours, both or fail")
+	flags.StringVar(&f.onConflict, "on-conflict", "both", "what becomes of a path that changed on both sides: `MODE` both,\ntheirs, ours or fail")
 	flags.StringVar(&f.store, "state", "", "keep what is known of both sides in `FILE` (default: one for each\ndirectory and server in $XDG_STATE_HOME/wsd/sync)")
 	f.lost.add(flags)
 	f.allow.add(flags)
