@@ -73,7 +73,7 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 	}
 	w.pending = true
 	// It is decided: an end of the call changes nothing of it.
-	brought := w.bring(context.WithoutCancel(ctx), fd, p.items)
+	brought := w.bring(context.WithoutCancel(ctx), fd, p.items, &done)
 	err = w.tolerate(brought)
 	if stuck, ok := errors.AsType[*stuckError](brought); ok && slices.ContainsFunc(p.order, func(path string) bool { return stuck.paths[path] != nil }) {
 		err = brought
@@ -101,6 +101,11 @@ type item struct {
 
 func itemOf(path string, e *tree.Entry) *item {
 	return &item{path: path, kind: e.Kind, mode: e.Mode & tree.ModeMask, mtime: e.MTime.UnixNano(), parts: e.Parts, target: e.Target}
+}
+
+// fingerprint is the print of the item (tree.Fingerprint), "" for a removal.
+func (it *item) fingerprint() string {
+	return tree.Fingerprint(&tree.Entry{Kind: it.kind, Mode: it.mode, Parts: it.parts, Target: it.target})
 }
 
 // A plan collects what a batch of entries means for the directory.
@@ -320,9 +325,10 @@ func (p *plan) finish(e *tree.Edit) error {
 }
 
 // bring brings what the journal lists to the directory. kept are items that need not be
-// looked up. Paths that cannot be brought hold up no others: the error is a *stuckError
-// then, and the journal has them still.
-func (w *Workspace) bring(ctx context.Context, root int, kept map[string]*item) error {
+// looked up; done is where it is noted what has come out and what stays, if not nil. Paths
+// that cannot be brought hold up no others: the error is a *stuckError then, and the journal
+// has them still.
+func (w *Workspace) bring(ctx context.Context, root int, kept map[string]*item, done *changes.Applied) error {
 	stuck := &stuckList{}
 	for {
 		p, err := w.journalPage(ctx)
@@ -355,9 +361,13 @@ func (w *Workspace) bring(ctx context.Context, root int, kept map[string]*item) 
 			return err
 		}
 		slices.SortFunc(list, func(a, b *item) int { return comparePaths(a.path, b.path) })
-		b := &bringer{w: w, ctx: ctx, root: root, walk: newWalker(root), stuck: stuck}
+		b := newBringer(ctx, w, root, stuck)
 		err = b.run(list)
 		b.walk.forget()
+		if done != nil {
+			done.Overtaken = append(done.Overtaken, b.overtaken...)
+			done.Kept = append(done.Kept, b.kept...)
+		}
 		if err == nil && w.cfg.Sync {
 			err = syncAll(root)
 		}

@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -128,6 +130,10 @@ func TestMount(t *testing.T) {
 			}
 		}
 		b.apply(remove("/workspace"), b.file("/workspace/d/new", "3", 0o644))
+		if got := onDisk(t, b.dir); got["fifo"] != "special" {
+			t.Errorf("the removal has taken what no tree can have: %v", got)
+		}
+		b.must(os.Remove(b.path("fifo")))
 		b.want(map[string]string{"d": "dir 0755", "d/new": "file 0644 3"})
 		b.apply(remove("/workspace"))
 		b.want(map[string]string{})
@@ -253,24 +259,27 @@ func TestChangedAtOnce(t *testing.T) {
 	}
 }
 
-// The same as TestOvertaken for a file in a directory that a peer deletes, and for a directory that appears
-// where a file is to be.
+// The same as TestOvertaken for a file in a directory that a peer deletes, and for a directory
+// that appears where a file is to be: both stay.
 func TestOvertakenDirectory(t *testing.T) {
 	b := newBench(t, disk.Config{Watch: true})
 	b.write("d/f", "old")
+	b.write("d/e/f", "old")
 	quiet(b)
 	b.ws.Hook(func(op, path string) error {
-		switch op + " " + path {
-		case "clear d":
-			b.ws.Hook2(nil)
-			return os.WriteFile(b.path("d/new"), []byte("made by a command"), 0o644)
-		case "place g":
-			b.ws.Hook2(nil)
-			return errors.Join(os.Mkdir(b.path("g"), 0o755), os.WriteFile(b.path("g/h"), []byte("made by another"), 0o644))
+		if op != "clear" || path != "d" {
+			return nil
 		}
-		return nil
+		b.ws.Hook2(nil)
+		return os.WriteFile(b.path("d/new"), []byte("made by a command"), 0o644)
 	})
-	b.apply(remove("/workspace/d"))
+	done, err := b.ws.Apply(t.Context(), seq([]tree.Entry{remove("/workspace/d")}), tree.SkipSame, nil)
+	b.must(err)
+	if want := []changes.Kept{{Path: "/workspace/d", Names: []string{"/workspace/d/new"}}}; !cmp.Equal(done.Kept, want) {
+		t.Errorf("kept %+v, want %+v", done.Kept, want)
+	}
+	b.settle()
+	b.want(map[string]string{"d": "dir 0755", "d/new": "file 0644 made by a command"})
 	b.ws.Hook(func(op, path string) error {
 		if op == "place" && path == "g" {
 			b.ws.Hook2(nil)
@@ -280,11 +289,11 @@ func TestOvertakenDirectory(t *testing.T) {
 	})
 	b.apply(b.file("/workspace/g", "a file", 0o644))
 	b.ws.Hook(nil)
-	b.want(map[string]string{"g": "file 0644 a file"})
-	held, err := b.forest.Held(t.Context(), []tree.Hash{tree.Sum([]byte("made by a command")), tree.Sum([]byte("made by another"))})
-	if err != nil || !held[0] || !held[1] {
-		t.Errorf("held %v, %v", held, err)
-	}
+	b.settle()
+	b.wantAside(map[string]string{
+		"d": "dir 0755", "d/new": "file 0644 made by a command",
+		"g": "file 0644 a file", "g.conflict-": "dir 0755", "g.conflict-/h": "file 0644 made by another",
+	})
 }
 
 // A directory that a command makes while entries for what is in it arrive has more in it.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -21,8 +24,18 @@ type bringer struct {
 	removed []string // from the index
 	done    []string // put into the index
 	dirs    []*item  // whose mode and time are set when all else is done
-	foreign []string // directories that are somebody else's, with what is in them
+	foreign []string // paths that have what the index does not know
+	kept    []changes.Kept
+	staying []string // paths that the call of clear under way leaves
 	stuck   *stuckList
+
+	mu        sync.Mutex
+	overtaken []lost.Version
+	waits     int // for files to be closed
+}
+
+func newBringer(ctx context.Context, w *Workspace, root int, stuck *stuckList) *bringer {
+	return &bringer{w: w, ctx: ctx, root: root, walk: newWalker(root), stuck: stuck}
 }
 
 // run brings items, which are in the order of their paths: first what is not a file, one
@@ -77,13 +90,11 @@ func (b *bringer) prepare(it *item) (bool, error) {
 		}
 		fd, err := b.walk.open(dir)
 		if err == nil {
-			err = b.clear(fd, it.path, name)
+			err = b.drop(fd, it.path, name)
 		}
 		if gone(err) {
-			err = nil
-		}
-		if err == nil {
 			b.forget(it.path)
+			err = nil
 		}
 		return false, err
 	}
@@ -115,17 +126,36 @@ func (b *bringer) prepare(it *item) (bool, error) {
 	}
 }
 
-// makeRoom removes a directory from where something else is to be.
+// makeRoom removes a directory from where something else is to be. With what is not known
+// it gets another name.
 func (b *bringer) makeRoom(dir int, name, path string) error {
 	st, err := statAt(dir, name)
 	if err == nil && st.kind == tree.KindDir {
-		err = b.clear(dir, path, name)
+		var stays bool
+		stays, err = b.clear(dir, path, name)
 		b.forget(path)
+		if stays && err == nil {
+			err = b.aside(dir, name, path)
+		}
 	}
 	if gone(err) {
 		return nil
 	}
 	return err
+}
+
+// keeps notes that a path stays although the tree does not have it any more.
+func (b *bringer) keeps(path string) {
+	k := changes.Kept{Path: b.w.treePath(path)}
+	for _, s := range b.staying {
+		if len(k.Names) == maxStaying {
+			break
+		}
+		k.Names = append(k.Names, b.w.treePath(s))
+	}
+	k.More = len(b.staying) - len(k.Names)
+	b.kept = append(b.kept, k)
+	b.w.log.Info("what nobody has settled stays where an entry has removed all else", "path", path, "first", b.staying[0], "paths", len(b.staying))
 }
 
 // above makes the directories that the tree has on the way to something that it has no
@@ -171,6 +201,9 @@ func (b *bringer) emptyMount() error {
 		return err
 	}
 	for _, name := range list {
+		if temporary(name) {
+			continue
+		}
 		if n := b.w.index.root.kids[name]; n != nil {
 			it, err := b.w.lookup(b.ctx, name)
 			if err != nil {
@@ -186,10 +219,9 @@ func (b *bringer) emptyMount() error {
 				continue
 			}
 		}
-		if err := b.clear(b.root, name, name); err != nil && !gone(err) {
+		if err := b.drop(b.root, name, name); err != nil && !gone(err) {
 			return err
 		}
-		b.forget(name)
 	}
 	return nil
 }
@@ -300,13 +332,13 @@ func (b *bringer) mkdir(dir int, name string, it *item) error {
 		known = n.stat
 	}
 	made := false
-	st, err := statAt(dir, name)
-	if err == nil && st.kind != tree.KindDir {
-		if err = b.clear(dir, it.path, name); err == nil {
-			err = unix.ENOENT
-		}
+	was, err := b.look(dir, name, it.path)
+	st := was.stat
+	if err == nil && was.there && st.kind != tree.KindDir {
+		err = b.makeWay(dir, name, it, was)
+		was.there = false
 	}
-	if gone(err) {
+	if err == nil && !was.there {
 		err = retry(func() error { return unix.Mkdirat(dir, name, 0o700) })
 		made = err == nil
 		if made || errors.Is(err, unix.EEXIST) {
@@ -403,7 +435,7 @@ func (b *bringer) finishDir(it *item) error {
 
 // link makes a link.
 func (b *bringer) link(dir int, name string, it *item) error {
-	was, err := b.overtake(dir, name, it.path)
+	was, err := b.look(dir, name, it.path)
 	if err != nil {
 		return err
 	}
@@ -416,7 +448,7 @@ func (b *bringer) link(dir int, name string, it *item) error {
 		cleanTemp(dir, temp)
 		return err
 	}
-	if err = b.place(dir, temp, name, it.path, was); err != nil {
+	if err = b.place(dir, temp, name, it, was); err != nil {
 		return err
 	}
 	st, err := statAt(dir, name)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -76,6 +77,9 @@ type Workspace struct {
 	stuck     map[string]error
 	stuckDirs map[string]struct{}
 	opening   bool
+
+	outMu sync.Mutex
+	outs  []outgoing
 }
 
 var _ changes.Workspace = (*Workspace)(nil)

@@ -47,8 +47,7 @@
 //   - Names of one file are independent files with the same content.
 //   - Names that are not UTF-8, paths of more than 4,096 bytes and targets of links that are
 //     either are left out, as are fifos, sockets and devices, which are never opened. They
-//     are counted in [Stats], with one warning for each reason. A deleted directory goes
-//     with all of them that are in it.
+//     are counted in [Stats], with one warning for each reason.
 //   - What we have no right to read stays as it was known, is counted, and looked at again by
 //     each settle. A changed mode of such a file is taken.
 //   - A directory that becomes a link while it is looked at is not followed: everything is
@@ -80,10 +79,18 @@
 // news, and the directories above it are made again when they go. A disk that is full, or
 // broken, holds up everything until it is not.
 //
-// A file that a command changes after the settle is found: names are exchanged, not
-// replaced (renameat2), so that what was there comes out and is compared with what should
-// have been there. That version's content goes into the store, where it stays until it is
-// collected, and the entry, which came last, stays in the directory.
+// A file that a command changes after the settle, or while a journal waits for the next
+// start, is found: names are exchanged, not replaced (renameat2), so that what was there comes
+// out and is compared with what should have been there. That version is kept (package lost)
+// before its file goes, Applied.Overtaken names it, and the entry, which came last, stays in
+// the directory. While somebody has the file open for writing, it waits under a name of ours
+// (.wsd-out-0123456789abcdef-NAME), and is kept once it is closed. A start that finds such a
+// name does the same.
+//
+// An entry removes what the index knows as it is, and nothing else: a file that a command has
+// changed or made since, and what no tree can have, stays with the directories that it is in,
+// and Applied.Kept names it. Such a directory is news if there is something in it that a tree can
+// have. Where something else is to be in its place, it gets the name NAME.conflict-12345678.
 //
 // An entry for Mount itself sets the directory's mode; its deletion empties the directory.
 // Files and links cannot take its place. Owners are never changed. Directories and files

@@ -28,6 +28,14 @@ const (
 	readAttempts = 3
 	// putBackAttempts is how often an exchange is undone while others change the name.
 	putBackAttempts = 100
+	// asideAttempts is how many names are tried for what is put aside.
+	asideAttempts = 100
+	// maxWaits is how many milliseconds a bringer waits, all in all, for files that are
+	// replaced or removed while somebody has them open for writing. Those that are open
+	// for longer are disposed of by a later settle.
+	maxWaits = 100
+	// maxStaying is how many names are told of that hold up the removal of a directory.
+	maxStaying = 3
 	// granularity is what the clock of a file system is at least as fine as: the kernel's
 	// tick. Where all times are whole seconds, coarseGranularity.
 	granularity       = 20 * time.Millisecond

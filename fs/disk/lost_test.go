@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -77,13 +81,17 @@ func TestOvertakenIsNotLost(t *testing.T) {
 						}
 						b.ws.Hook(nil)
 						b.gate.full.Store(false)
-						if at := b.copies(text); !slices.Equal(at, []string{path}) && !slices.Equal(at, []string{"the store"}) {
+						if at := b.copies(text); path == "p" && !slices.Equal(at, []string{path}) && !slices.Equal(at, []string{"the store"}) {
 							t.Fatalf("what the command wrote is at %q", at)
 						}
 						b.settle()
+						if path == "p/f" {
+							b.wantAside(map[string]string{"p": want, "p.conflict-": "dir 0755", "p.conflict-/f": "file 0644 " + text})
+							return
+						}
 						b.want(map[string]string{"p": want})
-						if at := b.copies(text); !slices.Equal(at, []string{"the store"}) {
-							t.Errorf("in the end, what the command wrote is at %q", at)
+						if got := b.lost(); len(got) != 1 || got[0] != "p file 0644 "+text {
+							t.Errorf("in the end, what is kept is %q", got)
 						}
 					})
 				}
@@ -92,30 +100,161 @@ func TestOvertakenIsNotLost(t *testing.T) {
 	}
 }
 
-// A file that nobody has settled is stored before it gets a temporary name: the next start
-// removes what has one.
-func TestOvertakenIsStoredFirst(t *testing.T) {
-	const text = "by a command"
-	for _, entry := range []tree.Kind{tree.KindFile, tree.KindSymlink} {
-		t.Run(entry.String(), func(t *testing.T) {
-			b := newBench(t, disk.Config{Watch: true})
-			want := b.pendAt(entry, false)
-			var at []string
-			b.ws.Hook(func(op, path string) error {
-				switch {
-				case op == "place" && path == "p":
-					b.write("p", text)
-				case op == "read" && at == nil:
-					at = b.copies(text)
-				}
-				return nil
-			})
-			b.settle()
-			b.ws.Hook(nil)
-			if !slices.Equal(at, []string{"p"}) {
-				t.Errorf("when it was stored, what the command wrote was at %q", at)
+// lost lists the versions that are kept: what paths they had, and what they are.
+func (b *bench) lost() []string {
+	b.t.Helper()
+	var list []string
+	b.must(lost.List(context.Background(), b.forest, 0, func(v *lost.Version) error {
+		path := strings.TrimPrefix(v.Path, "/workspace/")
+		if v.Entry.Kind == tree.KindSymlink {
+			list = append(list, path+" link "+v.Entry.Target)
+			return nil
+		}
+		var text []byte
+		for _, p := range v.Entry.Parts {
+			var err error
+			if text, err = b.forest.Chunk(context.Background(), p.Hash, text); err != nil {
+				return err
 			}
-			b.want(map[string]string{"p": want})
+		}
+		list = append(list, fmt.Sprintf("%s %v %04o %s", path, v.Entry.Kind, v.Entry.Mode, text))
+		return nil
+	}))
+	return list
+}
+
+// wantAside is want where what a name has behind ".conflict-" is left out.
+func (b *bench) wantAside(want map[string]string) {
+	b.t.Helper()
+	mark := regexp.MustCompile(`\.conflict-[0-9a-f]{8}`)
+	for where, list := range map[string]map[string]string{"directory": onDisk(b.t, b.dir), "tree": b.inTree()} {
+		got := map[string]string{}
+		for path, what := range list {
+			got[mark.ReplaceAllString(path, ".conflict-")] = what
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			b.t.Errorf("%s (-want +got):\n%s", where, diff)
+		}
+	}
+}
+
+// F1: what a command writes while an entry is on its way is kept, whatever it is, and told.
+func TestF1OvertakenIsKept(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		before  func(b *bench)
+		command func(b *bench)
+		lost    []string
+	}{
+		{"file", func(b *bench) { b.write("p", "old") }, func(b *bench) { b.write("p", "by a command") }, []string{"p file 0644 by a command"}},
+		{"new", func(*bench) {}, func(b *bench) { b.write("p", "by a command") }, []string{"p file 0644 by a command"}},
+		{"link", func(b *bench) { b.write("p", "old") }, func(b *bench) { b.must(errors.Join(os.RemoveAll(b.path("p")), os.Symlink("nowhere", b.path("p")))) }, []string{"p link nowhere"}},
+		{"mode", func(b *bench) { b.write("p", "old") }, func(b *bench) { b.must(os.Chmod(b.path("p"), 0o755)) }, []string{"p file 0755 old"}},
+		{"same", func(b *bench) { b.write("p", "old") }, func(b *bench) { b.write("p", "by a peer") }, nil},
+		{"known", func(b *bench) { b.write("p", "old") }, func(*bench) {}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			both(t, func(t *testing.T, b *bench) {
+				tt.before(b)
+				b.settle() // and the content may have changed without a trace since
+				b.ws.Hook(func(op, path string) error {
+					if op == "place" && path == "p" {
+						tt.command(b)
+					}
+					return nil
+				})
+				done, err := b.ws.Apply(t.Context(), seq([]tree.Entry{b.file("/workspace/p", "by a peer", 0o644)}), tree.SkipSame, nil)
+				b.must(err)
+				b.ws.Hook(nil)
+				b.settle()
+				b.want(map[string]string{"p": "file 0644 by a peer"})
+				if got := b.lost(); !slices.Equal(got, tt.lost) {
+					t.Errorf("kept: %q, want %q", got, tt.lost)
+				}
+				if len(done.Overtaken) != len(tt.lost) {
+					t.Errorf("told of %+v", done.Overtaken)
+				}
+			})
+		})
+	}
+}
+
+// F1(a): what is written to a path that a journal lists, while nobody looks, is kept.
+func TestF1WrittenAfterACrash(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("p", "old")
+		b.write("q", "old")
+		b.write("r", "old")
+		quiet(b)
+		b.pend(b.file("/workspace/p", "by a peer", 0o644), b.file("/workspace/q", "by a peer", 0o644), remove("/workspace/r"))
+		b.close()
+		b.write("p", "my evening work")
+		b.write("r", "my evening work")
+		b.open()
+		b.settle()
+		b.want(map[string]string{"p": "file 0644 by a peer", "q": "file 0644 by a peer", "r": "file 0644 my evening work"})
+		if got := b.lost(); !slices.Equal(got, []string{"p file 0644 my evening work"}) {
+			t.Errorf("kept: %q", got)
+		}
+	})
+}
+
+// A version that was on its way out when wsd died is kept, unless the store has it.
+func TestF1DiedOnTheWayOut(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("d/p", "settled")
+		b.settle()
+		b.close()
+		b.write("d/.wsd-out-0123456789abcdef-p", "by a command")
+		b.write("d/.wsd-out-0123456789abcdee-p", "settled")
+		b.write("d/.wsd-tmp-0123456789abcdef", "an entry that was being wri")
+		b.must(os.Symlink("nowhere", b.path("d/.wsd-out-0123456789abcded-l")))
+		b.open()
+		b.settle()
+		b.want(map[string]string{"d": "dir 0755", "d/p": "file 0644 settled"})
+		got := b.lost()
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"d/l link nowhere", "d/p file 0644 by a command"}) {
+			t.Errorf("kept: %q", got)
+		}
+	})
+}
+
+// A file that somebody has open for writing when it is replaced or removed is waited for:
+// what is written to it is kept.
+func TestF1OpenForWriting(t *testing.T) {
+	for _, how := range []string{"replaced", "removed", "with its directory"} {
+		t.Run(how, func(t *testing.T) {
+			b := newBench(t, disk.Config{Watch: true})
+			b.write("d/p", "old")
+			quiet(b)
+			f, err := os.OpenFile(b.path("d/p"), os.O_WRONLY, 0)
+			b.must(err)
+			defer f.Close()
+			want := map[string]string{"d": "dir 0755"}
+			switch how {
+			case "replaced":
+				b.pend(b.file("/workspace/d/p", "by a peer", 0o644))
+				want["d/p"] = "file 0644 by a peer"
+			case "removed":
+				b.apply(remove("/workspace/d/p"))
+			default:
+				b.apply(remove("/workspace/d"))
+				want = map[string]string{}
+			}
+			b.settle()
+			_, err = f.WriteString("by a command")
+			b.must(err)
+			b.settle()
+			if got := b.lost(); len(got) > 0 {
+				t.Errorf("kept before it was whole: %q", got)
+			}
+			b.must(f.Close())
+			b.settle()
+			b.want(want)
+			if got := b.lost(); !slices.Equal(got, []string{"d/p file 0644 by a command"}) {
+				t.Errorf("kept: %q", got)
+			}
 		})
 	}
 }

@@ -119,10 +119,25 @@ func TestLeftOut(t *testing.T) {
 		if diff := cmp.Diff(map[string]string{"d": "dir 0755"}, b.inTree()); diff != "" {
 			t.Errorf("tree (-want +got):\n%s", diff)
 		}
-		// A deleted directory goes with all that is in it, also what nobody knows of.
+		// A deleted directory stays with what nobody knows of. It is not news, before
+		// something in it is.
+		rev := b.rev()
 		b.apply(remove("/workspace/d"))
-		if _, err := os.Lstat(b.path("d")); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the directory is there: %v", err)
+		b.settle()
+		if got := b.inTree(); len(got) > 0 {
+			t.Errorf("the tree has %v", got)
+		}
+		b.told(rev, "-d")
+		for _, path := range []string{"d/\xff0", "d/fifo0", "d/ok"} {
+			if _, err := os.Lstat(b.path(path)); err != nil {
+				t.Errorf("the other side's removal has taken %q: %v", path, err)
+			}
+		}
+		b.write("d/e/new", "y")
+		b.settle()
+		want = map[string]string{"d": "dir 0755", "d/e": "dir 0755", "d/e/new": "file 0644 y"}
+		if diff := cmp.Diff(want, b.inTree()); diff != "" {
+			t.Errorf("tree (-want +got):\n%s", diff)
 		}
 	}
 }
@@ -458,8 +473,12 @@ func TestLongPaths(t *testing.T) {
 			t.Error("nothing was counted")
 		}
 		b.apply(remove("/workspace/" + name[:254]))
-		if left := onDisk(t, b.dir); len(left) != 1 {
-			t.Errorf("left: %d", len(left))
+		b.settle()
+		if got := b.inTree(); len(got) != 1 {
+			t.Errorf("the tree has %d paths after the removal", len(got))
+		}
+		if left, err := filepath.Glob(b.path(strings.Repeat(name[:254]+"/", 14) + name[:254])); err != nil || len(left) != 1 {
+			t.Errorf("left: %v, %v", left, err)
 		}
 	})
 }

@@ -1,9 +1,7 @@
 package disk
 
 import (
-	"context"
 	"errors"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -14,12 +12,21 @@ import (
 type found struct {
 	there bool
 	stat  stat
-	known bool // a file whose content the store has, if it is still the one of stat
+	known bool // the index has it as it is
+	racy  bool // it may have changed since without a trace
 }
 
-// overtake looks at what is about to be replaced. A file that the index does not know as
-// it is was written since the last settle: that version is kept as chunks.
-func (b *bringer) overtake(dir int, name, path string) (found, error) {
+// settled reports whether the store has the content.
+func (f *found) settled() bool { return f.there && f.known && !f.racy }
+
+// same reports whether the stat is of the same version after a renaming, which changes the
+// ctime and nothing else.
+func (f *found) same(st *stat) bool {
+	return st.kind == f.stat.kind && st.ino == f.stat.ino && st.size == f.stat.size && st.mtime == f.stat.mtime && st.mode == f.stat.mode
+}
+
+// look finds out what is about to be replaced or removed.
+func (b *bringer) look(dir int, name, path string) (found, error) {
 	st, err := statAt(dir, name)
 	if gone(err) {
 		return found{}, nil
@@ -28,79 +35,64 @@ func (b *bringer) overtake(dir int, name, path string) (found, error) {
 		return found{}, err
 	}
 	f := found{there: true, stat: st}
-	if st.kind != tree.KindFile {
-		return f, nil
-	}
-	if n := b.w.index.find(path); n != nil {
+	n := b.w.index.find(path)
+	switch {
+	case n == nil:
+	case st.kind == tree.KindDir:
+		f.known = n.stat.sameDir(&st)
+	default:
 		index := n.stat
 		index.dev = st.dev
-		f.known = index.same(&st) && index.flags&again == 0
+		f.known, f.racy = index.same(&st), index.flags&again != 0
 	}
-	if f.known {
-		return f, nil
-	}
-	return f, b.save(dir, name, path)
-}
-
-// save keeps the content of a file that nobody has settled and that is about to go. The end
-// of the call does not stop it: the file may have a temporary name already.
-func (b *bringer) save(dir int, name, path string) error {
-	keep := &keeper{ctx: context.WithoutCancel(b.ctx), forest: b.w.cfg.Forest}
-	got, err := b.w.readFile(dir, name, nil, keep)
-	if err == nil {
-		err = keep.flush()
-	}
-	switch {
-	case gone(err) || errors.Is(err, errSpecial):
-		return nil
-	case denied(err):
-		b.w.skipped(err, path)
-		return nil
-	case err != nil:
-		return err
-	}
-	b.w.stats.overtaken.Add(1)
-	b.w.log.Info("a file was changed while an entry for it arrived; that version is kept in the store only",
-		"path", path, "size", got.size, "manifest", tree.ManifestOf(got.parts).String())
-	return nil
+	return f, nil
 }
 
 var errNoExchange = errors.New("the file system cannot exchange names")
 
-// place renames what is whole to where it belongs. was is what was there when overtake
-// looked, nothing where it has not. What is there now comes out under the other name:
-// should it be another version, that is kept as well. place removes what is ours when it
-// fails.
-func (b *bringer) place(dir int, temp, name, path string, was found) error {
+// place renames the item that is whole, under a temporary name, to where it belongs. was is
+// what was there at the last look, nothing where there was none. A version that comes out
+// and that nobody has settled is kept. place removes what is ours when it fails.
+func (b *bringer) place(dir int, temp, name string, it *item, was found) error {
 	ours, err := statAt(dir, temp)
 	if err != nil {
 		cleanTemp(dir, temp)
 		return err
 	}
-	if err = b.w.fault("place", path); err == nil {
-		err = b.swap(dir, temp, name, path, was)
+	if err = b.w.fault("place", it.path); err == nil {
+		temp, err = b.swap(dir, temp, name, it, was)
 	}
 	if err != nil {
-		b.leave(dir, temp, path, &ours)
+		b.leave(dir, temp, it.path, &ours)
 	}
 	return err
 }
 
-// swap is place without what an error makes necessary.
-func (b *bringer) swap(dir int, temp, name, path string, was found) error {
+// swap is place without what an error makes necessary. It returns the temporary name as it
+// is then.
+func (b *bringer) swap(dir int, temp, name string, it *item, was found) (string, error) {
+	out := ""
 	for {
 		if !was.there {
 			err := renameNew(dir, temp, name)
 			if errors.Is(err, unix.EEXIST) { // it came just now
-				if was, err = b.overtake(dir, name, path); err != nil {
-					return err
+				if was, err = b.look(dir, name, it.path); err != nil {
+					return temp, err
 				}
 				continue
 			}
 			if errors.Is(err, errNoExchange) {
-				err = b.replace(dir, temp, name, path, was)
+				err = b.replace(dir, temp, name, it, was)
 			}
-			return pathError("rename", path, err)
+			return temp, pathError("rename", it.path, err)
+		}
+		if out == "" {
+			// Should we die before the version that comes out is kept, its name tells Open.
+			out = b.w.temp.out(name)
+			if err := rename(dir, temp, out); err != nil {
+				return temp, pathError("rename", it.path, err)
+			}
+			temp = out
 		}
 		err := exchange(dir, temp, name)
 		if gone(err) { // it went just now
@@ -108,16 +100,15 @@ func (b *bringer) swap(dir int, temp, name, path string, was found) error {
 			continue
 		}
 		if errors.Is(err, errNoExchange) {
-			err = b.replace(dir, temp, name, path, was)
-			return pathError("rename", path, err)
+			return temp, pathError("rename", it.path, b.replace(dir, temp, name, it, was))
 		}
 		if err != nil {
-			return pathError("rename", path, err)
+			return temp, pathError("rename", it.path, err)
 		}
-		if err = b.discard(dir, temp, path, was); err != nil {
+		if err = b.discard(dir, temp, it, was); err != nil {
 			putBack(dir, temp, name)
 		}
-		return err
+		return temp, err
 	}
 }
 
@@ -146,7 +137,7 @@ func (b *bringer) leave(dir int, temp, path string, ours *stat) {
 		cleanTemp(dir, temp)
 		return
 	}
-	kept := keptPrefix + strings.TrimPrefix(temp, tempPrefix)
+	kept := keptPrefix + randomOf(temp)
 	if err = renameNew(dir, temp, kept); err != nil {
 		kept = temp
 	}
@@ -154,40 +145,70 @@ func (b *bringer) leave(dir int, temp, path string, ours *stat) {
 }
 
 // replace is place where names cannot be exchanged: what comes to the place between the
-// look at it and the renaming is lost.
-func (b *bringer) replace(dir int, temp, name, path string, was found) error {
-	if was.stat.kind == 0 { // nobody has seen what is there
-		if _, err := b.overtake(dir, name, path); err != nil {
+// two renamings is lost.
+func (b *bringer) replace(dir int, temp, name string, it *item, was found) error {
+	if !was.there { // nobody has looked
+		var err error
+		if was, err = b.look(dir, name, it.path); err != nil {
 			return err
 		}
 	}
-	rename := func() error {
-		return retry(func() error { return unix.Renameat(dir, temp, dir, name) })
+	if was.there {
+		if err := b.makeWay(dir, name, it, was); err != nil {
+			return err
+		}
 	}
-	err := rename()
-	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
-		if err = b.clear(dir, path, name); err == nil {
-			err = rename()
+	return rename(dir, temp, name)
+}
+
+// makeWay takes what has a name away from it, and keeps it unless it is known.
+func (b *bringer) makeWay(dir int, name string, it *item, was found) error {
+	out := b.w.temp.out(name)
+	err := rename(dir, name, out)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return pathError("rename", it.path, err)
+	}
+	if err = b.discard(dir, out, it, was); err != nil {
+		if e := renameNew(dir, out, name); errors.Is(e, errNoExchange) {
+			_ = rename(dir, out, name)
 		}
 	}
 	return err
 }
 
-// discard removes what was replaced, which has the temporary name now.
-func (b *bringer) discard(dir int, temp, path string, was found) error {
-	st, err := statAt(dir, temp)
+// discard disposes of what an item has taken the place of, which has the name out now.
+// What was there at the last look is known to be what it is, unless it has changed.
+func (b *bringer) discard(dir int, out string, it *item, was found) error {
+	st, err := statAt(dir, out)
 	if err != nil {
 		return err
 	}
-	if st.kind == tree.KindDir {
-		return b.clear(dir, path, temp)
+	switch st.kind {
+	case tree.KindDir:
+		if retry(func() error { return unix.Unlinkat(dir, out, unix.AT_REMOVEDIR) }) == nil {
+			return nil
+		}
+		return b.aside(dir, out, it.path)
+	case tree.KindFile, tree.KindSymlink:
+	default:
+		return b.aside(dir, out, it.path)
 	}
-	// Renaming changes the ctime, and nothing else.
-	same := st.ino == was.stat.ino && st.size == was.stat.size && st.mtime == was.stat.mtime && st.mode == was.stat.mode
-	if st.kind == tree.KindFile && !same {
-		if err := b.save(dir, temp, path); err != nil {
+	if st.kind == tree.KindFile && b.busy(dir, out) {
+		return b.w.putOff(dir, b.root, out, it, was)
+	}
+	if st, err = statAt(dir, out); err != nil {
+		return err
+	}
+	if !was.settled() || !was.same(&st) {
+		racy := was.known && was.racy && was.same(&st)
+		if err := b.save(dir, out, it, racy); errors.Is(err, errUnreadable) {
+			return b.aside(dir, out, it.path)
+		} else if err != nil {
 			return err
 		}
 	}
-	return pathError("remove", path, retry(func() error { return unix.Unlinkat(dir, temp, 0) }))
+	return pathError("remove", it.path, retry(func() error { return unix.Unlinkat(dir, out, 0) }))
 }

@@ -113,6 +113,7 @@ type keeper struct {
 	mu    sync.Mutex
 	list  []tree.Data
 	bytes int
+	added int // how many windows were new to the store
 }
 
 func (k *keeper) buffer(n int) []byte {
@@ -146,7 +147,10 @@ func (k *keeper) store(list []tree.Data) error {
 	if len(list) == 0 {
 		return nil
 	}
-	_, err := k.forest.PutChecked(k.ctx, list...)
+	added, err := k.forest.PutChecked(k.ctx, list...)
+	k.mu.Lock()
+	k.added += added
+	k.mu.Unlock()
 	for _, d := range list {
 		k.free(d.Bytes)
 	}

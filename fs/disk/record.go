@@ -16,6 +16,9 @@ import (
 func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 	agree(s)
 	sortChanges(s)
+	if err := w.leaveRemnants(ctx, s); err != nil {
+		return err
+	}
 	if err := w.moveDirs(ctx, s); err != nil {
 		return err
 	}
@@ -32,6 +35,37 @@ func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 		}
 		clear(batch) // there may be many, and the index grows
 	}
+	return nil
+}
+
+// leaveRemnants leaves out directories that the tree has removed and that are still there for
+// what no tree can have. Once there is something else in them, they are news.
+func (w *Workspace) leaveRemnants(ctx context.Context, s *scan) error {
+	if len(s.odd) == 0 {
+		return nil
+	}
+	used := map[string]bool{} // directories with something else
+	remnant := map[string]bool{}
+	for _, c := range slices.Backward(s.changes) { // what is in a directory before itself
+		if c.stat.kind == 0 || c.path == "" {
+			continue
+		}
+		up, _ := split(c.path)
+		if _, odd := s.odd[c.path]; c.old.kind == 0 && c.stat.kind == tree.KindDir && !used[c.path] && (odd || remnant[c.path]) {
+			e, err := w.cfg.Tree.Entry(ctx, w.treePath(c.path))
+			if err != nil && tree.Code(err) == "" {
+				return err
+			}
+			if err == nil && e.Kind == tree.KindDelete {
+				remnant[up] = true // if it is one itself
+				c.vanished = true
+				s.later(c.path)
+				continue
+			}
+		}
+		used[up] = true
+	}
+	s.changes = slices.DeleteFunc(s.changes, func(c *change) bool { return c.vanished })
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"errors"
 
 	"golang.org/x/sys/unix"
@@ -8,66 +9,126 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// clear removes whatever has a name in an open directory, with all that is below it, and
-// never through a link.
-func (b *bringer) clear(dir int, path, name string) error {
+// clear removes what has a name in an open directory, with all that is below it, as far as
+// it is what the index knows, and never through a link. Anything else stays, with the
+// directories that it is in: what nobody has settled, and what no tree can have. It reports
+// whether something stays.
+func (b *bringer) clear(dir int, path, name string) (stays bool, err error) {
 	if err := b.w.fault("clear", path); err != nil {
-		return err
+		return false, err
 	}
-	st, err := statAt(dir, name)
-	if err != nil {
-		return err
-	}
-	if st.kind != tree.KindDir {
-		if !temporary(name) {
-			if _, err := b.overtake(dir, name, path); err != nil {
-				return err
-			}
-		}
-		return pathError("remove", path, retry(func() error { return unix.Unlinkat(dir, name, 0) }))
+	was, err := b.look(dir, name, path)
+	switch {
+	case err != nil || !was.there:
+		return false, err
+	case !was.known:
+		b.staying = append(b.staying, path)
+		return true, nil
+	case was.stat.kind != tree.KindDir:
+		return b.unlink(dir, path, name, was)
 	}
 	for attempt := 1; ; attempt++ {
-		if err := b.empty(dir, path, name); err != nil {
-			return err
+		if stays, err := b.empty(dir, path, name); err != nil || stays {
+			return stays, err
 		}
 		err := retry(func() error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
-		// Somebody may be putting files into it.
-		if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) || attempt == readAttempts {
-			return pathError("remove", path, err)
+		if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
+			return false, pathError("remove", path, err)
+		}
+		if attempt == readAttempts { // somebody is putting files into it
+			b.staying = append(b.staying, path)
+			return true, nil
 		}
 	}
 }
 
-// empty removes what is in a directory.
-func (b *bringer) empty(dir int, path, name string) error {
+// unlink removes a file or link that is known. It is looked at once more where no command
+// finds it, and put back if it has changed.
+func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err error) {
+	out := b.w.temp.out(name)
+	if err := rename(dir, name, out); err != nil {
+		if gone(err) {
+			err = nil
+		}
+		return false, pathError("remove", path, err)
+	}
+	it := &item{path: path, kind: tree.KindDelete}
+	if was.stat.kind == tree.KindFile && b.busy(dir, out) {
+		return false, b.w.putOff(dir, b.root, out, it, was)
+	}
+	st, err := statAt(dir, out)
+	known := err == nil && was.same(&st)
+	if known && was.racy {
+		var fresh bool
+		_, fresh, err = b.w.version(context.WithoutCancel(b.ctx), dir, out)
+		known = err == nil && !fresh
+		if errors.Is(err, errUnreadable) {
+			err = nil
+		}
+	}
+	if known {
+		return false, pathError("remove", path, retry(func() error { return unix.Unlinkat(dir, out, 0) }))
+	}
+	back := renameNew(dir, out, name)
+	if errors.Is(back, unix.EEXIST) { // there is a newer one
+		return true, errors.Join(err, b.discard(dir, out, it, found{}))
+	}
+	if errors.Is(back, errNoExchange) {
+		back = rename(dir, out, name)
+	}
+	b.staying = append(b.staying, path)
+	return true, errors.Join(err, pathError("rename", path, back))
+}
+
+// empty removes what is in a directory. A directory that something stays in keeps its mode.
+func (b *bringer) empty(dir int, path, name string) (stays bool, err error) {
+	before, err := statAt(dir, name)
+	if err != nil {
+		return false, err
+	}
 	fd, err := openDirAt(dir, name)
+	opened := false
 	if denied(err) {
+		opened = true
 		if err = chmodAt(dir, name, 0o700); err == nil {
 			fd, err = openDirAt(dir, name)
 		}
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer closeFD(fd)
+	defer func() {
+		if opened && (stays || err != nil) {
+			err = errors.Join(err, retry(func() error { return unix.Fchmod(fd, uint32(before.mode)) }))
+		}
+	}()
 	list, err := allNames(fd)
 	if err != nil {
-		return err
+		return false, err
 	}
-	opened := false
 	for _, n := range list {
-		err := b.clear(fd, under(path, n), n)
+		left, err := b.one(fd, path, n)
 		if denied(err) && !opened {
 			opened = true
-			if st, serr := statFD(fd); serr == nil && unix.Fchmod(fd, uint32(st.mode)|0o700) == nil {
-				err = b.clear(fd, under(path, n), n)
+			if unix.Fchmod(fd, uint32(before.mode)|0o700) == nil {
+				left, err = b.one(fd, path, n)
 			}
 		}
 		if err != nil && !gone(err) {
-			return err
+			return stays, err
 		}
+		stays = stays || left
 	}
-	return nil
+	return stays, nil
+}
+
+// one clears a name in a directory that is emptied.
+func (b *bringer) one(fd int, path, name string) (stays bool, err error) {
+	if temporary(name) {
+		return false, b.reclaim(fd, path, name)
+	}
+	return b.clear(fd, under(path, name), name)
 }
 
 // prune removes from a directory what the index has and the tree does not.
@@ -86,12 +147,11 @@ func (b *bringer) prune(path string) error {
 		case it.kind != n.kids[name].stat.kind:
 			fd, err := b.walk.open(path)
 			if err == nil {
-				err = b.clear(fd, kid, name)
+				err = b.drop(fd, kid, name)
 			}
 			if err != nil && !gone(err) {
 				return err
 			}
-			b.forget(kid)
 		case it.kind == tree.KindDir:
 			// It may be another one, that an entry for something in it has made.
 			b.dirs = append(b.dirs, it)
@@ -99,6 +159,22 @@ func (b *bringer) prune(path string) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// drop clears a path that the tree does not have any more, and takes it out of the index.
+// The next settle takes up what stays.
+func (b *bringer) drop(dir int, path, name string) error {
+	b.staying = b.staying[:0]
+	stays, err := b.clear(dir, path, name)
+	if err != nil {
+		return err
+	}
+	b.forget(path)
+	if stays {
+		b.foreign = append(b.foreign, path)
+		b.keeps(path)
 	}
 	return nil
 }

@@ -39,7 +39,9 @@ type scan struct {
 	changes []*change
 	again   []string // what could not be looked at
 	temps   []string // what a crash has left
-	err     error
+	// odd are directories, new ones, that have what no tree can have.
+	odd map[string]struct{}
+	err error
 }
 
 func (w *Workspace) newScan(ctx context.Context, rootDev uint64) *scan {
@@ -75,6 +77,15 @@ func (s *scan) failed() bool {
 	return s.err != nil
 }
 
+func (s *scan) isOdd(dir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.odd == nil {
+		s.odd = map[string]struct{}{}
+	}
+	s.odd[dir] = struct{}{}
+}
+
 // later notes that a path is to be looked at again.
 func (s *scan) later(path string) {
 	s.mu.Lock()
@@ -108,6 +119,9 @@ func (s *scan) dir(fd int, n *node, path string) {
 		there, err := s.entry(fd, path, name, kid, whyDeep, &subs)
 		if there && kid != nil {
 			known++
+		}
+		if !there && n == nil && !temporary(name) {
+			s.isOdd(path)
 		}
 		return err
 	})

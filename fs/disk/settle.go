@@ -30,11 +30,14 @@ func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
 			return err
 		}
 	}
+	if err := w.finishOuts(ctx, root); err != nil {
+		return err
+	}
 	if w.pending {
 		if w.watch != nil {
 			w.watch.peek(w.readAgain) // bring stores what it replaces, unless the index knows it
 		}
-		if err := w.tolerate(w.bring(ctx, root, nil)); err != nil {
+		if err := w.tolerate(w.bring(ctx, root, nil, nil)); err != nil {
 			return err
 		}
 	}

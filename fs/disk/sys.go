@@ -44,6 +44,11 @@ func openFileAt(dir int, name string) (int, error) {
 	return openAt(dir, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
+// rename gives a name in an open directory another one there.
+func rename(dir int, old, name string) error {
+	return retry(func() error { return unix.Renameat(dir, old, dir, name) })
+}
+
 func pathError(op, path string, err error) error {
 	if err == nil {
 		return nil

@@ -110,3 +110,15 @@ func rename2(dir int, old, name string, flags uint) error {
 	}
 	return err
 }
+
+// beingWritten reports whether somebody has a file open for writing, or mapped so. The
+// system tells, by a refused lease, of files of our own user; as root, of all.
+func beingWritten(dir int, name string) bool {
+	fd, err := openFileAt(dir, name)
+	if err != nil {
+		return false
+	}
+	defer closeFD(fd) // which gives the lease back
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+	return errors.Is(err, unix.EAGAIN)
+}

@@ -8,13 +8,17 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// What is brought to the directory is written under a name of its own beside the place
-// where it belongs, and renamed when it is whole. Such names are never settled, and those
-// that a crash has left are removed by Open.
+// An entry is written under a temporary name beside the place where it belongs, and renamed
+// when it is whole. What it takes the place of leaves under a name that says so. Such names
+// are never settled; Open removes those that a crash has left, and keeps the versions that
+// were on their way out.
 const (
 	tempPrefix = ".wsd-tmp-"
+	outPrefix  = ".wsd-out-" // then 16 digits, a hyphen and the name that it had
 	tempLength = len(tempPrefix) + 16
 	// keptPrefix begins the name of a command's version that could neither be stored nor
 	// stay where it was. It is settled like any other name.
@@ -23,10 +27,13 @@ const (
 
 // temporary reports whether a name is one of ours.
 func temporary(name string) bool {
-	if len(name) != tempLength || !strings.HasPrefix(name, tempPrefix) {
+	switch {
+	case len(name) == tempLength && strings.HasPrefix(name, tempPrefix):
+	case isOut(name):
+	default:
 		return false
 	}
-	for _, c := range name[len(tempPrefix):] {
+	for _, c := range randomOf(name) {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return false
 		}
@@ -34,10 +41,18 @@ func temporary(name string) bool {
 	return true
 }
 
+// isOut reports whether a temporary name is that of a version on its way out.
+func isOut(name string) bool {
+	return len(name) > tempLength+1 && strings.HasPrefix(name, outPrefix) && name[tempLength] == '-'
+}
+
+// randomOf is the digits of a temporary name.
+func randomOf(name string) string { return name[len(tempPrefix):tempLength] }
+
 // hidden reports whether a path is, or is below, a name of ours: a tree may have it, the
 // directory does not.
 func hidden(path string) bool {
-	if !strings.Contains(path, tempPrefix) {
+	if !strings.Contains(path, tempPrefix) && !strings.Contains(path, outPrefix) {
 		return false
 	}
 	for name := range strings.SplitSeq(path, "/") {
@@ -50,19 +65,30 @@ func hidden(path string) bool {
 
 // tempNames gives names that nothing has.
 type tempNames struct {
-	prefix string
+	random string
 	count  atomic.Uint32
 }
 
-func newTempNames() *tempNames {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	return &tempNames{prefix: tempPrefix + hex.EncodeToString(b[:])}
+func newTempNames() *tempNames { return &tempNames{random: randomHex(4)} }
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // it never fails
+	return hex.EncodeToString(b)
 }
 
-func (t *tempNames) next() string {
+func (t *tempNames) digits() string {
 	n := t.count.Add(1)
-	return t.prefix + hex.EncodeToString([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+	return t.random + hex.EncodeToString([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// next is the name for something that is written.
+func (t *tempNames) next() string { return tempPrefix + t.digits() }
+
+// out is the name under which a version leaves.
+func (t *tempNames) out(name string) string {
+	mark := outPrefix + t.digits() + "-"
+	return mark + cutName(name, len(mark))
 }
 
 // cleanTemp removes what was written under a name of ours.
@@ -70,20 +96,35 @@ func cleanTemp(fd int, name string) {
 	_ = unix.Unlinkat(fd, name, 0) // what cannot be removed now is removed by Open
 }
 
-// cleanAll removes what a crash has left under names of ours, which may be directories
-// that were just replaced.
+// cleanAll disposes of what a crash has left under names of ours.
 func (w *Workspace) cleanAll(ctx context.Context, root int, paths []string) error {
-	b := &bringer{w: w, ctx: ctx, root: root, walk: newWalker(root)}
+	b := newBringer(ctx, w, root, nil)
 	defer b.walk.forget()
 	for _, path := range paths {
 		dir, name := split(path)
 		fd, err := b.walk.open(dir)
 		if err == nil {
-			err = b.clear(fd, path, name)
+			err = b.reclaim(fd, dir, name)
 		}
 		if err != nil && !gone(err) && !denied(err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// reclaim disposes of what a crash has left under a name of ours: an entry that was being
+// written is removed, a version that was on its way out is kept unless the store has it.
+func (b *bringer) reclaim(dir int, path, name string) error {
+	st, err := statAt(dir, name)
+	switch {
+	case err != nil:
+		return err
+	case isOut(name):
+		it := &item{path: under(path, name[tempLength+1:]), kind: tree.KindDelete}
+		return b.discard(dir, name, it, found{there: true, stat: st, known: true, racy: true})
+	case st.kind == tree.KindDir: // an earlier version of wsd has left it
+		return pathError("rename", name, renameNew(dir, name, keptPrefix+randomOf(name)))
+	}
+	return pathError("remove", name, retry(func() error { return unix.Unlinkat(dir, name, 0) }))
 }

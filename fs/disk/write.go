@@ -130,11 +130,11 @@ func (f *fileBringer) bring(it *item) (stat, error) {
 	}
 	var was found
 	if f.b.w.index.find(it.path) != nil {
-		if was, err = f.b.overtake(fd, name, it.path); err != nil {
+		if was, err = f.b.look(fd, name, it.path); err != nil {
 			return stat{}, err
 		}
 	} // else most likely nothing is there; place finds it if there is
-	if it.meta && was.known {
+	if it.meta && was.settled() {
 		if st, err := f.meta(fd, name, it, &was.stat); err == nil {
 			return st, nil
 		} // else all of it is written
@@ -162,7 +162,9 @@ func (f *fileBringer) meta(dir int, name string, it *item, cur *stat) (stat, err
 	if err := setTimes(dir, name, it.mtime); err != nil {
 		return st, err
 	}
-	return statFD(fd)
+	st, err = statFD(fd)
+	st.flags |= again // a command may have written to it before its time was set
+	return st, err
 }
 
 func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, error) {
@@ -178,7 +180,7 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 		cleanTemp(dir, temp)
 		return stat{}, err
 	}
-	if err := f.b.place(dir, temp, name, it.path, was); err != nil {
+	if err := f.b.place(dir, temp, name, it, was); err != nil {
 		return stat{}, err
 	}
 	if err := f.b.w.fault("placed", it.path); err != nil {

@@ -88,8 +88,7 @@ func (e *Edit) Beside(name string) (*Edit, error) {
 		return other, nil
 	}
 	if _, err := e.tx.Namespace(name); errors.Is(err, ErrNoRow) {
-		_, err = e.tree.forest.plant(e.tx, name)
-		if err != nil {
+		if err := e.tree.forest.plant(e.tx, name); err != nil {
 			return nil, wrap("make tree", err)
 		}
 	}

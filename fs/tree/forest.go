@@ -87,30 +87,29 @@ func (f *Forest) Tree(ctx context.Context, name string) (*Tree, error) {
 		if _, err := tx.Namespace(name); !errors.Is(err, ErrNoRow) {
 			return err // somebody was first
 		}
-		_, err := f.plant(tx, name)
-		return err
+		return f.plant(tx, name)
 	})
 	return t, wrap("make tree", err)
 }
 
 // plant makes an empty tree.
-func (f *Forest) plant(tx Tx, name string) (Namespace, error) {
+func (f *Forest) plant(tx Tx, name string) error {
 	now := f.cfg.Now()
 	ns := Namespace{Name: name, Rev: f.cfg.FirstRev, Dirs: 1, Config: "{}"}
 	if ns.Rev == 0 {
 		ns.Rev = now.UnixMicro()
 	}
 	if err := tx.PutNamespace(&ns); err != nil {
-		return ns, err
+		return err
 	}
 	// The root's revision is 0: nobody is told of it before something touches it.
 	at := nanos(now.Unix(), now.Nanosecond())
 	root := Node{Namespace: ns.ID, Kind: KindDir, Mode: 0o755, Links: 1, MTime: at, BTime: at}
 	if err := tx.PutNode(&root); err != nil {
-		return ns, err
+		return err
 	}
 	ns.Root = root.Ino
-	return ns, tx.PutNamespace(&ns)
+	return tx.PutNamespace(&ns)
 }
 
 // Name is the tree's in its store.

@@ -1,0 +1,175 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// errUnreadable says that a version cannot be read, and so not be kept elsewhere.
+var errUnreadable = errors.New("it cannot be read")
+
+// save keeps a version of a file or link that nobody has settled and that is about to go.
+// With racy it is kept only if the store does not have the content yet. The end of the call
+// does not stop it: the file may have a temporary name already.
+func (b *bringer) save(dir int, name string, it *item, racy bool) error {
+	ctx := context.WithoutCancel(b.ctx)
+	entry, fresh, err := b.w.version(ctx, dir, name)
+	if gone(err) || errors.Is(err, errSpecial) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	by := it.fingerprint()
+	if racy && !fresh || tree.Fingerprint(&entry) == by {
+		return nil
+	}
+	v := lost.Version{Path: b.w.treePath(it.path), At: time.Now(), Why: lost.Overtaken, By: by, Entry: entry}
+	if _, err := b.w.cfg.Tree.Update(ctx, func(e *tree.Edit) error { return lost.Keep(e, &v) }); err != nil {
+		return err
+	}
+	v.Entry.Path = v.Path
+	b.mu.Lock()
+	b.overtaken = append(b.overtaken, v)
+	b.mu.Unlock()
+	b.w.stats.overtaken.Add(1)
+	b.w.log.Info("a file was changed while an entry for it arrived; that version is kept", "path", it.path, "version", v.ID, "size", entry.Size)
+	return nil
+}
+
+// version reads a file or link, and stores its content. It reports whether any of that was
+// new to the store. What is ours is read whatever its mode.
+func (w *Workspace) version(ctx context.Context, dir int, name string) (tree.Entry, bool, error) {
+	st, err := statAt(dir, name)
+	if err != nil {
+		return tree.Entry{}, false, err
+	}
+	entry := tree.Entry{Kind: st.kind, Mode: uint32(st.mode), MTime: time.Unix(0, st.mtime)}
+	switch st.kind {
+	case tree.KindSymlink:
+		entry.Target, err = readlinkAt(dir, name)
+		return entry, true, err
+	case tree.KindFile:
+	default:
+		return entry, false, errSpecial
+	}
+	keep := &keeper{ctx: ctx, forest: w.cfg.Forest}
+	got, err := w.readFile(dir, name, nil, keep)
+	if denied(err) && chmodFileAt(dir, name, uint32(st.mode)|0o400) == nil {
+		got, err = w.readFile(dir, name, nil, keep)
+	}
+	if denied(err) {
+		err = fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	if err == nil {
+		err = keep.flush()
+	}
+	entry.Size, entry.Parts = got.size, got.parts
+	return entry, keep.added > 0, err
+}
+
+// chmodFileAt changes the mode of a file of ours, and never through a link.
+func chmodFileAt(dir int, name string, mode uint32) error {
+	return retry(func() error { return unix.Fchmodat(dir, name, mode, unix.AT_SYMLINK_NOFOLLOW) })
+}
+
+// aside gives something that is neither known nor can be kept as a version, a directory
+// with others' files or a special file, a name beside its path. It is settled there like
+// any other.
+func (b *bringer) aside(dir int, name, path string) error {
+	_, base := split(path)
+	for range asideAttempts {
+		mark := ".conflict-" + randomHex(4)
+		to := cutName(base, len(mark)) + mark
+		err := renameNew(dir, name, to)
+		if errors.Is(err, errNoExchange) {
+			err = rename(dir, name, to)
+		}
+		if errors.Is(err, unix.EEXIST) {
+			continue
+		}
+		if err == nil {
+			b.w.log.Warn("something that nobody has settled was in the way of an entry; it has another name now", "path", path, "name", to)
+		}
+		return pathError("rename", path, err)
+	}
+	return pathError("rename", path, unix.EEXIST)
+}
+
+// cutName shortens a name so that it can be made longer by n bytes.
+func cutName(name string, n int) string {
+	if over := len(name) + n - tree.MaxSegment; over > 0 {
+		name = strings.ToValidUTF8(name[:len(name)-over], "")
+	}
+	return name
+}
+
+// busy reports whether somebody has a file open for writing, after it has waited for a
+// moment for that to end. All waits of a bringer together are bounded.
+func (b *bringer) busy(dir int, name string) bool {
+	if !beingWritten(dir, name) {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for b.waits < maxWaits {
+		b.waits++
+		<-tick.C
+		if !beingWritten(dir, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// An outgoing is a version that has left its path while somebody had it open for writing.
+type outgoing struct {
+	name string // in the workspace's directory
+	it   *item  // in whose favour
+	was  found
+}
+
+// putOff leaves a version under its temporary name, in the workspace's own directory, until
+// nobody writes to it any more.
+func (w *Workspace) putOff(dir, root int, out string, it *item, was found) error {
+	if err := retry(func() error { return unix.Renameat(dir, out, root, out) }); err != nil {
+		return pathError("rename", it.path, err)
+	}
+	w.outMu.Lock()
+	defer w.outMu.Unlock()
+	w.outs = append(w.outs, outgoing{out, it, was})
+	return nil
+}
+
+// finishOuts disposes of versions that were put off and that nobody writes to any more.
+func (w *Workspace) finishOuts(ctx context.Context, root int) error {
+	if len(w.outs) == 0 {
+		return nil
+	}
+	list := w.outs
+	w.outs = nil
+	b := newBringer(ctx, w, root, nil)
+	defer b.walk.forget()
+	var errs []error
+	for _, o := range list {
+		if !beingWritten(root, o.name) {
+			err := b.discard(root, o.name, o.it, o.was)
+			if err == nil || gone(err) {
+				continue
+			}
+			errs = append(errs, err)
+		}
+		w.outs = append(w.outs, o)
+	}
+	return errors.Join(errs...)
+}
