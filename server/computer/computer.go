@@ -15,9 +15,10 @@ type Config struct {
 	// MountPoint is where the workspace stands among the paths of the protocol. "" is
 	// /workspace.
 	MountPoint string
-	// Ignore are the patterns of what is kept from synchronisation. nil means that the
-	// server can keep nothing from it, which clients that ask for it are told.
-	Ignore []string
+	// Hidden are the names that hide a path of which they are a segment from clients that
+	// do not say what they want hidden. nil follows the path dialled: on /ws, the address of
+	// the first clients, it is changes.DefaultIgnore, elsewhere none.
+	Hidden []string
 	// Version is what /__computerd/info calls this program.
 	Version string
 	// MaxSessions bounds the sessions; 0 means the constant of that name.

@@ -31,6 +31,7 @@ type connectBody struct {
 // A destination is where a host is.
 type destination struct {
 	health, ws string
+	path       string // of ws below the base
 	timeout    time.Duration
 }
 
@@ -38,7 +39,7 @@ type destination struct {
 func (b *connectBody) destination() (d destination, err error) {
 	name, base, health, api := "base", b.Base, b.Health, b.API
 	if b.URL != nil && base == nil {
-		first, last := "/health", "/ws"
+		first, last := "/health", pathWS
 		name, base, health, api = "url", b.URL, &first, &last
 	}
 	if base == nil {
@@ -59,7 +60,7 @@ func (b *connectBody) destination() (d destination, err error) {
 	if len(d.health) > MaxConnectURLBytes || len(d.ws) > MaxConnectURLBytes {
 		return d, errors.New("the URL is too long")
 	}
-	d.timeout = HealthTimeout
+	d.path, d.timeout = *api, HealthTimeout
 	if ms := b.HealthTimeoutMs; ms != nil && *ms > 0 {
 		d.timeout = MaxHealthTimeout
 		if *ms < float64(MaxHealthTimeout.Milliseconds()) {
@@ -139,7 +140,7 @@ func (r *routes) connect(w http.ResponseWriter, req *http.Request) {
 	err = awaitHealth(waits, to)
 	var s, previous *session
 	if err == nil {
-		s, previous, err = r.replaceUpstream(mine, to.ws)
+		s, previous, err = r.replaceUpstream(mine, to)
 	}
 	if errors.Is(err, errFull) {
 		busy(w, err.Error())
@@ -241,8 +242,8 @@ func healthy(ctx context.Context, url string) error {
 
 // replaceUpstream makes a session for the host of an attempt in the place of the one that
 // there is, which it returns to be closed, unless there is a later attempt.
-func (c *Computer) replaceUpstream(mine *attempt, remote string) (s, previous *session, err error) {
-	if s, err = c.admit(remote, true); err != nil {
+func (c *Computer) replaceUpstream(mine *attempt, to destination) (s, previous *session, err error) {
+	if s, err = c.admit(to.ws, to.path, true); err != nil {
 		return nil, nil, err
 	}
 	c.mu.Lock()

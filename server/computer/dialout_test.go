@@ -13,9 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
 
 	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
+	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 	"github.com/wsd-dev/wsd/server"
@@ -104,6 +106,30 @@ func TestConnect(t *testing.T) {
 			t.Errorf("%v: %s with %v", c.body, req.URL.Path, req.Header)
 		}
 		serves(t, <-h.sockets).Close()
+	}
+}
+
+// A host that was dialled at /ws is a seed client, whatever its address begins with.
+func TestF11HiddenNamesOfAHost(t *testing.T) {
+	w, h := newWorld(t), newHost(t)
+	for i, c := range []struct {
+		body map[string]any
+		want []string
+	}{
+		{map[string]any{"base": h.url + "/ws", "health": "/health", "api": "/api"}, []string{}},
+		{map[string]any{"base": h.url + "/below", "health": "/health", "api": "/ws"}, []string{"node_modules"}},
+		{map[string]any{"url": h.url}, []string{"node_modules"}},
+	} {
+		w.peer.offers = listOf[tree.Entry]()
+		w.connect(t, c.body)
+		s := serves(t, <-h.sockets)
+		var got wire.FetchResult
+		if err := s.Main().Call(t.Context(), &got, "sync.fetchChanges"); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, w.peer.queries[i].Ignore); diff != "" {
+			t.Errorf("%v: %s", c.body, diff)
+		}
 	}
 }
 
@@ -223,13 +249,13 @@ func TestConnectComesTooLate(t *testing.T) {
 	_, early := c.begin(t.Context())
 	defer c.finish(early)
 	_, late := c.begin(t.Context())
-	s, previous, err := c.replaceUpstream(late, "late")
+	s, previous, err := c.replaceUpstream(late, destination{ws: "late"})
 	if err != nil || previous != nil {
 		t.Fatalf("%v, %v", previous, err)
 	}
 	defer s.drop()
 	c.finish(late)
-	if _, previous, err := c.replaceUpstream(early, "early"); !errors.Is(err, errReplaced) || previous != nil || c.Sessions() != 1 {
+	if _, previous, err := c.replaceUpstream(early, destination{ws: "early"}); !errors.Is(err, errReplaced) || previous != nil || c.Sessions() != 1 {
 		t.Errorf("%v, %v, %d sessions", previous, err, c.Sessions())
 	}
 }
@@ -331,7 +357,7 @@ func TestConnectKeepsItsPlace(t *testing.T) {
 	first, second := newHost(t), newHost(t)
 	w.connect(t, map[string]any{"url": first.url})
 	old := <-first.sockets
-	mute, err := w.computer.admit("mute", false)
+	mute, err := w.computer.admit("mute", pathWS, false)
 	if err != nil {
 		t.Fatal(err)
 	}

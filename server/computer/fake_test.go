@@ -95,6 +95,13 @@ func (p *fakePeer) Watermarks(_ context.Context, settle bool) (changes.Watermark
 	return p.at, p.err
 }
 
+// asked counts the queries.
+func (p *fakePeer) asked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.queries)
+}
+
 func (p *fakePeer) HasObjects(_ context.Context, hashes []tree.Hash) ([]tree.Hash, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

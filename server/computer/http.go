@@ -18,8 +18,8 @@ import (
 func (c *Computer) Routes(srv *server.Server) map[string]http.Handler {
 	r := &routes{c, srv}
 	return map[string]http.Handler{
-		"/ws":               http.HandlerFunc(r.webSocket),
-		"/api":              http.HandlerFunc(r.api),
+		pathWS:              http.HandlerFunc(r.webSocket),
+		pathAPI:             http.HandlerFunc(r.api),
 		"/connect":          http.HandlerFunc(r.connect),
 		"/api/watermarks":   reads(r.watermarks),
 		"/__computerd/info": reads(r.info),
@@ -83,7 +83,7 @@ func (r *routes) webSocket(w http.ResponseWriter, req *http.Request) {
 		text(w, http.StatusBadRequest, req.URL.Path+" requires a websocket upgrade")
 		return
 	}
-	s, err := r.admit(req.RemoteAddr, false)
+	s, err := r.admit(req.RemoteAddr, req.URL.Path, false)
 	if err != nil {
 		r.log.Warn("session refused", "conn", req.RemoteAddr, "err", err)
 		busy(w, err.Error())
@@ -119,7 +119,7 @@ func (r *routes) batch(w http.ResponseWriter, req *http.Request) {
 	})
 	defer account.Close()
 	defer readWithin(ctx, w, BatchReadTimeout)()
-	capnweb.BatchHandler(func(*http.Request) capnweb.Config { return r.config(nil, account) }).ServeHTTP(w, req.WithContext(ctx))
+	capnweb.BatchHandler(func(*http.Request) capnweb.Config { return r.config(nil, pathAPI, account) }).ServeHTTP(w, req.WithContext(ctx))
 }
 
 // readWithin bounds the time that the body may take, which ends with ctx, too. Not every
@@ -153,7 +153,10 @@ type Info struct {
 
 func (r *routes) info(w http.ResponseWriter, _ *http.Request) {
 	info := Info{MountPoint: r.cfg.MountPoint, Version: r.cfg.Version}
-	info.Ignore.Supported = r.cfg.Ignore != nil
-	info.Ignore.Patterns = append([]string{}, r.cfg.Ignore...)
+	info.Ignore.Supported = true
+	info.Ignore.Patterns = make([]string, len(r.cfg.Hidden))
+	for i, name := range r.cfg.Hidden {
+		info.Ignore.Patterns[i] = "**/" + name
+	}
 	answer(w, info)
 }

@@ -53,7 +53,7 @@ func doWith(t *testing.T, method, url, body, authorization string) (reply, strin
 
 func TestPages(t *testing.T) {
 	w := newWorld(t, func(cfg *Config, _ *server.HTTPConfig) {
-		cfg.MountPoint, cfg.Ignore = "/home", []string{"**/node_modules"}
+		cfg.MountPoint, cfg.Hidden = "/home", []string{"node_modules"}
 	})
 	w.peer.at.CurrentRev, w.peer.at.Fetch = 7, tree.AtPath(3, "/a")
 	for _, c := range []struct {
@@ -85,10 +85,10 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A server that keeps nothing from synchronisation says so.
-func TestInfoWithoutIgnore(t *testing.T) {
+// A server that was told of no names to hide says so, whatever /ws hides by default.
+func TestInfoWithoutNames(t *testing.T) {
 	_, body := do(t, "GET", newWorld(t).url+"/__computerd/info", "")
-	if want := `{"mountPoint":"/workspace","version":"1.2.3","ignore":{"supported":false,"patterns":[]}}` + "\n"; body != want {
+	if want := `{"mountPoint":"/workspace","version":"1.2.3","ignore":{"supported":true,"patterns":[]}}` + "\n"; body != want {
 		t.Errorf("got %s", body)
 	}
 }

@@ -19,6 +19,7 @@ import (
 type session struct {
 	computer *Computer
 	remote   string
+	path     string // that was dialled
 	began    time.Time
 	spoke    atomic.Bool   // the client has sent a message, or is a host that was dialled
 	conn     *wsconn.Conn  // once it is served; under the lock of computer
@@ -38,8 +39,8 @@ var errFull = errors.New("too many sessions")
 // admit makes the session of a connection that will be. When there are too many, it takes
 // the place of one that has not sent anything for too long, or fails. It has to be served,
 // or dropped.
-func (c *Computer) admit(remote string, dialled bool) (*session, error) {
-	s := &session{computer: c, remote: remote, began: time.Now(), quit: make(chan struct{}), ended: make(chan struct{})}
+func (c *Computer) admit(remote, path string, dialled bool) (*session, error) {
+	s := &session{computer: c, remote: remote, path: path, began: time.Now(), quit: make(chan struct{}), ended: make(chan struct{})}
 	s.spoke.Store(dialled)
 	c.mu.Lock()
 	var mute *session
@@ -119,7 +120,7 @@ func (s *session) serve(ctx context.Context, srv *server.Server, conn *wsconn.Co
 		_ = conn.CloseFault(early.code, early.reason) // never fails
 	}
 	c.log.Debug("session opened", "conn", s.remote)
-	err := capnweb.Serve(ctx, heard{wire.Transport{Conn: conn}, &s.spoke}, c.config(s, account))
+	err := capnweb.Serve(ctx, heard{wire.Transport{Conn: conn}, &s.spoke}, c.config(s, s.path, account))
 	c.log.Info("session ended", "conn", s.remote, "dur", time.Since(s.began), "err", err)
 }
 

@@ -8,9 +8,10 @@ import (
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 )
 
-// syncTarget is the object called sync.
-func syncTarget(peer changes.Peer) *capnweb.Target {
-	s := &syncer{peer}
+// syncTarget is the object called sync. hidden are the names that are hidden from a client
+// that does not say.
+func syncTarget(peer changes.Peer, hidden []string) *capnweb.Target {
+	s := &syncer{peer, hidden}
 	t := capnweb.NewTarget()
 	t.Handle("watermarks", capnweb.Func1(s.watermarks))
 	t.Handle("hasObjects", capnweb.Func1(s.hasObjects))
@@ -24,7 +25,18 @@ func syncTarget(peer changes.Peer) *capnweb.Target {
 	return t
 }
 
-type syncer struct{ peer changes.Peer }
+type syncer struct {
+	peer   changes.Peer
+	hidden []string
+}
+
+// query is q with what is hidden by default.
+func (s *syncer) query(q changes.FetchQuery) changes.FetchQuery {
+	if q.Ignore == nil {
+		q.Ignore = s.hidden
+	}
+	return q
+}
 
 func (s *syncer) watermarks(ctx context.Context, in wire.WatermarksInput) (wire.Watermarks, error) {
 	w, err := s.peer.Watermarks(ctx, in.Settle)
@@ -68,7 +80,7 @@ func (s *syncer) push(ctx context.Context, in wire.PushInput) (out wire.PushResu
 }
 
 func (s *syncer) fetchChanges(ctx context.Context, in wire.FetchQuery) (out wire.FetchResult, err error) {
-	f, err := s.peer.FetchChanges(ctx, in.Changes())
+	f, err := s.peer.FetchChanges(ctx, s.query(in.Changes()))
 	if err != nil {
 		return out, err
 	}
@@ -88,7 +100,9 @@ func (s *syncer) readEntry(ctx context.Context, path string) (any, error) {
 }
 
 func (s *syncer) fetchChangePack(ctx context.Context, in wire.PackQuery) (out wire.PackResult, err error) {
-	p, err := s.peer.FetchChangePack(ctx, in.Changes())
+	q := in.Changes()
+	q.FetchQuery = s.query(q.FetchQuery)
+	p, err := s.peer.FetchChangePack(ctx, q)
 	if err != nil {
 		return out, err
 	}

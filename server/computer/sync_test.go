@@ -15,6 +15,7 @@ import (
 	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
+	"github.com/wsd-dev/wsd/server"
 )
 
 // received is what comes out of a stream of entries.
@@ -53,7 +54,7 @@ func TestFetchChanges(t *testing.T) {
 	if diff := cmp.Diff([]error{nil}, offers.closed); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]changes.FetchQuery{{After: tree.AtPath(4, "/a")}}, w.peer.queries); diff != "" {
+	if diff := cmp.Diff([]changes.FetchQuery{{After: tree.AtPath(4, "/a"), Ignore: []string{}}}, w.peer.queries); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -65,12 +66,12 @@ func TestFetchQueries(t *testing.T) {
 		in   any
 		want changes.FetchQuery
 	}{
-		{nil, changes.FetchQuery{}},
-		{capnweb.Undefined{}, changes.FetchQuery{}},
-		{capnweb.Object{{Name: "after", Value: capnweb.Undefined{}}, {Name: "through", Value: nil}, {Name: "ignore", Value: capnweb.Undefined{}}}, changes.FetchQuery{}},
+		{nil, changes.FetchQuery{Ignore: []string{}}},
+		{capnweb.Undefined{}, changes.FetchQuery{Ignore: []string{}}},
+		{capnweb.Object{{Name: "after", Value: capnweb.Undefined{}}, {Name: "through", Value: nil}, {Name: "ignore", Value: capnweb.Undefined{}}}, changes.FetchQuery{Ignore: []string{}}},
 		{map[string]any{"ignore": []string{}}, changes.FetchQuery{Ignore: []string{}}},
 		{map[string]any{"ignore": []string{"build"}, "through": wire.CursorOf(through)}, changes.FetchQuery{Ignore: []string{"build"}, Through: &through}},
-		{map[string]any{"after": wire.CursorOf(tree.AtPath(0, ""))}, changes.FetchQuery{After: tree.AtPath(0, "")}},
+		{map[string]any{"after": wire.CursorOf(tree.AtPath(0, ""))}, changes.FetchQuery{After: tree.AtPath(0, ""), Ignore: []string{}}},
 	} {
 		w := newWorld(t)
 		w.peer.offers = listOf[tree.Entry]()
@@ -80,6 +81,38 @@ func TestFetchQueries(t *testing.T) {
 		}
 		if diff := cmp.Diff([]changes.FetchQuery{c.want}, w.peer.queries); diff != "" {
 			t.Errorf("%v: %s", c.in, diff)
+		}
+	}
+}
+
+// A client that does not say what it wants hidden is a seed client on /ws, which expects
+// node_modules to be hidden, and a later one on /api, which expects all.
+func TestF11HiddenNamesFollowThePath(t *testing.T) {
+	for _, c := range []struct {
+		path     string
+		hidden   []string
+		argument string
+		want     []string
+	}{
+		{"/ws", nil, `{}`, []string{"node_modules"}},
+		{"/api", nil, `{}`, []string{}},
+		{"/ws", nil, `{"ignore":["undefined"]}`, []string{"node_modules"}},
+		{"/ws", nil, `{"ignore":null}`, []string{"node_modules"}},
+		{"/ws", nil, `{"ignore":[[]]}`, []string{}},
+		{"/api", nil, `{"ignore":[["out"]]}`, []string{"out"}},
+		{"/ws", []string{"out"}, `{}`, []string{"out"}},
+		{"/api", []string{"out"}, `{}`, []string{"out"}},
+		{"/ws", []string{}, `{}`, []string{}},
+	} {
+		for _, call := range []string{"fetchChanges", "fetchChangePack"} {
+			w := newWorld(t, func(cfg *Config, _ *server.HTTPConfig) { cfg.Hidden = c.hidden })
+			w.peer.offers = listOf[tree.Entry]()
+			w.peer.pack = listOf[[]byte]()
+			ask(t, w.socket(t, c.path), `["sync","`+call+`"],[`+c.argument+`]`)
+			eventually(t, "it is asked", func() bool { return w.peer.asked() == 1 })
+			if diff := cmp.Diff(c.want, w.peer.queries[0].Ignore); diff != "" {
+				t.Errorf("%s %s of %s with %q: %s", c.path, call, c.argument, c.hidden, diff)
+			}
 		}
 	}
 }

@@ -38,12 +38,8 @@ func Routes(srv *server.Server, cfg Config) map[string]http.Handler {
 	if w == nil {
 		return nil
 	}
-	patterns := make([]string, len(w.Ignore))
-	for i, name := range w.Ignore {
-		patterns[i] = "**/" + name
-	}
 	return computer.New(computer.Config{
-		Peer: w.Sync, Runs: w.Runs, MountPoint: w.MountPoint, Ignore: patterns, Version: cfg.Version, Logger: cfg.Logger,
+		Peer: w.Sync, Runs: w.Runs, MountPoint: w.MountPoint, Hidden: w.Ignore, Version: cfg.Version, Logger: cfg.Logger,
 	}).Routes(srv)
 }
 

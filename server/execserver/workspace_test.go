@@ -134,7 +134,7 @@ func TestWorkspaceInfo(t *testing.T) {
 		ignore []string
 		want   string
 	}{
-		{nil, `["**/node_modules"]`},
+		{nil, `[]`},
 		{[]string{}, `[]`},
 		{[]string{".cache", "out"}, `["**/.cache","**/out"]`},
 	} {

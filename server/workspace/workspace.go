@@ -32,7 +32,8 @@ type Config struct {
 	// rather than be told by the system.
 	NoWatch bool
 	// Ignore are names that hide a path of which they are a segment from peers that do
-	// not say what they want hidden; nil for changes.DefaultIgnore.
+	// not say what they want hidden; nil for changes.DefaultIgnore, and on the computer's
+	// wire for what its clients are used to at the path that they dial.
 	Ignore []string
 	// MaxLogBytes is how much output of a run is kept; 0 for shell.DefaultMaxLogBytes.
 	MaxLogBytes int64
@@ -46,7 +47,7 @@ type Workspace struct {
 	Dir        string // absolute, without links
 	MountPoint string
 	Store      string // of which file
-	// Ignore are the names that hide a path from peers that do not say what they want hidden.
+	// Ignore is that of the Config.
 	Ignore []string
 	DB     *sqlite.DB
 	Forest *tree.Forest
@@ -134,9 +135,7 @@ func (w *Workspace) open(ctx context.Context, cfg *Config) error {
 	}
 	w.point = mountAt(w.Dir, w.MountPoint)
 	w.Mount = w.point.mount
-	if w.Ignore = cfg.Ignore; w.Ignore == nil {
-		w.Ignore = changes.DefaultIgnore
-	}
+	w.Ignore = cfg.Ignore
 	// Beside the store is room for what is too much for memory.
 	w.Sync = changes.New(changes.Config{Workspace: w.Disk, DefaultIgnore: w.Ignore, SpoolDir: filepath.Dir(w.Store), Logger: w.log})
 	if err := w.openRuns(cfg); err != nil {
