@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -12,7 +13,7 @@ import (
 // Sync is the server's workspace as an end of a synchronisation. It needs the capability
 // sync.
 //
-// Watermarks, HasObjects, ReadEntry and the opening of what is fetched are sent again when
+// Watermarks, HasObjects, ReadEntry, Lost and the opening of what is fetched are sent again when
 // the connection is lost before the answer. A stream that is open then fails with
 // ErrTransportClosed: open another from the cursor of the last entry. Calls that push are
 // sent once. Errors that the server has a name for are *changes.Error around *Error.
@@ -40,7 +41,7 @@ func (p syncPeer) Watermarks(ctx context.Context, settle bool) (w changes.Waterm
 	if err := p.client.repeat(ctx, protocol.MethodSyncWatermarks, &protocol.WatermarksParams{Settle: settle}, &r); err != nil {
 		return w, syncError(err)
 	}
-	w.CurrentRev, w.PushRev = r.CurrentRev, r.PushRev
+	w.CurrentRev, w.PushRev, w.ChecksBase = r.CurrentRev, r.PushRev, r.ChecksBase
 	w.Fetch, err = changes.CursorFromWire(r.FetchCursor)
 	return w, err
 }
@@ -93,16 +94,19 @@ func (p syncPeer) PushObjects(ctx context.Context, objects changes.Stream[tree.D
 
 // Push implements changes.Peer.
 func (p syncPeer) Push(ctx context.Context, in changes.PushInput, entries changes.Stream[tree.Entry]) (out changes.PushResult, err error) {
-	cursor := optionalCursor(in.Cursor)
+	cursor, base := optionalCursor(in.Cursor), optionalCursor(in.Base)
 	var r protocol.PushResult
 	err = give(ctx, p.client, protocol.MethodSyncPush, entries, changes.EntryToWire,
 		func(s protocol.StreamParam) any {
-			return &protocol.PushParams{SenderRev: in.SenderRev, SenderCursor: cursor, Changes: s}
+			return &protocol.PushParams{SenderRev: in.SenderRev, SenderCursor: cursor, Changes: s, Base: base}
 		}, &r)
 	if err != nil {
 		return out, syncError(err)
 	}
-	out = changes.PushResult{Rev: r.Rev, Before: r.Before, Applied: r.Applied}
+	out = changes.PushResult{Rev: r.Rev, Before: r.Before, Applied: r.Applied, Conflicts: r.Conflicts, MoreOvertaken: r.OvertakenMore}
+	if out.Overtaken, err = changes.LostFromWire(r.Overtaken); err != nil {
+		return out, err
+	}
 	out.AppliedPushCursor, err = changes.CursorFromWire(r.AppliedPushCursor)
 	return out, err
 }
@@ -178,6 +182,16 @@ func (p syncPeer) ApplyChangePack(ctx context.Context, generation string, pieces
 	out = changes.PackResult{Applied: r.Applied, Entries: r.EntryCount}
 	out.AppliedPushCursor, err = changes.CursorFromWire(r.AppliedPushCursor)
 	return out, err
+}
+
+// Lost implements changes.Peer. A server of a version before it gives errors.ErrUnsupported.
+func (p syncPeer) Lost(ctx context.Context, after int64, limit int) ([]lost.Version, bool, error) {
+	var r protocol.LostResult
+	if err := p.client.repeat(ctx, protocol.MethodSyncLost, &protocol.LostParams{After: after, Limit: limit}, &r); err != nil {
+		return nil, false, syncError(err)
+	}
+	list, err := changes.LostFromWire(r.Versions)
+	return list, r.More, err
 }
 
 func optionalCursor(c *tree.Cursor) *protocol.Cursor {

@@ -117,6 +117,32 @@ func TestSyncRoundTrip(t *testing.T) {
 	}
 }
 
+// What a push leaves out, and what is kept since something took its place, come over the wire.
+func TestSyncPushWithBase(t *testing.T) {
+	ctx := t.Context()
+	c := serveWorkspace(t, memoryPeer(t), nil).open(t)
+	peer := c.Sync()
+	w, err := peer.Watermarks(ctx, false)
+	if err != nil || !w.ChecksBase {
+		t.Fatalf("%+v, %v", w, err)
+	}
+	base := tree.At(w.CurrentRev)
+	if _, err := peer.Push(ctx, changes.PushInput{}, changes.FromSlice([]tree.Entry{file(0, "/é", 0o600)})); err != nil {
+		t.Fatal(err)
+	}
+	entries := []tree.Entry{file(1, "/é", 0o755), file(1, "/f", 0o755)}
+	r, err := peer.Push(ctx, changes.PushInput{SenderRev: 1, Base: &base}, changes.FromSlice(entries))
+	if err != nil || !slices.Equal(r.Conflicts, []string{"/é"}) || len(r.Overtaken) > 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if list, more, err := peer.Lost(ctx, 0, 0); len(list) > 0 || more || err != nil {
+		t.Errorf("%v, more %t, %v", list, more, err)
+	}
+	if _, _, err := peer.Lost(ctx, -1, 0); changes.Code(err) != changes.CodeProtocol {
+		t.Error(err)
+	}
+}
+
 // Errors have the codes that the server gives them.
 func TestSyncErrors(t *testing.T) {
 	ctx := t.Context()

@@ -49,6 +49,7 @@ const (
 	MethodSyncReadEntry       = "sync/readEntry"
 	MethodSyncFetchChangePack = "sync/fetchChangePack"
 	MethodSyncApplyChangePack = "sync/applyChangePack"
+	MethodSyncLost            = "sync/lost"
 
 	MethodShellExec        = "shell/exec"
 	MethodShellGetExec     = "shell/getExec"

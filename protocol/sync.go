@@ -11,6 +11,8 @@ type WatermarksResult struct {
 	CurrentRev  int64  `json:"currentRev"`
 	PushRev     int64  `json:"pushRev"`
 	FetchCursor Cursor `json:"fetchCursor"`
+	// ChecksBase: sync/push looks at its base. Absent if it does not.
+	ChecksBase bool `json:"checksBase,omitempty" wire:"optional"`
 }
 
 // HashesParams names objects by the hexadecimal digits of their SHA-256.
@@ -52,6 +54,9 @@ type PushParams struct {
 	SenderRev    int64       `json:"senderRev"`
 	SenderCursor *Cursor     `json:"senderCursor,omitempty" wire:"nullable"`
 	Changes      StreamParam `json:"changes"`
+	// Base is how far the sender has seen the server's changes: entries of paths that have
+	// changed since are not applied, but named. Absent: all entries are applied.
+	Base *Cursor `json:"base,omitempty" wire:"nullable"`
 }
 
 // PushResult answers sync/push.
@@ -61,6 +66,35 @@ type PushResult struct {
 	AppliedPushCursor Cursor `json:"appliedPushCursor"`
 	// Before is the revision before the push, absent if the server does not know.
 	Before int64 `json:"before,omitempty" wire:"optional"`
+	// Conflicts are the paths of entries that were not applied because of the base.
+	Conflicts []string `json:"conflicts,omitempty" wire:"optional"`
+	// Overtaken are versions that were on the server's disk, unseen, when an entry took
+	// their place, and OvertakenMore how many more there are, which sync/lost lists.
+	Overtaken     []LostVersion `json:"overtaken,omitempty" wire:"optional"`
+	OvertakenMore int           `json:"overtakenMore,omitempty" wire:"optional"`
+}
+
+// LostVersion is a version of a file or link that something has taken the place of. Its
+// content can be fetched as long as it is kept.
+type LostVersion struct {
+	ID  int64        `json:"id"` // later ones are greater
+	At  Milliseconds `json:"at"`
+	Why string       `json:"why"` // "overtaken" or "conflict"
+	// By identifies what took its place, like prior of a delete; absent for nothing.
+	By    string      `json:"by,omitempty" wire:"optional"`
+	Entry ChangeEntry `json:"entry"`
+}
+
+// LostParams asks for the versions that the server keeps.
+type LostParams struct {
+	After int64 `json:"after,omitempty" wire:"optional"` // only greater ids
+	Limit int   `json:"limit,omitempty" wire:"optional"` // how many; 0 for as many as there may be
+}
+
+// LostResult answers sync/lost, the smallest ids first.
+type LostResult struct {
+	Versions []LostVersion `json:"versions"`
+	More     bool          `json:"more,omitempty" wire:"optional"`
 }
 
 // FetchChangesParams asks for changes.

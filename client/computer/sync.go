@@ -3,11 +3,13 @@ package computer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 )
@@ -86,6 +88,11 @@ func (c *Client) FetchChangePack(ctx context.Context, q changes.PackQuery) (*cha
 		Cursor: r.Cursor.Tree(), Drained: r.Drained, Entries: r.EntryCount,
 		AppliedPush: r.AppliedPushCursor.Tree(), Pieces: pieces,
 	}, err
+}
+
+// Lost implements changes.Peer: the wire has no such call.
+func (c *Client) Lost(context.Context, int64, int) ([]lost.Version, bool, error) {
+	return nil, false, fmt.Errorf("list versions that were lost: %w", errors.ErrUnsupported)
 }
 
 // ApplyChangePack implements changes.Peer.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -98,6 +99,10 @@ func (l *line) FetchChanges(ctx context.Context, q changes.FetchQuery) (*changes
 
 func (l *line) ReadEntry(ctx context.Context, path string) (*tree.Entry, error) {
 	return call(l, func() (*tree.Entry, error) { return l.to.ReadEntry(ctx, path) })
+}
+
+func (l *line) Lost(ctx context.Context, after int64, limit int) ([]lost.Version, bool, error) {
+	return l.to.Lost(ctx, after, limit)
 }
 
 func (l *line) FetchChangePack(ctx context.Context, q changes.PackQuery) (*changes.Pack, error) {

@@ -135,9 +135,10 @@ func (e *end) text(path string) string {
 func (e *end) marks() changes.Watermarks {
 	e.Helper()
 	w, err := e.Watermarks(context.Background(), false)
-	if err != nil {
-		e.Fatal(err)
+	if err != nil || !w.ChecksBase {
+		e.Fatal(w, err)
 	}
+	w.ChecksBase = false
 	return w
 }
 

@@ -19,6 +19,13 @@ const (
 	spoolOwn    = 1 << 20
 	// MaxPackEntries bounds the entries of a pack that is made, whatever was asked for.
 	MaxPackEntries = 100_000
+	// MaxConflicts bounds the entries of a push that are not applied because of its Base. A
+	// push with more is refused as a whole with EPROTOCOL: fewer entries can be sent at once.
+	MaxConflicts = 2000
+	// MaxOvertaken bounds the versions that a push answers, the rest are counted; MaxLost
+	// those that are listed in one call.
+	MaxOvertaken = 1000
+	MaxLost      = 1000
 
 	// readAhead is how many objects of a push are taken from the peer while others are
 	// being written, batchObjects and batchBytes what is written in one transaction.

@@ -191,9 +191,9 @@ func (s *Server) ApplyChangePack(ctx context.Context, generation string, pieces 
 	if err != nil {
 		return PackResult{}, err
 	}
-	var done Applied
+	var done applied
 	if cur.Rev > 0 {
-		if done, _, err = s.apply(ctx, cur, spool); err != nil {
+		if done, err = s.apply(ctx, cur, nil, spool); err != nil {
 			return PackResult{}, err
 		}
 	}

@@ -3,6 +3,7 @@ package changes
 import (
 	"context"
 
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -32,6 +33,10 @@ type Peer interface {
 	FetchChangePack(ctx context.Context, q PackQuery) (*Pack, error)
 	// ApplyChangePack applies a pack, all or nothing of it.
 	ApplyChangePack(ctx context.Context, generation string, pieces Stream[[]byte]) (PackResult, error)
+	// Lost lists versions that are kept since something took their place, by their numbers,
+	// from behind one on: up to limit and MaxLost of them, 0 for that many. It also reports
+	// whether there are more. errors.ErrUnsupported says that the peer cannot tell.
+	Lost(ctx context.Context, after int64, limit int) ([]lost.Version, bool, error)
 }
 
 // A Stream gives items one after the other. One goroutine at a time uses it, and closes
@@ -48,6 +53,7 @@ type Watermarks struct {
 	CurrentRev int64       // its tree's revision
 	PushRev    int64       // up to where it knows that its own changes have been taken
 	Fetch      tree.Cursor // up to where it has applied what was pushed to it
+	ChecksBase bool        // Push looks at PushInput.Base
 }
 
 // PushInput goes with pushed entries.
@@ -58,6 +64,10 @@ type PushInput struct {
 	// Cursor is how far the sender's changes are complete with this push; nil for all
 	// of SenderRev.
 	Cursor *tree.Cursor
+	// Base is how far the sender has seen the receiver's changes. An entry is not applied
+	// if it would take away what has changed since: at its path, below it if it leaves no
+	// directory there, or above it what is no directory. nil applies all.
+	Base *tree.Cursor
 }
 
 // PushResult says that a push was applied.
@@ -67,6 +77,11 @@ type PushResult struct {
 	Applied int   // how many entries came
 	// AppliedPushCursor is the cursor that was pushed; zero if the sender is no peer.
 	AppliedPushCursor tree.Cursor
+	// Conflicts are the paths of entries that were not applied because of the Base.
+	Conflicts []string
+	// Overtaken are as those of Applied, up to MaxOvertaken; Lost lists the others.
+	Overtaken     []lost.Version
+	MoreOvertaken int
 }
 
 // FetchQuery says which changes are wanted.

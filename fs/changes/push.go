@@ -26,11 +26,15 @@ func (s *Server) Push(ctx context.Context, in PushInput, entries Stream[tree.Ent
 	if err != nil {
 		return PushResult{}, err
 	}
-	done, before, err := s.apply(ctx, cur, spool)
+	done, err := s.apply(ctx, cur, in.Base, spool)
 	if err != nil {
 		return PushResult{}, err
 	}
-	out := PushResult{Rev: done.Rev, Before: before, Applied: spool.count}
+	out := PushResult{
+		Rev: done.Rev, Before: done.before, Applied: spool.count, Conflicts: done.conflicts,
+		Overtaken: done.Overtaken[:min(len(done.Overtaken), MaxOvertaken)],
+	}
+	out.MoreOvertaken = len(done.Overtaken) - len(out.Overtaken)
 	if cur.Rev > 0 {
 		out.AppliedPushCursor = cur
 	}
@@ -66,48 +70,67 @@ func drain(ctx context.Context, entries Stream[tree.Entry], to *spool) error {
 	}
 }
 
-// apply applies what a peer (cur.Rev > 0) or somebody else has sent. It returns the
-// revision before as well.
-func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *spool) (Applied, int64, error) {
+// applied is what apply did.
+type applied struct {
+	Applied
+	before    int64    // the revision before
+	conflicts []string // paths of entries that are newer here than their sender knew
+}
+
+// apply applies what a peer (cur.Rev > 0) or somebody else has sent, who has seen the
+// changes here up to a base, nil for all.
+func (s *Server) apply(ctx context.Context, cur tree.Cursor, base *tree.Cursor, in *spool) (applied, error) {
 	select {
 	case s.pushing <- struct{}{}:
 	case <-ctx.Done():
-		return Applied{}, 0, context.Cause(ctx)
+		return applied{}, context.Cause(ctx)
 	}
 	defer func() { <-s.pushing }()
 
-	var before int64
+	var done applied
+	var peer tree.Peer
 	how := tree.WriteTombs
-	from := func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
-		before = e.Rev()
-		return in.all()
-	}
 	var also func(*tree.Edit) error
 	if cur.Rev > 0 {
-		p, err := s.tree.Peer(ctx, s.peer)
-		if err != nil {
-			return Applied{}, 0, err
+		var err error
+		if peer, err = s.tree.Peer(ctx, s.peer); err != nil {
+			return applied{}, err
 		}
 		how = tree.SkipSame | tree.RealParents
-		from = func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
-			before = e.Rev()
-			r := replay{edit: e, seen: p.Fetch}
-			return r.entries(in.all())
-		}
 		also = func(e *tree.Edit) error {
 			_, err := e.SetPeer(tree.Peer{ID: s.peer, Fetch: cur})
 			return err
 		}
 	}
+	from := func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
+		done.before = e.Rev()
+		entries := in.all()
+		if base != nil && tree.At(done.before).Compare(*base) > 0 {
+			done.conflicts = nil
+			u := unseen{edit: e, base: *base, before: done.before, conflicts: &done.conflicts}
+			entries = u.entries(entries)
+		}
+		if cur.Rev > 0 {
+			r := replay{edit: e, seen: peer.Fetch}
+			entries = r.entries(entries)
+		}
+		return entries
+	}
 	if in.count > 0 {
-		done, err := s.ws.Apply(ctx, from, how, also)
-		return done, before, err
+		var err error
+		done.Applied, err = s.ws.Apply(ctx, from, how, also)
+		if n := len(done.Overtaken); n > 0 {
+			first := &done.Overtaken[0]
+			s.log.Warn("what was pushed took the place of versions that nobody had seen; they are kept",
+				"versions", n, "path", first.Path, "version", first.ID)
+		}
+		return done, err
 	}
 	// Nothing is to be seen on disk: only the cursor moves.
 	if also == nil {
 		info, err := s.tree.Info(ctx)
-		return Applied{Rev: info.Rev}, info.Rev, err
+		return applied{Applied: Applied{Rev: info.Rev}, before: info.Rev}, err
 	}
 	rev, err := s.tree.Update(ctx, also)
-	return Applied{Rev: rev}, rev, err
+	return applied{Applied: Applied{Rev: rev}, before: rev}, err
 }

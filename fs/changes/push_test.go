@@ -3,6 +3,7 @@ package changes_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ func TestPush(t *testing.T) {
 	e.keep("alpha")
 	got := e.mustPush(9, dirEntry(7, "/d", 0o700), fileEntry(8, "/d/a", 0o755, "alpha"), linkEntry(9, "/l", "d/a"))
 	want := changes.PushResult{Rev: 4, Before: 1, Applied: 3, AppliedPushCursor: tree.At(9)}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if e.paths() != "/d /d/a /l" || e.text("/l") != "alpha" || e.all()["/d"] != "dir 700" {
@@ -28,7 +29,7 @@ func TestPush(t *testing.T) {
 	}
 	// The same again changes nothing and is acknowledged.
 	got = e.mustPush(9, dirEntry(7, "/d", 0o700), fileEntry(8, "/d/a", 0o755, "alpha"), linkEntry(9, "/l", "d/a"))
-	if want.Before = 4; got != want {
+	if want.Before = 4; !reflect.DeepEqual(got, want) {
 		t.Errorf("again: %+v, want %+v", got, want)
 	}
 	// An older cursor is answered as it was sent, and the stored one stays.
@@ -48,13 +49,13 @@ func TestPushOfNobody(t *testing.T) {
 	e.keep("x")
 	e.mustPush(3, fileEntry(3, "/f", 0o644, "x"))
 	got := e.mustPush(0, fileEntry(8, "/f", 0o644, "x"))
-	if want := (changes.PushResult{Rev: 3, Before: 2, Applied: 1}); got != want {
+	if want := (changes.PushResult{Rev: 3, Before: 2, Applied: 1}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := brief(e.since(tree.At(2))); got != "file /f" || e.marks().Fetch != tree.At(3) {
 		t.Error(got, e.marks())
 	}
-	if got := e.mustPush(0); got != (changes.PushResult{Rev: 3, Before: 3}) {
+	if got := e.mustPush(0); !reflect.DeepEqual(got, changes.PushResult{Rev: 3, Before: 3}) {
 		t.Errorf("%+v", got)
 	}
 	// A cursor makes a peer as well.

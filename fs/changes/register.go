@@ -38,6 +38,7 @@ func Register(t *rpc.Table) {
 	handle(t, protocol.MethodSyncReadEntry, (*Service).readEntry)
 	handle(t, protocol.MethodSyncFetchChangePack, (*Service).fetchChangePack)
 	handle(t, protocol.MethodSyncApplyChangePack, (*Service).applyChangePack)
+	handle(t, protocol.MethodSyncLost, (*Service).lost)
 	stream.Announce(t, protocol.MethodSyncPushObjects, func(s *Service, p *protocol.PushObjectsParams) (*stream.Set, *protocol.StreamParam) {
 		return s.streams, &p.Objects
 	})
@@ -63,7 +64,7 @@ func (s *Service) watermarks(ctx context.Context, p *protocol.WatermarksParams) 
 	if err != nil {
 		return nil, err
 	}
-	return &protocol.WatermarksResult{CurrentRev: w.CurrentRev, PushRev: w.PushRev, FetchCursor: CursorToWire(w.Fetch)}, nil
+	return &protocol.WatermarksResult{CurrentRev: w.CurrentRev, PushRev: w.PushRev, FetchCursor: CursorToWire(w.Fetch), ChecksBase: w.ChecksBase}, nil
 }
 
 func (s *Service) hasObjects(ctx context.Context, p *protocol.HashesParams) (*protocol.HasObjectsResult, error) {
@@ -123,6 +124,9 @@ func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.P
 	input := PushInput{SenderRev: p.SenderRev}
 	var r PushResult
 	if input.Cursor, err = optionalCursor(p.SenderCursor); err == nil {
+		input.Base, err = optionalCursor(p.Base)
+	}
+	if err == nil {
 		r, err = s.peer.Push(ctx, input, entries)
 	}
 	entries.Close(err)
@@ -131,7 +135,17 @@ func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.P
 	}
 	return &protocol.PushResult{
 		Rev: r.Rev, Before: r.Before, Applied: r.Applied, AppliedPushCursor: CursorToWire(r.AppliedPushCursor),
+		Conflicts: r.Conflicts, Overtaken: LostToWire(r.Overtaken), OvertakenMore: r.MoreOvertaken,
 	}, nil
+}
+
+func (s *Service) lost(ctx context.Context, p *protocol.LostParams) (*protocol.LostResult, error) {
+	rpc.Async(ctx)
+	list, more, err := s.peer.Lost(ctx, p.After, p.Limit)
+	if err != nil {
+		return nil, err
+	}
+	return &protocol.LostResult{Versions: LostToWire(list), More: more}, nil
 }
 
 func (s *Service) fetchChanges(ctx context.Context, p *protocol.FetchChangesParams) (*protocol.FetchChangesResult, error) {

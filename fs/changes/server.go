@@ -98,7 +98,7 @@ func (s *Server) Watermarks(ctx context.Context, settle bool) (Watermarks, error
 	if err != nil {
 		return Watermarks{}, err
 	}
-	return Watermarks{CurrentRev: info.Rev, PushRev: p.Push.Rev, Fetch: p.Fetch}, nil
+	return Watermarks{CurrentRev: info.Rev, PushRev: p.Push.Rev, Fetch: p.Fetch, ChecksBase: true}, nil
 }
 
 // ReadEntry takes an absolute path, which need not be canonical but may not lead above

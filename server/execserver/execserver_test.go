@@ -82,7 +82,7 @@ var workspaceCapabilities = map[string][]string{
 	protocol.CapShellList:        {"shell/list"},
 	protocol.CapSync: {
 		"sync/applyChangePack", "sync/fetchChangePack", "sync/fetchChanges", "sync/fetchObjects", "sync/hasObjects",
-		"sync/push", "sync/pushObjects", "sync/readEntry", "sync/watermarks",
+		"sync/lost", "sync/push", "sync/pushObjects", "sync/readEntry", "sync/watermarks",
 	},
 }
 

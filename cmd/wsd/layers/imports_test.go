@@ -69,7 +69,7 @@ var table = []struct {
 	{"proto/...", []string{"proto/..."}},
 
 	// It gives what process/shell declares.
-	{"client/computer/...", []string{"protocol/...", "fs/tree", "fs/changes", "fs/changes/computerwire", "process/shell"}},
+	{"client/computer/...", []string{"protocol/...", "fs/lost", "fs/tree", "fs/changes", "fs/changes/computerwire", "process/shell"}},
 	{"client/...", []string{"protocol/...", "fs/fileuri", "fs/lost", "fs/tree", "fs/changes", "client/...", "relay/..."}},
 	{"bench/workspace", []string{"bench/...", "client", "fs/tree", "fs/changes"}},
 	{"bench/...", []string{"protocol/...", "bench/...", "relay/..."}},
