@@ -98,12 +98,12 @@ func (p syncPeer) Push(ctx context.Context, in changes.PushInput, entries change
 	var r protocol.PushResult
 	err = give(ctx, p.client, protocol.MethodSyncPush, entries, changes.EntryToWire,
 		func(s protocol.StreamParam) any {
-			return &protocol.PushParams{SenderRev: in.SenderRev, SenderCursor: cursor, Changes: s, Base: base}
+			return &protocol.PushParams{SenderRev: in.SenderRev, SenderCursor: cursor, Changes: s, Base: base, Ignore: in.Ignore}
 		}, &r)
 	if err != nil {
 		return out, syncError(err)
 	}
-	out = changes.PushResult{Rev: r.Rev, Before: r.Before, Applied: r.Applied, Conflicts: r.Conflicts, MoreOvertaken: r.OvertakenMore}
+	out = changes.PushResult{Rev: r.Rev, Before: r.Before, Applied: r.Applied, Conflicts: r.Conflicts, MoreOvertaken: r.OvertakenMore, Kept: changes.KeptFromWire(r.Kept), MoreKept: r.KeptMore}
 	if out.Overtaken, err = changes.LostFromWire(r.Overtaken); err != nil {
 		return out, err
 	}

@@ -57,6 +57,9 @@ type PushParams struct {
 	// Base is how far the sender has seen the server's changes: entries of paths that have
 	// changed since are not applied, but named. Absent: all entries are applied.
 	Base *Cursor `json:"base,omitempty" wire:"nullable"`
+	// Ignore are names that the sender leaves alone: what has one stays in a directory that
+	// an entry removes.
+	Ignore []string `json:"ignore,omitempty" wire:"optional"`
 }
 
 // PushResult answers sync/push.
@@ -72,6 +75,17 @@ type PushResult struct {
 	// their place, and OvertakenMore how many more there are, which sync/lost lists.
 	Overtaken     []LostVersion `json:"overtaken,omitempty" wire:"optional"`
 	OvertakenMore int           `json:"overtakenMore,omitempty" wire:"optional"`
+	// Kept are paths that entries were to remove, and that stay with what was never
+	// synchronised, and KeptMore how many more there are.
+	Kept     []KeptPath `json:"kept,omitempty" wire:"optional"`
+	KeptMore int        `json:"keptMore,omitempty" wire:"optional"`
+}
+
+// KeptPath is a path that stays although it was to be removed.
+type KeptPath struct {
+	Path  string   `json:"path"`
+	Names []string `json:"names"`                          // first of the paths that hold it up
+	More  int      `json:"more,omitempty" wire:"optional"` // how many there are beside
 }
 
 // LostVersion is a version of a file or link that something has taken the place of. Its

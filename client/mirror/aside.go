@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -90,7 +89,7 @@ func (d *decision) freeName(c *toCopy, taken map[string]bool) (string, error) {
 		if n > 1 {
 			suffix = fmt.Sprintf("%s-%d", mark, n)
 		}
-		path := cutName(base, len(suffix)) + suffix + rest
+		path := tree.Shorten(base, len(suffix)) + suffix + rest
 		if taken[path] {
 			continue
 		}
@@ -103,18 +102,4 @@ func (d *decision) freeName(c *toCopy, taken map[string]bool) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s: %w", c.version.Path, errNames)
-}
-
-// cutName shortens the last name of a path so that it can be made longer by n bytes.
-func cutName(path string, n int) string {
-	name := path[strings.LastIndexByte(path, '/')+1:]
-	over := len(name) + n - tree.MaxSegment
-	if over <= 0 {
-		return path
-	}
-	end := len(path) - over
-	for !utf8.RuneStart(path[end]) {
-		end--
-	}
-	return path[:end]
 }

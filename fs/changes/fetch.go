@@ -38,8 +38,8 @@ func (s *Server) changes(ctx context.Context, q FetchQuery) (*tree.Changes, tree
 			return nil, none, err
 		}
 	}
-	if len(q.Ignore) > MaxIgnored {
-		return nil, none, protocolErrorf("%d names to ignore, of at most %d", len(q.Ignore), MaxIgnored)
+	if err := checkIgnore(q.Ignore); err != nil {
+		return nil, none, err
 	}
 	if q.Ignore == nil {
 		q.Ignore = s.ignore
@@ -56,4 +56,11 @@ func (s *Server) changes(ctx context.Context, q FetchQuery) (*tree.Changes, tree
 	}
 	open, err := s.tree.Changes(ctx, tree.ChangesQuery{After: q.After, Through: q.Through, Ignore: q.Ignore})
 	return open, p.Fetch, err
+}
+
+func checkIgnore(names []string) error {
+	if len(names) > MaxIgnored {
+		return protocolErrorf("%d names to ignore, of at most %d", len(names), MaxIgnored)
+	}
+	return nil
 }

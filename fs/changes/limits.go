@@ -25,7 +25,10 @@ const (
 	// MaxOvertaken bounds the versions that a push answers, the rest are counted; MaxLost
 	// those that are listed in one call.
 	MaxOvertaken = 1000
-	MaxLost      = 1000
+	// MaxKept bounds the removed paths of a push that are answered as kept. The rest are
+	// counted.
+	MaxKept = 1000
+	MaxLost = 1000
 
 	// readAhead is how many objects of a push are taken from the peer while others are
 	// being written, batchObjects and batchBytes what is written in one transaction.

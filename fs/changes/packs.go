@@ -193,7 +193,7 @@ func (s *Server) ApplyChangePack(ctx context.Context, generation string, pieces 
 	}
 	var done applied
 	if cur.Rev > 0 {
-		if done, err = s.apply(ctx, cur, nil, spool); err != nil {
+		if done, err = s.apply(ctx, cur, &PushInput{}, spool); err != nil {
 			return PackResult{}, err
 		}
 	}

@@ -68,6 +68,9 @@ type PushInput struct {
 	// if it would take away what has changed since: at its path, below it if it leaves no
 	// directory there, or above it what is no directory. nil applies all.
 	Base *tree.Cursor
+	// Ignore are names that the sender leaves alone: what has one in a directory that an
+	// entry removes stays there, with the directories that it is in.
+	Ignore []string
 }
 
 // PushResult says that a push was applied.
@@ -82,6 +85,9 @@ type PushResult struct {
 	// Overtaken are as those of Applied, up to MaxOvertaken; Lost lists the others.
 	Overtaken     []lost.Version
 	MoreOvertaken int
+	// Kept are as those of Applied, up to MaxKept: what Ignore hides is there as well.
+	Kept     []Kept
+	MoreKept int
 }
 
 // FetchQuery says which changes are wanted.

@@ -20,13 +20,16 @@ func (s *Server) Push(ctx context.Context, in PushInput, entries Stream[tree.Ent
 	defer spool.close()
 	cur, err := cursorOf(in)
 	if err == nil {
+		err = checkIgnore(in.Ignore)
+	}
+	if err == nil {
 		err = drain(ctx, entries, spool)
 	}
 	entries.Close(err)
 	if err != nil {
 		return PushResult{}, err
 	}
-	done, err := s.apply(ctx, cur, in.Base, spool)
+	done, err := s.apply(ctx, cur, &in, spool)
 	if err != nil {
 		return PushResult{}, err
 	}
@@ -35,6 +38,8 @@ func (s *Server) Push(ctx context.Context, in PushInput, entries Stream[tree.Ent
 		Overtaken: done.Overtaken[:min(len(done.Overtaken), MaxOvertaken)],
 	}
 	out.MoreOvertaken = len(done.Overtaken) - len(out.Overtaken)
+	out.Kept = done.Kept[:min(len(done.Kept), MaxKept)]
+	out.MoreKept = len(done.Kept) - len(out.Kept)
 	if cur.Rev > 0 {
 		out.AppliedPushCursor = cur
 	}
@@ -77,9 +82,9 @@ type applied struct {
 	conflicts []string // paths of entries that are newer here than their sender knew
 }
 
-// apply applies what a peer (cur.Rev > 0) or somebody else has sent, who has seen the
-// changes here up to a base, nil for all.
-func (s *Server) apply(ctx context.Context, cur tree.Cursor, base *tree.Cursor, in *spool) (applied, error) {
+// apply applies what a peer (cur.Rev > 0) or somebody else has sent, as its
+// input says.
+func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spooled *spool) (applied, error) {
 	select {
 	case s.pushing <- struct{}{}:
 	case <-ctx.Done():
@@ -88,6 +93,7 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, base *tree.Cursor, 
 	defer func() { <-s.pushing }()
 
 	var done applied
+	var kept []Kept
 	var peer tree.Peer
 	how := tree.WriteTombs
 	var also func(*tree.Edit) error
@@ -104,21 +110,26 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, base *tree.Cursor, 
 	}
 	from := func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
 		done.before = e.Rev()
-		entries := in.all()
-		if base != nil && tree.At(done.before).Compare(*base) > 0 {
+		entries := spooled.all()
+		if in.Base != nil && tree.At(done.before).Compare(*in.Base) > 0 {
 			done.conflicts = nil
-			u := unseen{edit: e, base: *base, before: done.before, conflicts: &done.conflicts}
+			u := unseen{edit: e, base: *in.Base, before: done.before, conflicts: &done.conflicts}
 			entries = u.entries(entries)
 		}
 		if cur.Rev > 0 {
 			r := replay{edit: e, seen: peer.Fetch}
 			entries = r.entries(entries)
 		}
+		if len(in.Ignore) > 0 {
+			kept = nil
+			entries = s.sparing(e, in.Ignore, &kept, entries)
+		}
 		return entries
 	}
-	if in.count > 0 {
+	if spooled.count > 0 {
 		var err error
 		done.Applied, err = s.ws.Apply(ctx, from, how, also)
+		done.Kept = append(kept, done.Kept...)
 		if n := len(done.Overtaken); n > 0 {
 			first := &done.Overtaken[0]
 			s.log.Warn("what was pushed took the place of versions that nobody had seen; they are kept",

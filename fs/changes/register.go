@@ -121,7 +121,7 @@ func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.P
 		return nil, err
 	}
 	entries := FromStream(in, EntryFromWire)
-	input := PushInput{SenderRev: p.SenderRev}
+	input := PushInput{SenderRev: p.SenderRev, Ignore: p.Ignore}
 	var r PushResult
 	if input.Cursor, err = optionalCursor(p.SenderCursor); err == nil {
 		input.Base, err = optionalCursor(p.Base)
@@ -136,6 +136,7 @@ func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.P
 	return &protocol.PushResult{
 		Rev: r.Rev, Before: r.Before, Applied: r.Applied, AppliedPushCursor: CursorToWire(r.AppliedPushCursor),
 		Conflicts: r.Conflicts, Overtaken: LostToWire(r.Overtaken), OvertakenMore: r.MoreOvertaken,
+		Kept: KeptToWire(r.Kept), KeptMore: r.MoreKept,
 	}, nil
 }
 

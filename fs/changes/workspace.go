@@ -31,12 +31,12 @@ type Applied struct {
 	// Overtaken are versions of files and links that were on disk, and nobody had settled,
 	// when an entry took their place. They are kept (package lost).
 	Overtaken []lost.Version
-	// Kept are paths that were to be removed, and stay on disk with what was never in the
-	// tree: what nobody had settled yet, and what no tree can have.
+	// Kept are paths that were to be removed, and stay with what was never synchronised: what
+	// nobody had settled yet, what no tree can have.
 	Kept []Kept
 }
 
-// Kept is a path that stays on disk although it was to be removed.
+// Kept is a path that stays although it was to be removed.
 type Kept struct {
 	Path  string
 	Names []string // first of the paths that hold it up; itself, if it has changed

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -88,7 +87,7 @@ func (b *bringer) aside(dir int, name, path string) error {
 	_, base := split(path)
 	for range asideAttempts {
 		mark := ".conflict-" + randomHex(4)
-		to := cutName(base, len(mark)) + mark
+		to := tree.Shorten(base, len(mark)) + mark
 		err := renameNew(dir, name, to)
 		if errors.Is(err, errNoExchange) {
 			err = rename(dir, name, to)
@@ -102,14 +101,6 @@ func (b *bringer) aside(dir int, name, path string) error {
 		return pathError("rename", path, err)
 	}
 	return pathError("rename", path, unix.EEXIST)
-}
-
-// cutName shortens a name so that it can be made longer by n bytes.
-func cutName(name string, n int) string {
-	if over := len(name) + n - tree.MaxSegment; over > 0 {
-		name = strings.ToValidUTF8(name[:len(name)-over], "")
-	}
-	return name
 }
 
 // busy reports whether somebody has a file open for writing, after it has waited for a

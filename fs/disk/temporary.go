@@ -88,7 +88,7 @@ func (t *tempNames) next() string { return tempPrefix + t.digits() }
 // out is the name under which a version leaves.
 func (t *tempNames) out(name string) string {
 	mark := outPrefix + t.digits() + "-"
-	return mark + cutName(name, len(mark))
+	return mark + tree.Shorten(name, len(mark))
 }
 
 // cleanTemp removes what was written under a name of ours.

@@ -107,6 +107,19 @@ func hides(ignore map[string]bool, path string) bool {
 	return false
 }
 
+// Shorten cuts the last name of a path so that n bytes can be added to it.
+func Shorten(path string, n int) string {
+	over := len(path) - strings.LastIndexByte(path, '/') - 1 + n - MaxSegment
+	if over <= 0 {
+		return path
+	}
+	end := len(path) - over
+	for !utf8.RuneStart(path[end]) {
+		end--
+	}
+	return path[:end]
+}
+
 // cutName splits off the first segment of a relative path.
 func cutName(path string) (name, rest string, more bool) { return strings.Cut(path, "/") }
 

@@ -1,0 +1,221 @@
+package changes
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"iter"
+	"strings"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// maxNamed is how many paths a Kept names.
+const maxNamed = 3
+
+// A Sparer keeps entries for directories from taking away what must stay of what is below
+// them. It is used within an edit.
+type Sparer struct {
+	Edit *tree.Edit
+	// Keep reports whether a path below a directory stays, with all that is below it.
+	Keep func(path string, c *tree.Child) (bool, error)
+}
+
+// Entries are what is applied in place of an entry, and what stays: nothing else than the
+// entry, and nil, unless it would take away something that stays. Then a delete becomes deletes of
+// the rest; before an entry that leaves no directory there, what stays comes to a directory
+// beside it, NAME.conflict-12345678.
+func (s *Sparer) Entries(x *tree.Entry) ([]tree.Entry, *Kept, error) {
+	only := []tree.Entry{*x}
+	if x.Kind == tree.KindDir {
+		return only, nil, nil
+	}
+	cur, err := s.Edit.Entry(x.Path)
+	if errors.Is(err, iofs.ErrNotExist) || err == nil && cur.Kind != tree.KindDir {
+		return only, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := s.Edit.Lstat(x.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &sparing{sparer: s, kept: Kept{Path: x.Path}, like: *x, moved: x.Kind != tree.KindDelete}
+	r.like.Kind, r.like.Prior, r.like.Parts, r.like.Size, r.like.Target = tree.KindDelete, "", nil, 0, ""
+	if r.moved {
+		if r.to, err = s.freeName(x); err != nil {
+			return nil, nil, err
+		}
+	}
+	rest, any, err := r.dir(info.Ino, x.Path)
+	if err != nil || !any {
+		return only, nil, err
+	}
+	if r.moved {
+		return append(r.aside, *x), &r.kept, nil
+	}
+	return rest, &r.kept, nil
+}
+
+// freeName is the name of a directory beside what an entry takes the place of.
+func (s *Sparer) freeName(x *tree.Entry) (string, error) {
+	mark := ".conflict-" + tree.Fingerprint(x)[:8]
+	base := tree.Shorten(x.Path, len(mark)+4) + mark
+	for n := 1; n <= 100; n++ {
+		path := base
+		if n > 1 {
+			path = fmt.Sprintf("%s-%d", base, n)
+		}
+		_, err := s.Edit.Lstat(path)
+		if errors.Is(err, iofs.ErrNotExist) {
+			return path, nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("%w: there are too many names beside %s", tree.ErrInvalid, x.Path)
+}
+
+// sparing is one call of Entries.
+type sparing struct {
+	sparer *Sparer
+	like   tree.Entry // the deletes
+	kept   Kept
+	moved  bool
+	to     string
+	aside  []tree.Entry
+}
+
+// dir finds what stays of a directory. It returns the deletes of the rest, and whether
+// anything stays.
+func (r *sparing) dir(ino int64, path string) (rest []tree.Entry, any bool, err error) {
+	for last := ""; ; {
+		list, err := r.sparer.Edit.Tx().Children(ino, last, fetchPage)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range list {
+			c := &list[i]
+			last = c.Name.Name
+			child := strings.TrimSuffix(path, "/") + "/" + last
+			keep, err := r.sparer.Keep(child, c)
+			if err != nil {
+				return nil, false, err
+			}
+			if keep {
+				any = true
+				if err := r.keeps(child, c); err != nil {
+					return nil, false, err
+				}
+				continue
+			}
+			if c.Node.Kind == tree.KindDir {
+				below, kept, err := r.dir(c.Node.Ino, child)
+				if err != nil {
+					return nil, false, err
+				}
+				if kept {
+					any, rest = true, append(rest, below...)
+					continue
+				}
+			}
+			gone := r.like
+			gone.Path = child
+			rest = append(rest, gone)
+		}
+		if len(list) < fetchPage {
+			return rest, any, nil
+		}
+	}
+}
+
+// keeps notes that a path stays.
+func (r *sparing) keeps(path string, c *tree.Child) error {
+	if len(r.kept.Names) < maxNamed {
+		r.kept.Names = append(r.kept.Names, path)
+	} else {
+		r.kept.More++
+	}
+	if !r.moved {
+		return nil
+	}
+	return r.move(path, c)
+}
+
+// move gives what is at a path, with all that is below it, a path beside.
+func (r *sparing) move(path string, c *tree.Child) error {
+	e, err := r.sparer.Edit.Entry(path)
+	if err != nil {
+		return err
+	}
+	e.Path = r.to + strings.TrimPrefix(path, r.kept.Path)
+	r.aside = append(r.aside, e)
+	if c.Node.Kind != tree.KindDir {
+		return nil
+	}
+	for last := ""; ; {
+		list, err := r.sparer.Edit.Tx().Children(c.Node.Ino, last, fetchPage)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			last = list[i].Name.Name
+			if err := r.move(path+"/"+last, &list[i]); err != nil {
+				return err
+			}
+		}
+		if len(list) < fetchPage {
+			return nil
+		}
+	}
+}
+
+// sparing leaves of the entries of a push what takes nothing away that its sender ignores.
+func (s *Server) sparing(e *tree.Edit, ignore []string, kept *[]Kept, in iter.Seq2[tree.Entry, error]) iter.Seq2[tree.Entry, error] {
+	names := make(map[string]bool, len(ignore))
+	for _, name := range ignore {
+		names[name] = true
+	}
+	sparer := Sparer{Edit: e, Keep: func(_ string, c *tree.Child) (bool, error) { return names[c.Name.Name], nil }}
+	return func(yield func(tree.Entry, error) bool) {
+		for x, err := range in {
+			list := []tree.Entry{x}
+			if err == nil {
+				var k *Kept
+				if list, k, err = sparer.Entries(&x); k != nil {
+					*kept = append(*kept, *k)
+				}
+			}
+			if err != nil {
+				yield(tree.Entry{}, err)
+				return
+			}
+			for i := range list {
+				if !yield(list[i], nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// KeptToWire is how a push answers what is kept.
+func KeptToWire(list []Kept) []protocol.KeptPath {
+	var out []protocol.KeptPath
+	for _, k := range list {
+		out = append(out, protocol.KeptPath{Path: k.Path, Names: k.Names, More: k.More})
+	}
+	return out
+}
+
+// KeptFromWire is the inverse of KeptToWire.
+func KeptFromWire(list []protocol.KeptPath) []Kept {
+	var out []Kept
+	for _, k := range list {
+		out = append(out, Kept{Path: k.Path, Names: k.Names, More: k.More})
+	}
+	return out
+}
