@@ -75,7 +75,7 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 	// It is decided: an end of the call changes nothing of it.
 	brought := w.bring(context.WithoutCancel(ctx), fd, p.items, &done)
 	err = w.tolerate(brought)
-	if stuck, ok := errors.AsType[*stuckError](brought); ok && slices.ContainsFunc(p.order, func(path string) bool { return stuck.paths[path] != nil }) {
+	if stuck, ok := errors.AsType[*stuckError](brought); ok && slices.ContainsFunc(p.order, stuck.has) {
 		err = brought
 	}
 	if err != nil {

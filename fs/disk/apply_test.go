@@ -343,8 +343,17 @@ func TestNoSpace(t *testing.T) {
 				if _, ok := errors.AsType[*disk.PendingError](err); !ok || !errors.Is(err, reason) || done.Changed != 4 {
 					t.Errorf("%+v, %v", done, err)
 				}
-				if err := b.ws.Settle(t.Context()); !errors.Is(err, reason) {
-					t.Errorf("settle: %v", err)
+				b.write("beside", "a command's")
+				b.settle() // which tries again, and goes on
+				if text, err := b.tree.ReadFile(t.Context(), "/workspace/beside", 100); err != nil || string(text) != "a command's" {
+					t.Errorf("what a command made meanwhile: %q, %v", text, err)
+				}
+				b.must(os.Remove(b.path("beside")))
+				b.settle()
+				for path, text := range map[string]string{"f": "old", "gone": "x", "small": "s"} {
+					if got, err := os.ReadFile(b.path(path)); err != nil || string(got) != text {
+						t.Errorf("%s: %q, %v", path, got, err)
+					}
 				}
 				want := map[string]string{"f": "file 0644 new", "small": "file 0644 s", "d": "dir 0755", "d/g": "file 0600 deep"}
 				b.ws.Hook(nil)

@@ -64,6 +64,9 @@ func (b *bringer) prepareAll(list []*item) ([]*item, error) {
 			return nil, err
 		}
 		file, err := b.prepare(it)
+		if dir, _ := split(it.path); b.openedUp(dir, err) {
+			file, err = b.prepare(it)
+		}
 		if err != nil {
 			if err = b.stuck.add(it.path, err); err != nil {
 				return nil, pathError("bring", it.path, err)
@@ -219,7 +222,8 @@ func (b *bringer) emptyMount() error {
 				continue
 			}
 		}
-		if err := b.drop(b.root, name, name); err != nil && !gone(err) {
+		err := b.inDir("", func(root int) error { return b.drop(root, name, name) })
+		if err != nil && !gone(err) {
 			return err
 		}
 	}
@@ -274,10 +278,10 @@ func (b *bringer) ensure(path string) (int, error) {
 		return -1, err2
 	}
 	if denied(err) {
-		if err := b.openUp(up, path, name); err != nil {
+		if err := b.openUp(path); err != nil {
 			return -1, err
 		}
-		return b.walk.open(path)
+		return b.ensure(path)
 	}
 	it, err := b.w.lookup(b.ctx, path)
 	if err != nil {
@@ -290,37 +294,6 @@ func (b *bringer) ensure(path string) (int, error) {
 		return -1, err
 	}
 	return b.walk.open(path)
-}
-
-// openUp lets us into a directory whose mode keeps us out, for the time being.
-func (b *bringer) openUp(up int, path, name string) error {
-	st, err := statAt(up, name)
-	if err != nil {
-		return err
-	}
-	if st.kind != tree.KindDir || st.mode&0o700 == 0o700 {
-		return pathError("open", path, unix.EACCES)
-	}
-	it, err := b.w.lookup(b.ctx, path) // before the mode changes: finishDirs sets it again
-	if err != nil {
-		return err
-	}
-	fd, err := openDirAt(up, name)
-	if err == nil {
-		err = unix.Fchmod(fd, uint32(st.mode)|0o700)
-		closeFD(fd)
-	} else if denied(err) {
-		// It cannot even be opened. Should a link be there by now, the mode of what it
-		// leads to is not ours to change.
-		err = chmodAt(up, name, uint32(st.mode)|0o700)
-	}
-	if err != nil {
-		return pathError("chmod", path, err)
-	}
-	if it.kind == tree.KindDir {
-		b.dirs = append(b.dirs, it)
-	}
-	return nil
 }
 
 // mkdir makes a directory, or keeps the one that is there. If it is not the one that the
@@ -382,7 +355,7 @@ func (b *bringer) finishDirs() error {
 			continue
 		}
 		if !gone(err) { // when it is gone, that is news of its own
-			if err := b.stuck.add(it.path, err); err != nil {
+			if err := b.stuck.addMode(it.path, err); err != nil {
 				errs = append(errs, pathError("bring", it.path, err))
 			}
 		}
@@ -396,11 +369,20 @@ func (b *bringer) finishDirs() error {
 }
 
 func (b *bringer) finishDir(it *item) error {
+	look := statFD
+	chmod := unix.Fchmod
 	fd, err := b.walk.open(it.path)
+	if forbidden(err) { // its mode keeps us out
+		dir, name := split(it.path)
+		if fd, err = b.walk.open(dir); err == nil {
+			look = func(up int) (stat, error) { return statAt(up, name) }
+			chmod = func(up int, mode uint32) error { return chmodAt(up, name, mode) }
+		}
+	}
 	if err != nil {
 		return err
 	}
-	st, err := statFD(fd)
+	st, err := look(fd)
 	if err != nil {
 		return err
 	}
@@ -410,10 +392,10 @@ func (b *bringer) finishDir(it *item) error {
 		return unix.ENOENT // another one has come to its place
 	}
 	if uint32(st.mode) != it.mode {
-		if err := retry(func() error { return unix.Fchmod(fd, it.mode) }); err != nil {
+		if err := retry(func() error { return chmod(fd, it.mode) }); err != nil {
 			return err
 		}
-		if st, err = statFD(fd); err != nil {
+		if st, err = look(fd); err != nil {
 			return err
 		}
 	}

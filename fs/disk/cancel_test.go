@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -36,7 +34,7 @@ func (g *gate) View(ctx context.Context, fn func(tree.Tx) error) error {
 	return g.Store.View(ctx, fn)
 }
 
-// pend applies entries that stay in the journal, because the disk is full when a directory
+// pend applies entries that stay in the journal, because the store is full when a directory
 // "a", which comes before all others, is to be removed.
 func (b *bench) pend(entries ...tree.Entry) {
 	b.t.Helper()
@@ -44,7 +42,7 @@ func (b *bench) pend(entries ...tree.Entry) {
 	b.settle()
 	b.ws.Hook(func(op, path string) error {
 		if op == "clear" && path == "a" {
-			return unix.ENOSPC
+			return errFull
 		}
 		return nil
 	})

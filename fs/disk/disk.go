@@ -74,7 +74,7 @@ type Workspace struct {
 	// pending: the journal has rows. stuck are those of their paths that were told of as
 	// such that cannot be brought, stuckDirs the directories above them.
 	pending   bool
-	stuck     map[string]error
+	stuck     map[string]stuckPath
 	stuckDirs map[string]struct{}
 	opening   bool
 

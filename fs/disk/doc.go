@@ -74,10 +74,10 @@
 // an error, Apply returns a [PendingError].
 //
 // A path that cannot be brought (somebody else's directory is in the way, something is
-// mounted there) holds up nothing but itself: the Apply that wanted it returns a
-// PendingError, and every later call tries again. What is there meanwhile is not taken for
-// news, and the directories above it are made again when they go. A disk that is full, or
-// broken, holds up everything until it is not.
+// mounted there, the disk has no room for it, or fails) holds up nothing but itself: the Apply
+// that wanted it returns a PendingError, and every later call tries again. What is there
+// meanwhile is not taken for news, and the directories above it are made again when they go.
+// Once something did not fit in a call, a file that is larger than what is free is not begun.
 //
 // A file that a command changes after the settle, or while a journal waits for the next
 // start, is found: names are exchanged, not replaced (renameat2), so that what was there comes
@@ -94,7 +94,8 @@
 //
 // An entry for Mount itself sets the directory's mode; its deletion empties the directory.
 // Files and links cannot take its place. Owners are never changed. Directories and files
-// whose modes keep us out, and that are ours, are opened up for as long as it takes.
+// whose modes keep us out, or from changing what is in them, and that are ours, are opened up
+// for as long as it takes. The journal has them before that, so that a crash changes no mode.
 //
 // With Config.Sync the file system is synced before the rows of the journal go. Without, a
 // power cut may take the last moments of files that the store has already: they then look

@@ -64,6 +64,11 @@ func (w *Workspace) Room(bytes int64) {
 	w.room = func(int) (int64, bool) { return bytes, bytes >= 0 }
 }
 
+// Room2 is Room for what is called by a hook.
+func (w *Workspace) Room2(bytes int64) {
+	w.room = func(int) (int64, bool) { return bytes, bytes >= 0 }
+}
+
 // Consistent compares the index with its rows, and with the tree but for what the journal
 // lists. It does not look at the directory.
 func (w *Workspace) Consistent(ctx context.Context) error {

@@ -46,6 +46,7 @@ func (w *Workspace) journalPage(ctx context.Context) (page, error) {
 // for paths that are stuck. The index has all of it already, so the end of ctx changes
 // nothing.
 func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
+	again := b.stuck.left(p)
 	_, err := w.cfg.Tree.Update(context.WithoutCancel(ctx), func(e *tree.Edit) error {
 		rows, err := rowsOf(e)
 		if err != nil {
@@ -69,15 +70,16 @@ func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 			return err
 		}
 		left := &journalWriter{w: w, rows: rows}
-		for _, it := range p.items {
-			if b.stuck.has(it.path) {
-				if err := left.add(it.path, it.purge); err != nil {
-					return err
-				}
+		for path, purge := range again {
+			if err := left.add(path, purge); err != nil {
+				return err
 			}
 		}
 		return left.flush()
 	})
+	if err == nil {
+		b.stuck.journaled(again)
+	}
 	if err != nil {
 		w.stale = true // the index is ahead of the rows
 	}

@@ -145,10 +145,7 @@ func (b *bringer) prune(path string) error {
 		}
 		switch {
 		case it.kind != n.kids[name].stat.kind:
-			fd, err := b.walk.open(path)
-			if err == nil {
-				err = b.drop(fd, kid, name)
-			}
+			err := b.inDir(path, func(fd int) error { return b.drop(fd, kid, name) })
 			if err != nil && !gone(err) {
 				return err
 			}

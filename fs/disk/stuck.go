@@ -11,39 +11,67 @@ import (
 )
 
 // A stuckError says which paths of the directory cannot be made what the tree says, each
-// for a reason of its own: somebody else's directory is in the way, or something is
-// mounted there. They stay in the journal and are tried again by every settle; until then
-// what is there counts as known, so that it is not taken for news. All else goes on.
-type stuckError struct{ paths map[string]error }
+// for a reason of its own: somebody else's directory is in the way, something is mounted
+// there, the disk has no room for it. They stay in the journal and are tried again by every
+// settle; until then what is there counts as known, so that it is not taken for news. All
+// else goes on.
+type stuckError struct{ paths map[string]stuckPath }
+
+// A stuckPath says why a path cannot be brought.
+type stuckPath struct {
+	err error
+	// mode: it is a directory that only has the wrong mode. What is in it is settled.
+	mode bool
+}
 
 func (e *stuckError) Error() string {
 	list := slices.Sorted(maps.Keys(e.paths))
-	return fmt.Sprintf("%d paths cannot be brought to the directory: %v", len(list), e.paths[list[0]])
+	return fmt.Sprintf("%d paths cannot be brought to the directory: %v", len(list), e.paths[list[0]].err)
 }
 
-func (e *stuckError) Unwrap() []error { return slices.Collect(maps.Values(e.paths)) }
+func (e *stuckError) Unwrap() []error {
+	var list []error
+	for _, p := range e.paths {
+		list = append(list, p.err)
+	}
+	return list
+}
+
+func (e *stuckError) has(path string) bool {
+	_, ok := e.paths[path]
+	return ok
+}
 
 // A stuckList collects the paths of one call that cannot be brought. It is safe for
 // concurrent use.
 type stuckList struct {
 	mu    sync.Mutex
-	paths map[string]error
+	paths map[string]stuckPath
+	kept  map[string]struct{} // those that the journal has
+	full  bool                // something did not fit on the disk
 }
 
-// add notes an error about a path if it is the file system's and about that path alone,
-// and returns any other.
-func (l *stuckList) add(path string, err error) error {
-	switch errno, ok := errors.AsType[unix.Errno](err); {
-	case !ok, errno == unix.ENOSPC, errno == unix.EDQUOT, errno == unix.EIO:
+// add notes an error about a path if it is the file system's, and returns any other.
+func (l *stuckList) add(path string, err error) error { return l.note(path, err, false) }
+
+// addMode is add for a directory whose mode cannot be set.
+func (l *stuckList) addMode(path string, err error) error { return l.note(path, err, true) }
+
+func (l *stuckList) note(path string, err error, mode bool) error {
+	errno, ok := errors.AsType[unix.Errno](err)
+	if !ok {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.paths == nil {
-		l.paths = map[string]error{}
+	if errno == unix.ENOSPC {
+		l.full = true
 	}
-	if l.paths[path] == nil {
-		l.paths[path] = pathError("bring", path, err)
+	if l.paths == nil {
+		l.paths = map[string]stuckPath{}
+	}
+	if _, ok := l.paths[path]; !ok {
+		l.paths[path] = stuckPath{pathError("bring", path, err), mode}
 	}
 	return nil
 }
@@ -51,7 +79,42 @@ func (l *stuckList) add(path string, err error) error {
 func (l *stuckList) has(path string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.paths[path] != nil
+	_, ok := l.paths[path]
+	return ok
+}
+
+// noRoom reports whether something did not fit on the disk in this call.
+func (l *stuckList) noRoom() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.full
+}
+
+// left are the paths that the journal is to have when the rows of a page are gone from it,
+// with what they purge.
+func (l *stuckList) left(p page) map[string]bool {
+	out := map[string]bool{}
+	for _, it := range p.items {
+		if l.has(it.path) {
+			out[it.path] = out[it.path] || it.purge
+		}
+	}
+	for path := range l.paths {
+		if _, ok := l.kept[path]; !ok {
+			out[path] = out[path] || false
+		}
+	}
+	return out
+}
+
+// journaled notes that the journal has some paths.
+func (l *stuckList) journaled(paths map[string]bool) {
+	if l.kept == nil && len(paths) > 0 {
+		l.kept = map[string]struct{}{}
+	}
+	for path := range paths {
+		l.kept[path] = struct{}{}
+	}
 }
 
 // err is a *stuckError, nil if there are none.
@@ -69,18 +132,18 @@ func (w *Workspace) tolerate(err error) error {
 	if !ok && err != nil {
 		return err
 	}
-	var now map[string]error
+	var now map[string]stuckPath
 	if ok {
 		now = stuck.paths
 	}
 	for path := range now {
-		if w.stuck[path] == nil {
+		if _, known := w.stuck[path]; !known {
 			w.log.Warn("the workspace's directory is not what the store says; it is tried again", "err", err)
 			break
 		}
 	}
 	for path := range w.stuck {
-		if now[path] == nil {
+		if _, still := now[path]; !still {
 			w.full = true // what happened there was not looked at
 			break
 		}
@@ -95,13 +158,12 @@ func (w *Workspace) tolerate(err error) error {
 	return nil
 }
 
-// isStuck reports whether a path, or a directory above it, cannot be brought.
+// isStuck reports whether a path, or something above it, cannot be brought.
 func (w *Workspace) isStuck(path string) bool {
-	for len(w.stuck) > 0 && path != "" {
-		if w.stuck[path] != nil {
+	for at := path; len(w.stuck) > 0 && at != ""; at, _ = split(at) {
+		if p, ok := w.stuck[at]; ok && (at == path || !p.mode) {
 			return true
 		}
-		path, _ = split(path)
 	}
 	return false
 }

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,8 +12,28 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// files writes files, several directories at once.
+// files writes files, several directories at once. Directories whose modes keep us from
+// writing to them are opened up, and what belongs there is written then.
 func (b *bringer) files(list []*item) error {
+	shut, err := b.writeFiles(list, true)
+	if err != nil || len(shut) == 0 {
+		return err
+	}
+	tried := map[string]struct{}{}
+	for _, it := range shut {
+		dir, _ := split(it.path)
+		if _, ok := tried[dir]; !ok {
+			tried[dir] = struct{}{}
+			_ = b.openUp(dir) // what cannot be written then says why
+		}
+	}
+	_, err = b.writeFiles(shut, false)
+	return err
+}
+
+// writeFiles writes files. With again it returns those for which we had no right, and notes
+// nothing about them.
+func (b *bringer) writeFiles(list []*item, again bool) ([]*item, error) {
 	var groups [][]*item
 	for from := 0; from < len(list); {
 		dir, _ := split(list[from].path)
@@ -34,12 +55,14 @@ func (b *bringer) files(list []*item) error {
 		stat stat
 	}
 	var all []made
+	var shut []*item
 	errs := make([]error, min(b.w.cfg.Parallel, len(groups)))
 	for i := range errs {
 		wg.Go(func() { // waited for below
 			f := &fileBringer{b: b, walk: newWalker(b.root)}
 			defer f.walk.forget()
 			var mine []made
+			var mineShut []*item
 			for errs[i] == nil {
 				at := int(next.Add(1)) - 1
 				if at >= len(groups) {
@@ -48,6 +71,10 @@ func (b *bringer) files(list []*item) error {
 				f.prefetch(groups[at])
 				for _, it := range groups[at] {
 					st, err := f.bring(it)
+					if again && forbidden(err) {
+						mineShut = append(mineShut, it)
+						continue
+					}
 					if err != nil {
 						if err = b.stuck.add(it.path, err); err != nil {
 							errs[i] = pathError("bring", it.path, err)
@@ -63,16 +90,17 @@ func (b *bringer) files(list []*item) error {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			all = append(all, mine...)
+			all, shut = append(all, mine...), append(shut, mineShut...)
 		})
 	}
 	wg.Wait()
 	for _, m := range all {
 		if err := b.enter(m.path, m.stat); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return errors.Join(errs...)
+	slices.SortFunc(shut, func(a, b *item) int { return comparePaths(a.path, b.path) })
+	return shut, errors.Join(errs...)
 }
 
 // A fileBringer writes files, one after the other.
@@ -88,6 +116,9 @@ type fileBringer struct {
 // why.
 func (f *fileBringer) prefetch(group []*item) {
 	clear(f.ahead)
+	if f.b.stuck.noRoom() {
+		return
+	}
 	var want []tree.Hash
 	var size int64
 	for _, it := range group {
@@ -171,6 +202,9 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 	if err := f.b.w.fault("write", it.path); err != nil {
 		return stat{}, err
 	}
+	if err := f.b.fits(it); err != nil {
+		return stat{}, err
+	}
 	temp := f.b.w.temp.next()
 	made, err := f.make(dir, temp, it)
 	if err == nil {
@@ -196,6 +230,22 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 		st.flags |= again
 	}
 	return st, nil
+}
+
+// fits refuses, once something did not fit on the disk, a file that does not, either: not
+// each of many is to be written as far as there is room.
+func (b *bringer) fits(it *item) error {
+	if !b.stuck.noRoom() {
+		return nil
+	}
+	var size int64
+	for _, p := range it.parts {
+		size += p.Size
+	}
+	if room, known := b.w.room(b.root); known && size > room {
+		return pathError("write", it.path, unix.ENOSPC)
+	}
+	return nil
 }
 
 // make makes a file with the content and the mode of an item. It is closed under the name
