@@ -80,11 +80,13 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			// It may be for good all the same, and only not be on disk yet.
 			if d != nil && m.committed(ctx, b) {
 				m.applied(b, d, len(d.take), r)
+				m.tellStayed(m.stayedOf(done.Kept, false), r)
 			}
 			return err
 		}
 		m.s = next
 		m.applied(b, d, done.Changed, r)
+		m.tellStayed(m.stayedOf(done.Kept, false), r)
 		return nil
 	}
 	return errors.New("what is changed there does not stop changing here")
@@ -102,6 +104,7 @@ func (m *Mirror) applied(b *batch, d *decision, changed int, r *Result) {
 	r.Changed += changed
 	r.Conflicts += len(d.conflicts)
 	r.Withheld += len(d.withheld)
+	m.tellStayed(m.stayedOf(d.stayed, false), r)
 	m.meter.count(func(p *Progress) { p.Pulled += int64(len(b.entries)) })
 	if m.cfg.OnChange != nil {
 		for _, c := range d.changes {

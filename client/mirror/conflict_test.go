@@ -55,8 +55,10 @@ func TestConflicts(t *testing.T) {
 
 		{"a directory removed there", "write /d/g L", "rm /d", Theirs, "/f 644 base; /l -> f", "/d/g: " + L + " / delete, kept remote by /d"},
 		{"a directory removed there", "write /d/g L; chmod /d 700", "rm /d", Ours, "/f 644 base; /l -> f; /d/ 700; /d/g 644 L", "/d: dir / delete, kept local; /d/g: " + L + " / delete, kept local by /d"},
-		{"new in a directory removed there", "write /d/n L", "rm /d", Theirs, "/f 644 base; /l -> f", "/d/n: " + L + " / delete, kept remote by /d"},
-		{"new in a directory removed there", "write /d/n L", "rm /d", Both, "/f 644 base; /l -> f; /d/ 755; /d/n 644 L", "/d/n: " + L + " / delete, kept local by /d"},
+		{"new in a directory removed there", "write /d/n L", "rm /d", Theirs, "/f 644 base; /l -> f; /d/ 755; /d/n 644 L", ""},
+		{"new in a directory removed there", "write /d/n L; chmod /d/h 600", "rm /d", Theirs, "/f 644 base; /l -> f; /d/ 755; /d/n 644 L", "/d/h: file 8969 / delete, kept remote"},
+		{"new in a directory removed there", "write /d/n L; write /d/h L", "rm /d", Both, "/f 644 base; /l -> f; /d/ 755; /d/n 644 L; /d/h 644 L", "/d/h: " + L + " / delete, kept local"},
+		{"new in a directory removed there", "write /d/n L", "rm /d", Fail, "/f 644 base; /l -> f; /d/ 755; /d/n 644 L", ""},
 		{"a directory removed here", "rm /d", "write /d/n R", Theirs, "/f 644 base; /l -> f; /d/ 755; /d/n 644 R", ""},
 		{"a directory removed here", "rm /d", "write /d/g R", Ours, "/f 644 base; /l -> f", "/d/g: delete / " + R + ", kept local"},
 

@@ -6,6 +6,7 @@ import (
 	iofs "io/fs"
 	"strings"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -30,6 +31,7 @@ type decision struct {
 	stripped  map[string]held  // of entries whose modes do not come over as they are
 	holds     map[string]*held // what changes of what is withheld; nil for no longer
 	withheld  []Withheld
+	stayed    []changes.Kept
 	removed   map[string]string // what versions the entries remove, by path
 }
 
@@ -51,12 +53,19 @@ func (d *decision) decide(entries []tree.Entry) error {
 		if x == nil {
 			continue
 		}
-		if _, known := d.isHeld(x.Path); !known && !d.all && (clean || !d.local.touches(s, x.Path, rev)) {
-			d.taken(x)
-			continue
-		}
-		if err := d.one(x); err != nil {
+		list, err := d.spare(x)
+		if err != nil {
 			return err
+		}
+		for i := range list {
+			x := &list[i]
+			if _, known := d.isHeld(x.Path); !known && !d.all && (clean || !d.local.touches(s, x.Path, rev)) {
+				d.taken(x)
+				continue
+			}
+			if err := d.one(x); err != nil {
+				return err
+			}
 		}
 	}
 	if n := len(d.holds); n > 0 && len(s.held.with(d.holds).Paths) > maxHeld {

@@ -43,6 +43,8 @@ type Config struct {
 	OnChange func(Change)
 	Conflict func(Conflict)
 	Withheld func(Withheld)
+	// Stayed is told of each path that was removed on one side and stays on the other.
+	Stayed func(Stayed)
 	// Progress is told what has moved. It must not wait.
 	Progress func(Progress)
 	Logger   *slog.Logger // nil for none
@@ -65,6 +67,7 @@ type Result struct {
 	BytesOut, BytesIn     int64
 	Conflicts             int
 	Withheld              int // paths that did not come over, or not all of their modes
+	Stayed                int // paths that stay on one side, with what was never synchronised
 	// InStep: both ends had all of each other's changes when the call ended.
 	InStep bool
 }
@@ -81,6 +84,7 @@ func (r *Result) add(o *Result) {
 	r.BytesIn += o.BytesIn
 	r.Conflicts += o.Conflicts
 	r.Withheld += o.Withheld
+	r.Stayed += o.Stayed
 	r.InStep = o.InStep
 }
 

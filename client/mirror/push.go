@@ -245,7 +245,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 			return err
 		}
 	}
-	in := changes.PushInput{SenderRev: target.Rev, Cursor: &b.cursor}
+	in := changes.PushInput{SenderRev: target.Rev, Cursor: &b.cursor, Ignore: m.cfg.Ignore}
 	res, err := m.cfg.Remote.Push(ctx, in, changes.FromSlice(b.entries))
 	if err != nil {
 		return fmt.Errorf("send changes: %w", err)
@@ -270,6 +270,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 		return err
 	}
 	r.Pushed += len(b.entries)
+	m.tellStayed(m.stayedOf(res.Kept, true), r)
 	m.meter.count(func(p *Progress) { p.Pushed += int64(len(b.entries)) })
 	return nil
 }

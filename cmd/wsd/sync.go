@@ -83,7 +83,7 @@ With --dry-run nothing changes: it prints what would move, '<' to LOCAL, '>' to 
 server, and names the conflicts with what --on-conflict would make of them.
 
 With --json each line is an object: {"type":"change"} for what changed in LOCAL,
-{"type":"conflict"}, {"type":"withheld"}, {"type":"move"} of a --dry-run, at last
+{"type":"conflict"}, {"type":"withheld"}, {"type":"kept"}, {"type":"move"} of a --dry-run, at last
 {"type":"result"}.
 
 Exit status: 0 both sides are the same but for what is withheld, or a --watch was
@@ -168,7 +168,7 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 	cfg := mirror.Config{
 		Local: j.local.disk, Remote: r.peer, LocalRoot: localMount, RemoteRoot: r.mount,
 		Ignore: append(append([]string{}, j.flags.ignore...), j.local.ignore...), OnConflict: j.flags.policy,
-		Conflict: j.out.conflict, Progress: j.out.progress, Withheld: j.out.withheld,
+		Conflict: j.out.conflict, Progress: j.out.progress, Withheld: j.out.withheld, Stayed: j.out.stayed,
 		Dir: j.local.dir, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
 	}
 	if j.verbose || j.asJSON {

@@ -266,6 +266,7 @@ type syncResult struct {
 	BytesIn    int64  `json:"bytesIn"`
 	Conflicts  int    `json:"conflicts"`
 	Withheld   int    `json:"withheld"` // paths that did not come over, or not with all of their modes
+	Kept       int    `json:"kept"`     // paths that were removed on one side and stay on the other
 	InStep     bool   `json:"inStep"`
 }
 
@@ -295,12 +296,12 @@ func (o *syncOutput) result(r *mirror.Result) {
 	o.endBar()
 	o.tellKept()
 	o.told = ""
-	moved := r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0 || r.Withheld > 0
+	moved := r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0 || r.Withheld > 0 || r.Stayed > 0
 	if o.job.watch && !moved {
 		return
 	}
 	if o.enc != nil {
-		o.object(syncResult{"result", r.Pushed, r.Pulled, r.Changed, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.InStep})
+		o.object(syncResult{"result", r.Pushed, r.Pulled, r.Changed, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.Stayed, r.InStep})
 		return
 	}
 	if o.job.quiet {

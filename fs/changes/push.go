@@ -129,7 +129,7 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spoo
 	if spooled.count > 0 {
 		var err error
 		done.Applied, err = s.ws.Apply(ctx, from, how, also)
-		done.Kept = append(kept, done.Kept...)
+		done.Kept = Topmost(append(kept, done.Kept...))
 		if n := len(done.Overtaken); n > 0 {
 			first := &done.Overtaken[0]
 			s.log.Warn("what was pushed took the place of versions that nobody had seen; they are kept",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -171,6 +172,22 @@ func (r *sparing) move(path string, c *tree.Child) error {
 			return nil
 		}
 	}
+}
+
+// Topmost is a list without the paths that are below another one of it.
+func Topmost(list []Kept) []Kept {
+	paths := make(map[string]bool, len(list))
+	for _, k := range list {
+		paths[k.Path] = true
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(k Kept) bool {
+		for i := strings.LastIndexByte(k.Path, '/'); i > 0; i = strings.LastIndexByte(k.Path[:i], '/') {
+			if paths[k.Path[:i]] {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // sparing leaves of the entries of a push what takes nothing away that its sender ignores.

@@ -23,17 +23,20 @@ func TestC055PushSparesWhatIsIgnored(t *testing.T) {
 	}{
 		"removed": {
 			"write /d/code a\nwrite /d/.env b\nwrite /d/e/.env b\nwrite /d/f/code a", gone(5, "/d"),
-			[]changes.Kept{{Path: "/d", Names: []string{"/d/.env", "/d/e/.env"}}}, "/d /d/.env /d/e /d/e/.env",
+			[]changes.Kept{{Path: "/d", Names: []string{"/d/.env", "/d/e/.env"}}},
+			"/d /d/.env /d/e /d/e/.env",
 		},
 		"a whole directory": {
 			"write /d/code a\nwrite /d/node_modules/x/y b", gone(5, "/d"),
-			[]changes.Kept{{Path: "/d", Names: []string{"/d/node_modules"}}}, "/d /d/node_modules /d/node_modules/x /d/node_modules/x/y",
+			[]changes.Kept{{Path: "/d", Names: []string{"/d/node_modules"}}},
+			"/d /d/node_modules /d/node_modules/x /d/node_modules/x/y",
 		},
 		"nothing ignored": {"write /d/code a\nwrite /.env b", gone(5, "/d"), nil, "/.env"},
 		"a file":          {"write /f a\nwrite /.env b", gone(5, "/f"), nil, "/.env"},
 		"another kind": {
 			"write /d/code a\nwrite /d/.env b\nwrite /d/e/.env b", linkEntry(5, "/d", "to"),
-			[]changes.Kept{{Path: "/d", Names: []string{"/d/.env", "/d/e/.env"}}}, "/d /d.conflict-# /d.conflict-#/.env /d.conflict-#/e /d.conflict-#/e/.env",
+			[]changes.Kept{{Path: "/d", Names: []string{"/d/.env", "/d/e/.env"}}},
+			"/d /d.conflict-# /d.conflict-#/.env /d.conflict-#/e /d.conflict-#/e/.env",
 		},
 		"itself": {"write /.env/x a", gone(5, "/.env"), nil, ""},
 	} {

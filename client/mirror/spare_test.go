@@ -1,0 +1,115 @@
+package mirror
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// C-055, F2: a directory that one side removes stays on the other with what was never
+// synchronised, and is named. It does not come back.
+func TestC055RemovedDirectoryKeepsWhatIsIgnored(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before        []string // here, and synchronised
+		local, remote []string // what is done then
+		stayed        string
+		here, there   []string // what there is in the end, of what is ignored as well
+	}{
+		"removed there": {
+			[]string{"write /pkg/code c", "write /pkg/.env s", "write /pkg/sub/x/code c", "write /pkg/lib/node_modules/n l"},
+			nil,
+			[]string{"rm /pkg"},
+			"/pkg here: /pkg/.env /pkg/lib/node_modules",
+			[]string{"/pkg/ 755", "/pkg/.env 644 s", "/pkg/lib/ 755", "/pkg/lib/node_modules/ 755", "/pkg/lib/node_modules/n 644 l"},
+			nil,
+		},
+		"removed here": {
+			[]string{"write /pkg/code c"},
+			[]string{"rm /pkg"},
+			[]string{"write /pkg/.env s"},
+			"/pkg there: /pkg/.env",
+			nil,
+			[]string{"/pkg/ 755", "/pkg/.env 644 s"},
+		},
+		"moved there": {
+			[]string{"write /pkg/code c", "write /pkg/.env s"},
+			nil,
+			[]string{"mv /pkg /lib"},
+			"/pkg here: /pkg/.env",
+			[]string{"/lib/ 755", "/lib/code 644 c", "/pkg/ 755", "/pkg/.env 644 s"},
+			[]string{"/lib/ 755", "/lib/code 644 c"},
+		},
+		"a file in its place": {
+			[]string{"write /pkg/code c", "write /pkg/.env s"},
+			nil,
+			[]string{"rm /pkg", "write /pkg R"},
+			"/pkg here: /pkg/.env",
+			[]string{"/pkg 644 R", "/pkg.conflict-#/ 755", "/pkg.conflict-#/.env 644 s"},
+			[]string{"/pkg 644 R"},
+		},
+		"new in it": {
+			[]string{"write /q/b 1", "write /q/r/c 1"},
+			[]string{"write /q/r/new 2", "chmod /q/r 700"},
+			[]string{"rm /q"},
+			"/q here: /q/r/new",
+			[]string{"/q/ 755", "/q/r/ 700", "/q/r/new 644 2"},
+			[]string{"/q/ 755", "/q/r/ 700", "/q/r/new 644 2"},
+		},
+	} {
+		for _, policy := range []Policy{Theirs, Ours, Both} {
+			t.Run(name+" "+policy.String(), func(t *testing.T) {
+				var stayed []string
+				w := newWorld(t, Config{OnConflict: policy, Ignore: []string{".env", "node_modules"}, Stayed: func(s Stayed) {
+					where := "here"
+					if s.AtRemote {
+						where = "there"
+					}
+					stayed = append(stayed, fmt.Sprintf("%s %s: %s", s.Path, where, strings.Join(s.Names, " ")))
+				}})
+				w.local.do(tt.before...)
+				w.sync()
+				w.local.do(tt.local...)
+				w.remote.do(tt.remote...)
+				if r := w.sync(); r.Stayed != len(stayed) {
+					t.Errorf("%d stayed, %d were told", r.Stayed, len(stayed))
+				}
+				for range 2 {
+					if got := strings.Join(stayed, "; "); got != tt.stayed {
+						t.Errorf("stayed: %s, want %s", got, tt.stayed)
+					}
+					for side, end := range map[string]*end{"here": w.local, "there": w.remote} {
+						want := tt.here
+						if side == "there" {
+							want = tt.there
+						}
+						if got := withoutMarks(end.list()); strings.Join(got, "; ") != strings.Join(want, "; ") {
+							t.Errorf("%s: %q, want %q", side, got, want)
+						}
+					}
+					w.restart()
+					w.sync()
+				}
+				if name != "new in it" {
+					return
+				}
+				w.remote.do("rm /q")
+				w.sync()
+				w.rest()
+				w.local.want()
+			})
+		}
+	}
+}
+
+// withoutMarks leaves out the digits of names of conflicts.
+func withoutMarks(list []string) []string {
+	out := make([]string, len(list))
+	for i, line := range list {
+		out[i] = line
+		if at := strings.Index(line, ".conflict-"); at >= 0 {
+			at += len(".conflict-")
+			out[i] = line[:at] + "#" + line[at+8:]
+		}
+	}
+	return out
+}
