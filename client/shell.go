@@ -76,9 +76,9 @@ func (c *Client) Exec(ctx context.Context, cmd DurableCommand) (*Run, error) {
 }
 
 // GetExec follows a durable run from behind the event of a number, 0 for the beginning.
-// A run that is live has one follower at a time; with another it is an *Error named
-// EEXEC_BUSY. One that is not known, or not any more, is ENOENT; ELOG_TRUNCATED is one
-// that has printed more than is kept.
+// Events that the server does not keep any more are left out. A run that is not known, or
+// not any more, is an *Error named ENOENT; with too many followers, for older servers more
+// than one of a live run, it is EEXEC_BUSY.
 func (c *Client) GetExec(ctx context.Context, id string, after uint64) (*Run, error) {
 	return c.getExec(ctx, id, protocol.ExecAfter{Seq: after})
 }

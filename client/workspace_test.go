@@ -163,6 +163,10 @@ func (f *fakeRuns) Exec(ctx context.Context, r shell.Request) (string, shell.Eve
 	return r.ID, events, err
 }
 
+func (f *fakeRuns) Follow(ctx context.Context, id string, after shell.After) (shell.Events, error) {
+	return f.GetExec(ctx, id, after)
+}
+
 func (f *fakeRuns) GetExec(_ context.Context, id string, after shell.After) (shell.Events, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -23,35 +23,45 @@ const exitStillRunning = 75
 func newLogCmd(a *app) *cobra.Command {
 	var connect connectFlags
 	var p logPrinter
-	var after string
+	var after, tail string
 	cmd := &cobra.Command{
 		Use:   "log [flags] ID",
 		Short: "Print what a durable run, or a process that has ended, has printed",
 		Long: `Prints the output of a durable run, one of 'wsd exec --detach' or of shell/exec on
 the wire: its stdout to stdout, its stderr to stderr. With --follow it goes on
-until the run ends. The output is kept by the server, also when it is started
-again, for some minutes after the end of the run and up to 16 MiB. Of any other
-process, 'wsd ps --all' shows them, the last MiB is kept for an hour after its end.
+until the run ends, for as many at a time as want to see it; with --tail N it
+begins with the last N lines. The server keeps the newest 16 MiB of each run, also
+when it is started again, for 30 days after its end ('wsd serve --help' has the
+flags); what is not kept is named on stderr. Of any other process, 'wsd ps --all'
+shows them, the last MiB is kept for an hour after its end.
 
 Events of a run are numbered; --json shows the numbers, and --after N leaves out
-those up to N. One at a time can follow a run that has not ended.
+those up to N.
 
 ` + workspaceServerHelp + `
 
 With --json each line is an object: {"type":"output","seq","stream","text" or
-"base64"}, at last {"type":"exited","seq","exitCode"}.
+"base64"}, at last {"type":"exited","seq","exitCode"}; {"type":"missing","from",
+"to"} stands for events that are not kept.
 
 Exit status: the run's own, 128 plus the number of the signal that ended it; 75
 if it has not ended and --follow is not given; 255 when wsd or the connection
 failed, the run is not known, or nobody saw its end; 2 for a command line that
 wsd does not understand.`,
-		Example: "  id=$(wsd exec --detach -- make -j2)\n  wsd log --follow $id\n  wsd log --json --after 120 $id",
-		Args: func(_ *cobra.Command, args []string) (err error) {
+		Example: "  id=$(wsd exec --detach -- make -j2)\n  wsd log --follow --tail 20 $id\n  wsd log --json --after 120 $id",
+		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) != 1 {
 				return usagef("write 'wsd log ID', with the ID that 'wsd exec --detach' printed", "'wsd log' takes one ID, got %q", args)
 			}
 			if p.after, err = strconv.ParseUint(after, 10, 64); err != nil {
 				return usagef("write --after 120, the number of an event", "invalid value %q for --after", after)
+			}
+			if cmd.Flags().Changed("tail") {
+				n, err := strconv.ParseUint(tail, 10, 31)
+				if err != nil {
+					return usagef("write --tail 20, a number of lines", "invalid value %q for --tail", tail)
+				}
+				p.tail = &lineTail{most: int(n)}
 			}
 			return nil
 		},
@@ -67,6 +77,7 @@ wsd does not understand.`,
 	}
 	cmd.Flags().BoolVarP(&p.follow, "follow", "f", false, "go on until the run ends")
 	cmd.Flags().StringVar(&after, "after", "0", "leave out the events up to the number `N`")
+	cmd.Flags().StringVar(&tail, "tail", "", "begin with the last `N` lines of what there is")
 	cmd.Flags().BoolVar(&p.asJSON, "json", false, "print one JSON object a line")
 	connect.add(cmd.Flags())
 	return cmd
@@ -76,6 +87,7 @@ wsd does not understand.`,
 type logPrinter struct {
 	follow, asJSON bool
 	after          uint64
+	tail           *lineTail // nil for all; takes what there was when the run was found
 	stdout, stderr io.Writer
 }
 
@@ -94,6 +106,12 @@ func (p *logPrinter) print(ctx context.Context, c *client.Client, id string) err
 	last, ended, known := run.Recorded()
 	whole := p.follow || ended || !known
 	for whole || run.Seq() < last {
+		before := run.Seq()
+		if before >= last {
+			if err := p.endTail(); err != nil {
+				return &exitError{exitTransport, fmt.Errorf("print the output: %w", err)}
+			}
+		}
 		e, err := run.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return &exitError{exitTransport, p.unseen(run, ended)}
@@ -101,12 +119,24 @@ func (p *logPrinter) print(ctx context.Context, c *client.Client, id string) err
 		if err != nil {
 			return &exitError{exitTransport, explainRun(err)}
 		}
-		if err := p.event(&e); err != nil {
+		if err = nil; e.Seq > before+1 {
+			err = p.missing(before+1, e.Seq-1)
+		}
+		if err == nil && e.Ended() {
+			err = p.endTail()
+		}
+		if err == nil {
+			err = p.take(&e)
+		}
+		if err != nil {
 			return &exitError{exitTransport, fmt.Errorf("print the output: %w", err)}
 		}
 		if e.Ended() {
 			return runStatus(e.ExitCode)
 		}
+	}
+	if err := p.endTail(); err != nil {
+		return &exitError{exitTransport, fmt.Errorf("print the output: %w", err)}
 	}
 	return &exitError{exitStillRunning, withHint(errors.New("the run has not ended"), "--follow waits for that")}
 }
@@ -118,7 +148,7 @@ func (p *logPrinter) process(ctx context.Context, c *client.Client, id string) (
 		if o.Stream == protocol.StreamPTY {
 			o.Stream = protocol.StreamStdout
 		}
-		return p.event(&client.RunEvent{Seq: o.Seq, Stream: o.Stream, Data: o.Data})
+		return p.take(&client.RunEvent{Seq: o.Seq, Stream: o.Stream, Data: o.Data})
 	})
 	switch {
 	case errors.Is(err, client.ErrUnknownProcess), errors.Is(err, errors.ErrUnsupported):
@@ -126,7 +156,10 @@ func (p *logPrinter) process(ctx context.Context, c *client.Client, id string) (
 	case err != nil:
 		return true, &exitError{exitTransport, err}
 	}
-	if err := p.event(&client.RunEvent{ExitCode: status.Code}); err != nil {
+	if err = p.endTail(); err == nil {
+		err = p.event(&client.RunEvent{ExitCode: status.Code})
+	}
+	if err != nil {
 		return true, &exitError{exitTransport, fmt.Errorf("print the output: %w", err)}
 	}
 	return true, statusError(status)
@@ -185,24 +218,64 @@ func explainRun(err error) error {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return withHint(err, "durable runs are those of a workspace: 'wsd serve --workspace DIR'")
+	case ok && failure.Name == "EEXEC_BUSY" && failure.Method == protocol.MethodShellExec:
+		return withHint(err, "'wsd ps' lists what runs, and 'wsd kill ID' ends one")
 	case ok && failure.Name == "EEXEC_BUSY":
-		return withHint(err, "one at a time can follow a run that has not ended")
+		return withHint(err, "wait until one of them goes")
 	case ok && failure.Name == "ENOENT":
-		return withHint(err, "runs are forgotten some minutes after they have ended")
+		return withHint(err, "'wsd ps --all' lists the runs that are kept")
 	case ok && failure.Name == "ELOG_TRUNCATED":
-		return withHint(err, "it has printed more than the server keeps of a run, 16 MiB unless $EXEC_LOG_MAX_BYTES there says otherwise")
+		return withHint(err, "it has printed more than the server keeps of a run, see 'wsd serve --"+flagRunLog+"'")
 	}
 	return err
 }
 
 // logEvent is one line of --json.
 type logEvent struct {
-	Type     string  `json:"type"`          // "output" or "exited"
+	Type     string  `json:"type"`          // "output", "missing" or "exited"
 	Seq      uint64  `json:"seq,omitempty"` // not of the end of a process
 	Stream   string  `json:"stream,omitempty"`
 	Text     *string `json:"text,omitempty"` // the output, or Base64 when it is not UTF-8
 	Base64   []byte  `json:"base64,omitempty"`
 	ExitCode *int    `json:"exitCode,omitempty"`
+	From     uint64  `json:"from,omitempty"` // of what is missing
+	To       uint64  `json:"to,omitempty"`
+}
+
+// missing says which events are not kept.
+func (p *logPrinter) missing(from, to uint64) error {
+	switch {
+	case p.tail != nil:
+		return nil // most are left out
+	case p.asJSON:
+		return json.NewEncoder(p.stdout).Encode(&logEvent{Type: "missing", From: from, To: to})
+	}
+	_, err := fmt.Fprintf(p.stderr, "wsd: the events %d to %d are not kept any more\n", from, to)
+	return err
+}
+
+// take prints an event, or keeps it while only the last lines are wanted.
+func (p *logPrinter) take(e *client.RunEvent) error {
+	if p.tail == nil || e.Ended() {
+		return p.event(e)
+	}
+	p.tail.add(e)
+	return nil
+}
+
+// endTail prints the last lines of what there was. What comes later is printed as it comes.
+func (p *logPrinter) endTail() error {
+	if p.tail == nil {
+		return nil
+	}
+	last := p.tail.last()
+	p.tail = nil
+	for i := range last {
+		if err := p.event(&last[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *logPrinter) event(e *client.RunEvent) error {

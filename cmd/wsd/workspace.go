@@ -63,8 +63,8 @@ type workspaceOptions struct {
 	ignore     []string
 	secret     string
 	durability string
-	maxLog     int64 // 0 for the default
 	lost       lostFlags
+	runs       runsFlags
 }
 
 func (o *workspaceOptions) addFlags(f *pflag.FlagSet) {
@@ -74,10 +74,11 @@ func (o *workspaceOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.secret, "secret", "", "ask for the bearer token `SECRET` on every page but /health.\nOthers on this machine see flags: $"+envSecret+" is better")
 	f.StringVar(&o.durability, "durability", durabilityNormal, "`LEVEL` normal: what is acknowledged survives a crash of wsd;\nfull: also a power cut")
 	o.lost.add(f)
+	o.runs.add(f)
 }
 
 // names of the flags that mean nothing without --workspace.
-var workspaceFlags = []string{"store", "mount-point", "workspace-watch", "sync-ignore", "durability", flagLostAge, flagLostBytes}
+var workspaceFlags = []string{"store", "mount-point", "workspace-watch", "sync-ignore", "durability", flagLostAge, flagLostBytes, flagRunLog, flagRunsAge, flagRunsBytes}
 
 // check finds what the flags themselves got wrong, and takes what the environment says.
 func (o *workspaceOptions) check(cmd *cobra.Command, serve *serveOptions) error {
@@ -90,6 +91,9 @@ func (o *workspaceOptions) check(cmd *cobra.Command, serve *serveOptions) error 
 		}
 	}
 	if err := o.lost.check(); err != nil {
+		return err
+	}
+	if err := o.runs.check(); err != nil {
 		return err
 	}
 	if o.durability != durabilityNormal && o.durability != durabilityFull {
@@ -148,12 +152,12 @@ func (o *workspaceOptions) fromEnvironment(cmd *cobra.Command, serve *serveOptio
 			}
 		}
 	}
-	if env := os.Getenv(envMaxLog); env != "" {
+	if env := os.Getenv(envMaxLog); env != "" && !flags.Changed(flagRunLog) {
 		n, err := strconv.ParseInt(env, 10, 64)
 		if err != nil || n <= 0 {
 			return usagef("unset it for 16 MiB", "$%s is no number of bytes: %q", envMaxLog, env)
 		}
-		o.maxLog = n
+		o.runs.log = byteSize(n)
 	}
 	return nil
 }
@@ -165,7 +169,8 @@ func (o *workspaceOptions) open(ctx context.Context, cmd *cobra.Command, log *sl
 	}
 	cfg := o.config(cmd.Flags(), log)
 	cfg.Lost = o.lost.bounds()
-	cfg.NoWatch, cfg.Ignore, cfg.MaxLogBytes = !o.watch, o.ignore, o.maxLog
+	cfg.NoWatch, cfg.Ignore = !o.watch, o.ignore
+	o.runs.config(&cfg)
 	if o.durability == durabilityFull {
 		cfg.Durability = sqlite.Full
 	}

@@ -48,9 +48,13 @@ func Explain(doing, file string, err error) error {
 		return err
 	}
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		// The low byte is the primary code; a write that found no room may also come
-		// as an I/O error of the system's, which says so itself.
-		if k, ok := kinds[e.Code()&0xff]; ok {
+		// The low byte is the primary code. A log whose index cannot grow has a code of its
+		// own among the I/O errors: there is no room for that.
+		code := e.Code() & 0xff
+		if e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE {
+			code = sqlite3.SQLITE_FULL
+		}
+		if k, ok := kinds[code]; ok {
 			return fmt.Errorf("%s %s: %w (%w); %s", doing, file, k.is, err, k.hint)
 		}
 	}

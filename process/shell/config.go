@@ -34,10 +34,15 @@ type Config struct {
 	// process.HostSpawner.
 	Spawner process.Spawner
 
-	// MaxLogBytes is how much output of a run is kept, 0 for DefaultMaxLogBytes. When
-	// there is more, none is kept: who follows gets all of it, who comes later none.
+	// Full, if set, is called when the Store has no room. The run waits until there is.
+	Full func()
+
+	// MaxLogBytes is how much output of a run is kept, the newest; 0 for DefaultMaxLogBytes.
+	// GetExec finds only runs that have not printed more.
 	MaxLogBytes int64
-	TTL         time.Duration // how long a run that has ended is kept; 0 for DefaultTTL
+	TTL         time.Duration // how long GetExec finds a run that has ended; 0 for DefaultTTL
+	KeepFor     time.Duration // how long it is kept; 0 for DefaultKeepFor, at least TTL
+	KeepBytes   int64         // of output of all runs that have ended; 0 for DefaultKeepBytes
 	MaxRuns     int           // at once; 0 for DefaultMaxRuns
 	Grace       time.Duration // of Close; 0 for DefaultGrace
 	Logger      *slog.Logger  // nil discards
@@ -63,6 +68,16 @@ func (c Config) withDefaults() Config {
 	}
 	if c.TTL <= 0 {
 		c.TTL = DefaultTTL
+	}
+	if c.KeepFor <= 0 {
+		c.KeepFor = DefaultKeepFor
+	}
+	c.KeepFor = max(c.KeepFor, c.TTL)
+	if c.KeepBytes <= 0 {
+		c.KeepBytes = DefaultKeepBytes
+	}
+	if c.Full == nil {
+		c.Full = func() {}
 	}
 	if c.MaxRuns <= 0 {
 		c.MaxRuns = DefaultMaxRuns

@@ -14,9 +14,11 @@
 //   - What the command itself has printed comes before its exit, however slowly it is
 //     taken. What descendants print after that leads nowhere, and does not hold them up.
 //   - With a follower, the pipes are read at its pace. Without one the command runs free
-//     and its output is in the log, up to [Config.MaxLogBytes].
-//   - A run has one live follower. One that joins later finds what it has missed in the
-//     log, and gets it and what follows without a gap and once.
+//     and its output is in the log, the newest [Config.MaxLogBytes] of it.
+//   - GetExec has one live follower a run. One that joins later finds what it has missed in
+//     the log, and gets it and what follows without a gap and once. With Follow others join,
+//     who read the log; when the first one leaves, the next one takes its place.
+//   - While the Store has no room a run waits, and nothing of it is lost.
 //
 // # In flight
 //

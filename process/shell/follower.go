@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -14,10 +15,12 @@ var errClosed = errors.New("follow a run: closed")
 // A follower is the Events of a run. Between its goroutine and others, next is guarded by
 // the mutex of a run that is live.
 type follower struct {
-	shell *Shell
-	id    string
-	run   *run  // nil if it had ended before
-	key   int64 // of the Store
+	shell  *Shell
+	id     string
+	run    *run  // nil if it had ended before
+	key    int64 // of the Store
+	shared bool  // follows beside others, and what is not kept is left out
+	reader bool  // is one of the run's readers
 
 	next   uint64 // number of the next event to give
 	joined uint64 // of the newest that was committed when it joined
@@ -43,18 +46,44 @@ func (r *run) follow(f *follower, after After) error {
 		return noRecord(r.id)
 	case r.ended:
 		return errEnded
-	case r.evicted && !after.Tail:
+	case r.evicted && !after.Tail && !f.shared:
 		return truncated(r.id)
-	case r.follower != nil:
+	case r.follower != nil && !f.shared:
 		return refuse(CodeBusy, "exec %s already has a live subscriber", r.id)
+	case len(r.readers) >= maxReaders:
+		return refuse(CodeBusy, "exec %s has %d followers, as many as are possible", r.id, len(r.readers)+1)
 	}
 	f.run, f.joined = r, r.committed
 	f.next = after.Seq + 1
 	if after.Tail {
 		f.next = r.committed + 1
 	}
-	r.follower = f
+	if f.reader = r.follower != nil; f.reader {
+		r.readers = append(r.readers, f)
+	} else {
+		r.follower = f
+	}
 	return nil
+}
+
+// left is called with mu held when f follows no more. When it has held the command up, the
+// reader that has been there for longest does so from now on.
+func (r *run) left(f *follower) {
+	if f.reader {
+		r.readers = slices.DeleteFunc(r.readers, func(other *follower) bool { return other == f })
+		return
+	}
+	if r.follower != f {
+		return
+	}
+	r.follower = nil
+	r.dropTail()
+	if len(r.readers) > 0 {
+		next := r.readers[0]
+		r.readers = slices.Delete(r.readers, 0, 1)
+		next.reader, next.joined = false, r.committed
+		r.follower = next
+	}
 }
 
 var errEnded = errors.New("the run has ended")
@@ -108,6 +137,9 @@ func (f *follower) take() (e Event, missing bool, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if f.reader {
+		return f.takeAsReader()
+	}
 	if r.follower != f {
 		return Event{}, false, errClosed
 	}
@@ -117,15 +149,11 @@ func (f *follower) take() (e Event, missing bool, err error) {
 	f.release()
 	switch {
 	case r.isDropped():
-		if r.failure != nil {
-			err = r.failure
-		} else {
-			err = io.EOF
-		}
+		err = r.dropReason()
 	case len(f.page) > 0:
 		e = f.turned()
-		if f.next == f.joined+1 && r.evicted {
-			r.work() // to purge what was still needed
+		if f.next > f.joined && r.due {
+			r.work() // to remove what was still needed
 		}
 	case len(r.tail) > 0 && r.tail[0].Seq == f.next:
 		e = f.pop()
@@ -136,6 +164,31 @@ func (f *follower) take() (e Event, missing bool, err error) {
 		err = io.EOF
 	}
 	return e, missing, err
+}
+
+// takeAsReader is take for one that reads the log only. It is called with the run's mutex
+// held.
+func (f *follower) takeAsReader() (e Event, missing bool, err error) {
+	r := f.run
+	switch {
+	case r.isDropped():
+		err = r.dropReason()
+	case len(f.page) > 0:
+		e = f.turned()
+	case f.next <= r.committed:
+		missing = true
+	case r.ended:
+		err = io.EOF
+	}
+	return e, missing, err
+}
+
+// dropReason is called with mu held, of a run that was dropped.
+func (r *run) dropReason() error {
+	if r.failure != nil {
+		return r.failure
+	}
+	return io.EOF
 }
 
 // turned takes the next event of the page.
@@ -178,7 +231,7 @@ func (f *follower) Ready() bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.tail) > 0 && r.tail[0].Seq == f.next
+	return !f.reader && len(r.tail) > 0 && r.tail[0].Seq == f.next
 }
 
 // turn reads the next page of the log.
@@ -192,16 +245,17 @@ func (f *follower) turn(ctx context.Context) error {
 		for len(page) > 0 && page[len(page)-1].Seq > r.committed { // the keeper is not done with them
 			page = page[:len(page)-1]
 		}
-		lost := len(page) == 0 && r.evicted
 		r.mu.Unlock()
-		if lost { // lifted, and its log has become too long
-			return truncated(f.id)
-		}
 	}
-	if len(page) == 0 {
+	switch {
+	case len(page) == 0:
 		return io.EOF // it was forgotten meanwhile
-	}
-	if page[0].Seq != f.next {
+	case page[0].Seq == f.next:
+	case page[0].Seq > f.next && f.shared:
+		f.skipTo(page[0].Seq)
+	case page[0].Seq > f.next && f.hasLost(): // lifted, and its log has become too long
+		return truncated(f.id)
+	default:
 		return fmt.Errorf("read the log of exec %s: event %d follows %d", f.id, page[0].Seq, f.next-1)
 	}
 	for i := range page {
@@ -211,6 +265,26 @@ func (f *follower) turn(ctx context.Context) error {
 	return nil
 }
 
+// skipTo goes on with an event since those before it are not kept.
+func (f *follower) skipTo(seq uint64) {
+	if r := f.run; r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+	}
+	f.next = seq
+}
+
+// hasLost reports whether the log of a live run has become too long.
+func (f *follower) hasLost() bool {
+	r := f.run
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.evicted
+}
+
 // Close implements Events.
 func (f *follower) Close() {
 	f.once.Do(func() { close(f.closed) })
@@ -218,9 +292,6 @@ func (f *follower) Close() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		f.release()
-		if r.follower == f {
-			r.follower = nil
-			r.dropTail()
-		}
+		r.left(f)
 	}
 }

@@ -66,8 +66,8 @@ func TestStdinTotal(t *testing.T) {
 
 // Much output is swept before its time.
 func TestSweepEarly(t *testing.T) {
-	s := &Shell{sweepNow: make(chan struct{}, 1)}
-	s.logged(sweepBytes)
+	s := &Shell{sweepNow: make(chan struct{}, 1), cfg: Config{KeepBytes: 400}}
+	s.logged(400 / sweepParts)
 	if len(s.sweepNow) > 0 {
 		t.Error("too early")
 	}

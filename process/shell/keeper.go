@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -58,38 +59,28 @@ func (r *run) exit(code int) {
 func (r *run) keep() {
 	defer close(r.kept)
 	ctx := context.Background() // a run ends when it ends
-	var logged int64
-	count := 0
+	log := extent{most: r.shell.cfg.MaxLogBytes}
 	for {
-		events, purge, ok := r.next()
+		events, ok := r.next()
 		if !ok {
 			r.forget(ctx)
 			return
 		}
-		b := Batch{At: time.Now(), Purge: purge}
-		r.mu.Lock()
-		evicted := r.evicted
-		r.mu.Unlock()
-		if !evicted {
-			more := int64(size(events))
-			if logged+more > r.shell.cfg.MaxLogBytes || count+len(events) > maxLogEvents {
-				b.Evicted, logged = true, 0
-				b.Purge = r.evict()
-			} else {
-				b.Events = events
-				logged, count = logged+more, count+len(events)
-				r.shell.logged(more)
-			}
-		}
+		log.add(events)
+		b := Batch{At: time.Now(), Events: events}
+		r.bound(&log, &b)
 		if n := len(events); n > 0 && events[n-1].Name == Exit {
-			b.End = &End{Code: events[n-1].Code, Last: events[n-1].Seq, Bytes: logged}
+			b.End = &End{Code: events[n-1].Code, Last: events[n-1].Seq, Bytes: log.bytes}
 		}
-		if len(b.Events) > 0 || b.Evicted || b.Purge || b.End != nil {
-			if err := r.shell.cfg.Store.Append(ctx, r.key, &b); err != nil {
-				r.fail(fmt.Errorf("write the log of exec %s: %w", r.id, err))
-				return
-			}
+		switch err := r.append(ctx, &b); {
+		case errors.Is(err, errDropped):
+			r.forget(ctx)
+			return
+		case err != nil:
+			r.fail(fmt.Errorf("write the log of exec %s: %w", r.id, err))
+			return
 		}
+		r.shell.logged(int64(size(events)))
 		if b.End != nil {
 			r.shell.remove(r)
 		}
@@ -100,31 +91,63 @@ func (r *run) keep() {
 	}
 }
 
-// next waits for work: events to commit, or a log to purge. It returns false when the run
-// was dropped.
-func (r *run) next() (events []Event, purge, ok bool) {
+var errDropped = errors.New("the run was disposed of")
+
+// append appends to the log. While there is no room for it the run waits: its pipes are
+// read no further than the window, and nothing that was read is lost.
+func (r *run) append(ctx context.Context, b *Batch) error {
+	for delay := minFullDelay; ; delay = min(2*delay, maxFullDelay) {
+		err := r.shell.cfg.Store.Append(ctx, r.key, b)
+		if !errors.Is(err, ErrFull) {
+			return err
+		}
+		if delay == minFullDelay {
+			r.logger().Warn("there is no room for the log, the command waits until there is", "err", err)
+		}
+		r.shell.cfg.Full()
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+			continue
+		case <-r.dropped:
+			err = errDropped
+		case <-r.shell.hurry:
+		}
+		timer.Stop()
+		return err
+	}
+}
+
+// next waits for work: events to commit, or a log to cut. It returns false when the run was
+// dropped.
+func (r *run) next() (events []Event, ok bool) {
 	for {
 		r.mu.Lock()
 		events, r.queue = r.queue, nil
-		purge = r.evicted && !r.purged && !r.replaying()
+		due := r.due && !r.replaying()
 		r.mu.Unlock()
 		if r.isDropped() {
-			return nil, false, false
+			return nil, false
 		}
-		if len(events) > 0 || purge {
-			return events, purge, true
+		if len(events) > 0 || due {
+			return events, true
 		}
 		<-r.wake
 	}
 }
 
-// evict notes that the log is incomplete from now on, and reports whether nobody needs
-// what is there.
-func (r *run) evict() (purge bool) {
+// bound has b cut the log where it has become too long, unless the follower is still to
+// read what goes.
+func (r *run) bound(log *extent, b *Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.evicted = true
-	return !r.replaying()
+	if log.over() && !r.evicted {
+		b.Evicted, r.evicted = true, true
+	}
+	if !r.replaying() {
+		b.First = log.trim()
+	}
+	r.due = log.due()
 }
 
 // replaying is called with mu held: it reports whether the follower is still to read what
@@ -141,15 +164,22 @@ func (r *run) commit(events []Event, b *Batch) {
 	if n := len(events); n > 0 {
 		r.committed = events[n-1].Seq
 	}
-	r.purged = r.purged || b.Purge
 	r.ended = b.End != nil
 	if r.follower == nil || r.lifted {
 		r.took(size(events), len(events))
 	} else {
 		r.tail = append(r.tail, events...)
 	}
+	r.notifyFollowers()
+}
+
+// notifyFollowers is called with mu held.
+func (r *run) notifyFollowers() {
 	if r.follower != nil {
 		notify(r.follower.news)
+	}
+	for _, f := range r.readers {
+		notify(f.news)
 	}
 }
 

@@ -3,21 +3,33 @@ package shell
 import "time"
 
 const (
-	// DefaultMaxLogBytes is how much output of a run is kept; see [Config.MaxLogBytes].
+	// DefaultMaxLogBytes is how much output of a run is kept, the newest; see
+	// [Config.MaxLogBytes].
 	DefaultMaxLogBytes = 16 << 20
 	// maxLogEvents is how many events of a run are kept. More, of a command that writes
 	// single bytes, are too much as MaxLogBytes are.
 	maxLogEvents = 1 << 20
-	// DefaultTTL is how long a run that has ended is kept.
+	// logParts is in how many parts a log is removed from its beginning: what is kept is
+	// more than MaxLogBytes by one of them at most.
+	logParts = 16
+	// DefaultTTL is how long GetExec finds a run that has ended.
 	DefaultTTL = 5 * time.Minute
 	// sweepTime is how often runs are looked for that have been kept for long enough.
 	sweepTime = 30 * time.Second
-	// maxKeptRuns is how many runs are kept that have ended, and maxKeptBytes is how much
-	// output of all of them. The oldest go first.
-	maxKeptRuns  = 100_000
-	maxKeptBytes = 1 << 30
-	// sweepBytes is how much output may be logged before the next sweep comes early.
-	sweepBytes = maxKeptBytes / 4
+	// DefaultKeepFor is how long a run that has ended is kept, maxKeptRuns is how many are,
+	// and DefaultKeepBytes is how much output of all of them. The oldest go first.
+	DefaultKeepFor   = 30 * 24 * time.Hour
+	maxKeptRuns      = 100_000
+	DefaultKeepBytes = 1 << 30
+	// A sweep comes early when this part of KeepBytes has been logged.
+	sweepParts = 4
+	// maxReaders is how many follow a live run besides the one that holds it up. More are
+	// EEXEC_BUSY.
+	maxReaders = 64
+	// While there is no room for a log it is tried again, with delays from the first to the
+	// second of these.
+	minFullDelay = 50 * time.Millisecond
+	maxFullDelay = time.Second
 
 	// DefaultMaxRuns is how many runs are live at once. More are EEXEC_BUSY.
 	DefaultMaxRuns = 256

@@ -14,6 +14,12 @@ import (
 // ListedRuns are Runs that can be listed, as those of a Cloudflare computer cannot.
 type ListedRuns interface {
 	Runs
+	// Follow follows a run from a point on, beside others and for as long as the run is
+	// kept. Events that are not kept any more are left out: the first to come has a greater
+	// number. The one that has followed for longest holds the command up when it does not
+	// read; others lose what is not kept when they come to it. Errors: ENOENT, and
+	// EEXEC_BUSY when too many follow the run.
+	Follow(ctx context.Context, id string, after After) (Events, error)
 	// List returns the runs that are live and, with ended, those that have ended and are
 	// kept, the oldest first. more says that there are older ones that have ended.
 	List(ctx context.Context, ended bool) (runs []Info, more bool, err error)
@@ -30,7 +36,7 @@ func (s *Shell) List(ctx context.Context, ended bool) (runs []Info, more bool, e
 	live := s.listLive()
 	var records []Record
 	if ended {
-		records, err = s.cfg.Store.Ended(ctx, time.Now().Add(-s.cfg.TTL), maxListed+1)
+		records, err = s.cfg.Store.Ended(ctx, time.Now().Add(-s.cfg.KeepFor), maxListed+1)
 		if err != nil {
 			return nil, false, fmt.Errorf("list execs: %w", err)
 		}

@@ -36,7 +36,7 @@ func listed(t *testing.T, s *shell.Shell, ended bool) string {
 // Runs are listed from their beginning to the end of their time, the oldest first.
 func TestList(t *testing.T) {
 	t.Parallel()
-	bubble(t, shell.Config{Dir: func(string) (string, error) { return "/", nil }}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, shell.Config{KeepFor: shell.DefaultTTL, Dir: func(string) (string, error) { return "/", nil }}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		want := func(live, all string) {
 			t.Helper()
 			if diff := cmp.Diff(live, listed(t, s, false)); diff != "" {

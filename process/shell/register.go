@@ -123,7 +123,7 @@ func (s *Service) getExec(ctx context.Context, p *protocol.GetExecParams) (*prot
 	if err != nil {
 		return nil, err
 	}
-	events, err := s.runs.GetExec(ctx, p.ID, after)
+	events, err := s.runs.Follow(ctx, p.ID, after)
 	if err != nil {
 		out.Release()
 		return nil, err

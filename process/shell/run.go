@@ -37,12 +37,13 @@ type run struct {
 	room           chan struct{} // non-nil while a pump waits
 	committed      uint64        // number of the newest event that is committed
 	tail           []Event       // committed, and not taken by the follower: the newest ones
-	follower       *follower
-	lifted         bool // the tail is not kept any more: the follower reads the log
-	evicted        bool // the log is not complete and never will be
-	purged         bool // nothing is left of it
-	ended          bool // the exit is committed
-	exited         bool // the command has ended
+	follower       *follower     // holds the command up when it does not read
+	readers        []*follower   // others, that read the log
+	lifted         bool          // the tail is not kept any more: the follower reads the log
+	evicted        bool          // the log has become longer than is kept
+	due            bool          // it can be cut
+	ended          bool          // the exit is committed
+	exited         bool          // the command has ended
 	failure        error
 	timer          *time.Timer // of the deadline
 
@@ -156,7 +157,7 @@ func size(events []Event) (bytes int) {
 func (r *run) dropTail() {
 	r.took(size(r.tail), len(r.tail))
 	r.tail = nil
-	if r.evicted && !r.purged {
+	if r.due {
 		r.work()
 	}
 }
@@ -168,9 +169,7 @@ func (r *run) drop() {
 	if first {
 		close(r.dropped)
 	}
-	if r.follower != nil {
-		notify(r.follower.news)
-	}
+	r.notifyFollowers()
 	r.mu.Unlock()
 	if first {
 		r.end()

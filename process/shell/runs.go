@@ -11,7 +11,8 @@ type Runs interface {
 	// Exec starts a command and returns at once; that it could not be started is told by
 	// its events.
 	Exec(ctx context.Context, r Request) (id string, events Events, err error)
-	// GetExec follows a run from a point on. Errors: ENOENT, ELOG_TRUNCATED, EEXEC_BUSY.
+	// GetExec follows a run from a point on, as the only one, for Config.TTL after its end,
+	// and if all of its log is kept. Errors: ENOENT, ELOG_TRUNCATED, EEXEC_BUSY.
 	GetExec(ctx context.Context, id string, after After) (Events, error)
 	// KillExec sends a signal ("" is SIGTERM) to the run's group; a run that has ended
 	// is left alone. Errors: ENOENT, EINVAL.

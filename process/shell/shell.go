@@ -15,6 +15,7 @@ type Shell struct {
 	lifetime context.Context // ends when Close has ended all runs
 	end      context.CancelFunc
 	sweepNow chan struct{}
+	hurry    chan struct{} // closed when Close waits for no room on the disk any more
 
 	mu        sync.Mutex
 	live      map[string]*run
@@ -40,7 +41,7 @@ func New(cfg Config) (*Shell, error) {
 	s := &Shell{
 		cfg:  cfg.withDefaults(),
 		live: make(map[string]*run), lingering: make(map[*run]struct{}),
-		sweepNow: make(chan struct{}, 1), closed: make(chan struct{}),
+		sweepNow: make(chan struct{}, 1), hurry: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.lifetime, s.end = context.WithCancel(context.Background())
 	n, err := cfg.Store.Recover(s.lifetime, time.Now())
@@ -145,7 +146,17 @@ func (s *Shell) newFollower(id string) *follower {
 
 // GetExec implements Runs.
 func (s *Shell) GetExec(ctx context.Context, id string, after After) (Events, error) {
+	return s.follow(ctx, id, after, false)
+}
+
+// Follow implements ListedRuns.
+func (s *Shell) Follow(ctx context.Context, id string, after After) (Events, error) {
+	return s.follow(ctx, id, after, true)
+}
+
+func (s *Shell) follow(ctx context.Context, id string, after After, shared bool) (Events, error) {
 	f := s.newFollower(id)
+	f.shared = shared
 	if r := s.find(id); r != nil {
 		select {
 		case <-r.begun:
@@ -160,15 +171,19 @@ func (s *Shell) GetExec(ctx context.Context, id string, after After) (Events, er
 			return nil, err
 		}
 	}
-	rec, err := s.record(ctx, id)
-	if err != nil {
-		return nil, err
+	rec, err := s.cfg.Store.Find(ctx, id)
+	if err == nil && !shared && s.isOld(&rec) {
+		err = ErrNoRun
 	}
 	switch {
-	case rec.Evicted:
+	case errors.Is(err, ErrNoRun):
+		return nil, noRecord(id)
+	case err != nil:
+		return nil, fmt.Errorf("find exec %s: %w", id, err)
+	case rec.Evicted && !shared:
 		return nil, truncated(id)
 	case !rec.Ended && s.find(id) != nil: // it has begun meanwhile
-		return s.GetExec(ctx, id, after)
+		return s.follow(ctx, id, after, shared)
 	case !rec.Ended: // its log could not be written
 		return nil, fmt.Errorf("the log of exec %s could not be written to its end", id)
 	}
@@ -179,24 +194,18 @@ func (s *Shell) GetExec(ctx context.Context, id string, after After) (Events, er
 	return f, nil
 }
 
-// record finds a run that is not live.
-func (s *Shell) record(ctx context.Context, id string) (Record, error) {
-	rec, err := s.cfg.Store.Find(ctx, id)
-	switch {
-	case errors.Is(err, ErrNoRun), err == nil && rec.Ended && time.Since(rec.At) > s.cfg.TTL:
-		return Record{}, noRecord(id)
-	case err != nil:
-		return Record{}, fmt.Errorf("find exec %s: %w", id, err)
-	}
-	return rec, nil
-}
+// isOld reports whether a run has ended too long ago for GetExec.
+func (s *Shell) isOld(rec *Record) bool { return rec.Ended && time.Since(rec.At) > s.cfg.TTL }
 
 // KillExec implements Runs.
 func (s *Shell) KillExec(ctx context.Context, id, signal string) error {
 	r := s.find(id)
 	if r == nil {
-		if _, err := s.record(ctx, id); err != nil {
-			return err
+		switch rec, err := s.cfg.Store.Find(ctx, id); {
+		case errors.Is(err, ErrNoRun), err == nil && s.isOld(&rec):
+			return noRecord(id)
+		case err != nil:
+			return fmt.Errorf("find exec %s: %w", id, err)
 		}
 	}
 	sig, ok := signals[signal]
@@ -326,6 +335,7 @@ func (s *Shell) shutDown() error {
 				r.signal(syscall.SIGKILL)
 			}
 		}
+		close(s.hurry)
 		timer.Reset(closeTime)
 		select {
 		case <-gone:

@@ -9,6 +9,9 @@ import (
 // ErrNoRun is returned by Store.Find.
 var ErrNoRun = errors.New("no such run")
 
+// ErrFull is in the error of a Store whose disk has no room.
+var ErrFull = errors.New("there is no room for the log")
+
 // A Store keeps runs and their events. It is safe for concurrent use; package shelltest
 // has the tests that every implementation must pass. When a method that changes something
 // returns nil, the change survives the death of the process; one that returns an error has
@@ -46,12 +49,13 @@ type About struct {
 // Batch is what one Append adds.
 type Batch struct {
 	At time.Time
-	// Events follow those that were appended before, unless Evicted was set.
+	// Events follow those that were appended before.
 	Events []Event
-	// Evicted says that events are missing from now on, and no Append has more of them.
+	// Evicted says that the log has become longer than is kept: events are missing at its
+	// beginning, or will be.
 	Evicted bool
-	// Purge removes the events that are there.
-	Purge bool
+	// First, if set, removes the events with lower numbers.
+	First uint64
 	// End, if set, ends the run.
 	End *End
 }

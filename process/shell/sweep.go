@@ -27,14 +27,14 @@ func (s *Shell) sweep() error {
 	s.mu.Lock()
 	s.unswept = 0
 	s.mu.Unlock()
-	return s.cfg.Store.Sweep(s.lifetime, Keep{Since: time.Now().Add(-s.cfg.TTL), Runs: maxKeptRuns, Bytes: maxKeptBytes})
+	return s.cfg.Store.Sweep(s.lifetime, Keep{Since: time.Now().Add(-s.cfg.KeepFor), Runs: maxKeptRuns, Bytes: s.cfg.KeepBytes})
 }
 
 // logged counts output that was logged, so that much of it is swept early.
 func (s *Shell) logged(size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.unswept += size; s.unswept > sweepBytes {
+	if s.unswept += size; s.unswept > s.cfg.KeepBytes/sweepParts {
 		s.unswept = 0
 		notify(s.sweepNow)
 	}

@@ -51,7 +51,7 @@ func begin(t *testing.T, s *shell.Shell, r shell.Request) shell.Events {
 func TestTTL(t *testing.T) {
 	t.Parallel()
 	store := new(shelltest.Memory)
-	bubble(t, shell.Config{Store: store, TTL: time.Minute}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, shell.Config{Store: store, TTL: time.Minute, KeepFor: time.Hour}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		events := begin(t, s, shell.Request{ID: "x", Timeout: timeout(0)})
 		defer events.Close()
 		time.Sleep(time.Hour) // a live one is kept
@@ -65,7 +65,15 @@ func TestTTL(t *testing.T) {
 		_, err := s.GetExec(t.Context(), "x", shell.After{})
 		wantCode(t, err, shell.CodeNotFound)
 		wantCode(t, s.KillExec(t.Context(), "x", ""), shell.CodeNotFound)
-		time.Sleep(30 * time.Second)
+		shared, err := s.Follow(t.Context(), "x", shell.After{}) // until the store forgets it
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tr := collect(t, shared); tr.code != 3 || tr.exits != 1 {
+			t.Errorf("%+v", tr)
+		}
+		shared.Close()
+		time.Sleep(time.Hour)
 		if _, err := store.Find(t.Context(), "x"); !errors.Is(err, shell.ErrNoRun) {
 			t.Errorf("it is in the store: %v", err)
 		}

@@ -12,9 +12,10 @@ import (
 var runRules = []string{
 	"SELECT 'events of run ' || (key >> 32) || ', which is not there' FROM run_event WHERE key >> 32 NOT IN (SELECT run FROM run) LIMIT 1",
 	`SELECT 'run ' || run || ' has ' || n || ' events of ' || last || ' to ' || newest FROM
-		(SELECT run, evicted, coalesce(last, 0) AS last, count(key) AS n, coalesce(max(key) & 0xffffffff, 0) AS newest
+		(SELECT run, evicted, coalesce(last, 0) AS last, count(key) AS n, coalesce(max(key) & 0xffffffff, 0) AS newest,
+			coalesce(min(key) & 0xffffffff, 1) AS oldest
 			FROM run LEFT JOIN run_event ON key BETWEEN run << 32 AND (run << 32) + 0xffffffff GROUP BY run)
-		WHERE NOT evicted AND (n != newest OR last NOT IN (0, newest)) LIMIT 1`,
+		WHERE n != newest - oldest + 1 OR oldest > 1 AND NOT evicted OR n > 0 AND last NOT IN (0, newest) LIMIT 1`,
 	`SELECT 'run ' || run || ' does not end with its exit' FROM run
 		WHERE exited_ms IS NOT NULL AND NOT evicted AND coalesce((SELECT kind FROM run_event WHERE key = (run << 32) + last), 0) != 2 LIMIT 1`,
 	"SELECT 'output of log ' || (key >> 32) || ', which is not there' FROM process_output WHERE key >> 32 NOT IN (SELECT log FROM process_log) LIMIT 1",

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wsd-dev/wsd/fs/sqlitefile"
 	"github.com/wsd-dev/wsd/process/shell"
 )
 
@@ -67,14 +68,15 @@ func (s runStore) Begin(ctx context.Context, id string, about shell.About, at ti
 }
 
 func forgetRun(c *conn, run int64) error {
-	if err := purgeRun(c, run); err != nil {
+	if err := dropEvents(c, eventKey(run, 0), eventKey(run+1, 0)); err != nil {
 		return err
 	}
 	return c.exec("DELETE FROM run WHERE run = +?", run)
 }
 
-func purgeRun(c *conn, run int64) error {
-	return c.exec("DELETE FROM run_event WHERE key BETWEEN ? AND ?", eventKey(run, 0), eventKey(run+1, 0)-1)
+// dropEvents removes the events with keys from one to below another.
+func dropEvents(c *conn, from, to int64) error {
+	return c.exec("DELETE FROM run_event WHERE key BETWEEN ? AND ?", from, to-1)
 }
 
 var putEvents = newBulk(4, "INSERT INTO run_event (key, at_ms, kind, value)", "")
@@ -94,7 +96,10 @@ func (s runStore) Append(ctx context.Context, run int64, b *shell.Batch) error {
 		args = append(args, eventKey(run, e.Seq), b.At.UnixMilli(), kind, value)
 	}
 	err := s.db.group.update(ctx, func(c *conn) error { return appendRun(c, run, b, args) })
-	return s.db.explain("write the log of a run to", err)
+	if err = s.db.explain("write the log of a run to", err); errors.Is(err, sqlitefile.ErrFull) {
+		err = fmt.Errorf("%w: %w", shell.ErrFull, err)
+	}
+	return err
 }
 
 func appendRun(c *conn, run int64, b *shell.Batch, args []any) error {
@@ -106,8 +111,8 @@ func appendRun(c *conn, run int64, b *shell.Batch, args []any) error {
 			return err
 		}
 	}
-	if b.Purge {
-		if err := purgeRun(c, run); err != nil {
+	if b.First > 0 {
+		if err := dropEvents(c, eventKey(run, 0), eventKey(run, b.First)); err != nil {
 			return err
 		}
 	}
@@ -214,22 +219,18 @@ func (s runStore) Forget(ctx context.Context, run int64) error {
 func (s runStore) Recover(ctx context.Context, at time.Time) (n int, err error) {
 	err = s.db.update(ctx, func(c *conn) error {
 		n = 0
-		type lost struct {
-			run     int64
-			evicted bool
-		}
-		var list []lost
+		var list []int64
 		err := c.each(func(row scanner) error {
-			var l lost
-			err := row.Scan(&l.run, &l.evicted)
-			list = append(list, l)
+			var run int64
+			err := row.Scan(&run)
+			list = append(list, run)
 			return err
-		}, "SELECT run, evicted FROM run WHERE exited_ms IS NULL")
+		}, "SELECT run FROM run WHERE exited_ms IS NULL")
 		if err != nil {
 			return err
 		}
-		for _, l := range list {
-			if err := endLost(c, l.run, l.evicted, at); err != nil {
+		for _, run := range list {
+			if err := endLost(c, run, at); err != nil {
 				return err
 			}
 			n++
@@ -240,21 +241,16 @@ func (s runStore) Recover(ctx context.Context, at time.Time) (n int, err error) 
 }
 
 // endLost ends a run that was live when its server died.
-func endLost(c *conn, run int64, evicted bool, at time.Time) error {
+func endLost(c *conn, run int64, at time.Time) error {
 	var last, bytes int64
-	b := shell.Batch{At: at, Purge: evicted}
-	var args []any
-	if !evicted {
-		err := c.row("SELECT coalesce(max(key), 0), coalesce(sum(length(value)), 0) FROM run_event WHERE key BETWEEN ? AND ?",
-			eventKey(run, 0), eventKey(run+1, 0)-1).Scan(&last, &bytes)
-		if err != nil {
-			return err
-		}
-		last &= 1<<seqBits - 1
-		args = []any{eventKey(run, uint64(last)+1), at.UnixMilli(), kindExit, exitValue(-1)}
+	err := c.row("SELECT coalesce(max(key), 0), coalesce(sum(length(value)), 0) FROM run_event WHERE key BETWEEN ? AND ?",
+		eventKey(run, 0), eventKey(run+1, 0)-1).Scan(&last, &bytes)
+	if err != nil {
+		return err
 	}
-	b.End = &shell.End{Code: -1, Last: uint64(last) + 1, Bytes: bytes}
-	return appendRun(c, run, &b, args)
+	exit := uint64(last&(1<<seqBits-1)) + 1
+	args := []any{eventKey(run, exit), at.UnixMilli(), kindExit, exitValue(-1)}
+	return appendRun(c, run, &shell.Batch{At: at, End: &shell.End{Code: -1, Last: exit, Bytes: bytes}}, args)
 }
 
 // sweepRuns is how many runs are forgotten in one transaction.

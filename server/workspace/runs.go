@@ -25,6 +25,8 @@ func (w *Workspace) openRuns(cfg *Config) (err error) {
 		Secrets:     []string{SecretVariable},
 		Settle:      w.Disk.Settle,
 		MaxLogBytes: cfg.MaxLogBytes,
+		KeepFor:     cfg.RunsAge,
+		KeepBytes:   cfg.RunsBytes,
 		Logger:      w.log,
 	})
 	if err != nil {

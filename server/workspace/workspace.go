@@ -37,6 +37,10 @@ type Config struct {
 	Ignore []string
 	// MaxLogBytes is how much output of a run is kept; 0 for shell.DefaultMaxLogBytes.
 	MaxLogBytes int64
+	// RunsAge is how long runs are kept that have ended, and RunsBytes is how much output of
+	// all of them; 0 for shell.DefaultKeepFor and shell.DefaultKeepBytes.
+	RunsAge   time.Duration
+	RunsBytes int64
 	// Lost bounds the versions of files that something took the place of.
 	Lost   lost.Bounds
 	Logger *slog.Logger // nil discards

@@ -76,9 +76,7 @@ func (m *Memory) Append(_ context.Context, run int64, b *shell.Batch) error {
 		r.events = append(r.events, e)
 	}
 	r.Evicted = r.Evicted || b.Evicted
-	if b.Purge {
-		r.events = nil
-	}
+	r.events = slices.DeleteFunc(r.events, func(e shell.Event) bool { return e.Seq < b.First })
 	if b.End != nil {
 		r.Ended, r.At, r.End = true, time.UnixMilli(b.At.UnixMilli()), *b.End
 	}
@@ -157,11 +155,7 @@ func (m *Memory) Recover(_ context.Context, at time.Time) (n int, err error) {
 		for _, e := range r.events {
 			end.Last, end.Bytes = e.Seq+1, end.Bytes+int64(len(e.Data))
 		}
-		if r.Evicted {
-			r.events, end.Last, end.Bytes = nil, 1, 0
-		} else {
-			r.events = append(r.events, shell.Event{Seq: end.Last, Name: shell.Exit, Code: -1})
-		}
+		r.events = append(r.events, shell.Event{Seq: end.Last, Name: shell.Exit, Code: -1})
 		r.Ended, r.At, r.End = true, time.UnixMilli(at.UnixMilli()), end
 	}
 	return n, nil

@@ -168,27 +168,26 @@ func testAgain(_ *testing.T, s suite) {
 	s.want(s.read(b, 0, 100), out(1, "two"))
 }
 
+// The beginning of a log that is too long is removed, and nothing else.
 func testEvict(t *testing.T, s suite) {
-	a := s.begin("a")
-	s.append(a, shell.Batch{Events: []shell.Event{out(1, "one")}})
+	a, b := s.begin("a"), s.begin("b")
+	s.append(b, shell.Batch{Events: []shell.Event{out(1, "other")}})
+	s.append(a, shell.Batch{Events: []shell.Event{out(1, "one"), out(2, "two"), out(3, "three")}})
 	s.append(a, shell.Batch{Evicted: true}) // somebody reads it still
-	s.want(s.read(a, 0, 100), out(1, "one"))
+	s.want(s.read(a, 0, 100), out(1, "one"), out(2, "two"), out(3, "three"))
 	if r := s.find("a"); !r.Evicted || r.Ended {
 		t.Errorf("%+v", r)
 	}
-	s.append(a, shell.Batch{Purge: true})
-	s.want(s.read(a, 0, 100))
-	s.append(a, shell.Batch{At: start, End: &shell.End{Code: 3, Last: 900}})
-	if r := s.find("a"); !r.Evicted || !r.Ended || r.End.Code != 3 || r.End.Last != 900 {
+	s.append(a, shell.Batch{First: 3})
+	s.want(s.read(a, 0, 100), out(3, "three"))
+	s.append(a, shell.Batch{Events: []shell.Event{out(4, "four"), out(5, "five")}, First: 4})
+	s.want(s.read(a, 0, 100), out(4, "four"), out(5, "five"))
+	s.append(a, shell.Batch{At: start, Events: []shell.Event{exit(6, 3)}, First: 5, End: &shell.End{Code: 3, Last: 6, Bytes: 4}})
+	s.want(s.read(a, 0, 100), out(5, "five"), exit(6, 3))
+	if r := s.find("a"); !r.Evicted || !r.Ended || r.End != (shell.End{Code: 3, Last: 6, Bytes: 4}) {
 		t.Errorf("%+v", r)
 	}
-	b := s.begin("b")
-	s.append(b, shell.Batch{Events: []shell.Event{out(1, "one")}})
-	s.append(b, shell.Batch{At: start, Evicted: true, Purge: true, End: &shell.End{Last: 3}})
-	s.want(s.read(b, 0, 100))
-	if r := s.find("b"); !r.Evicted || !r.Ended {
-		t.Errorf("%+v", r)
-	}
+	s.want(s.read(b, 0, 100), out(1, "other"))
 }
 
 func testForget(t *testing.T, s suite) {
@@ -228,7 +227,7 @@ func testEnded(t *testing.T, s suite) {
 	a, b, _, d := s.begin("a"), s.begin("b"), s.begin("live"), s.begin("d")
 	s.end(d, start.Add(time.Second), 1, 0)
 	s.end(a, start.Add(2*time.Second), 1, 0)
-	s.append(b, shell.Batch{At: start.Add(3 * time.Second), Evicted: true, Purge: true, End: &shell.End{Code: 9, Last: 7}})
+	s.append(b, shell.Batch{At: start.Add(3 * time.Second), Evicted: true, Events: []shell.Event{exit(7, 9)}, First: 7, End: &shell.End{Code: 9, Last: 7}})
 	want(time.Time{}, 10, "d", "b", "a")
 	want(time.Time{}, 2, "d", "b")
 	want(start.Add(2*time.Second), 10, "b", "a")
@@ -241,8 +240,7 @@ func testRecover(t *testing.T, s suite) {
 	s.end(done, start, 1, 0)
 	silent, talking, lost := s.begin("silent"), s.begin("talking"), s.begin("evicted")
 	s.append(talking, shell.Batch{Events: []shell.Event{out(1, "one"), out(2, "two")}})
-	s.append(lost, shell.Batch{Events: []shell.Event{out(1, "one")}})
-	s.append(lost, shell.Batch{Evicted: true})
+	s.append(lost, shell.Batch{Events: []shell.Event{out(1, "one"), out(2, "two"), out(3, "three")}, Evicted: true, First: 2})
 	later := start.Add(time.Minute)
 	for _, want := range []int{3, 0} {
 		if n, err := s.Recover(t.Context(), later); n != want || err != nil {
@@ -251,11 +249,11 @@ func testRecover(t *testing.T, s suite) {
 		s.want(s.read(done, 0, 100), exit(1, 0))
 		s.want(s.read(silent, 0, 100), exit(1, -1))
 		s.want(s.read(talking, 0, 100), out(1, "one"), out(2, "two"), exit(3, -1))
-		s.want(s.read(lost, 0, 100))
+		s.want(s.read(lost, 0, 100), out(2, "two"), out(3, "three"), exit(4, -1))
 		if r := s.find("talking"); !r.Ended || !r.At.Equal(later) || r.End != (shell.End{Code: -1, Last: 3, Bytes: 6}) {
 			t.Errorf("%+v", r)
 		}
-		if r := s.find("evicted"); !r.Ended || !r.Evicted || r.End.Code != -1 {
+		if r := s.find("evicted"); !r.Ended || !r.Evicted || r.End != (shell.End{Code: -1, Last: 4, Bytes: 8}) {
 			t.Errorf("%+v", r)
 		}
 	}

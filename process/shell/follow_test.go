@@ -1,0 +1,275 @@
+package shell_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/process/shell/shelltest"
+)
+
+// follow is Follow for a test.
+func follow(t *testing.T, s *shell.Shell, after shell.After) shell.Events {
+	t.Helper()
+	events, err := s.Follow(t.Context(), "x", after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(events.Close)
+	return events
+}
+
+// rest follows to the end, from whatever is kept.
+func rest(t *testing.T, events shell.Events) (tr transcript) {
+	t.Helper()
+	for {
+		e, err := events.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			return tr
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.add(t, e)
+	}
+}
+
+// The newest output of a run that prints more than is kept can be read, while it is live
+// and after its end, also long after GetExec has lost it.
+func TestF8NewestOutputIsKept(t *testing.T) {
+	t.Parallel()
+	const most = 64 << 10
+	bubble(t, shell.Config{MaxLogBytes: most, KeepFor: 24 * time.Hour}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+		begin(t, s, shell.Request{ID: "x", Timeout: timeout(0)}).Close()
+		printed := 0
+		line := func() string { printed++; return fmt.Sprintf("%07d\n", printed) }
+		for range 3 * most / 8 / 64 {
+			text := ""
+			for range 64 {
+				text += line()
+			}
+			sp.child(0).out.print(text)
+			synctest.Wait()
+		}
+		_, err := s.GetExec(t.Context(), "x", shell.After{})
+		wantCode(t, err, shell.CodeTruncated)
+		check := func(tr transcript, exits int) {
+			t.Helper()
+			n := len(tr.stdout)
+			if n < most || n > most+most/8 || tr.exits != exits || tr.first == 1 {
+				t.Fatalf("%d bytes from event %d on, %d exits", n, tr.first, tr.exits)
+			}
+			for i := 0; i < n; i += 8 {
+				if want := fmt.Sprintf("%07d\n", printed-(n-i)/8+1); string(tr.stdout[i:i+8]) != want {
+					t.Fatalf("got %q, want %q", tr.stdout[i:i+8], want)
+				}
+			}
+		}
+		live := follow(t, s, shell.After{})
+		var tr transcript
+		for tr.last < uint64(3*most/8/64) {
+			tr.add(t, next(t, live))
+		}
+		check(tr, 0)
+		live.Close()
+		sp.child(0).exit(9)
+		synctest.Wait()
+		check(rest(t, follow(t, s, shell.After{})), 1)
+		time.Sleep(12 * time.Hour)
+		_, err = s.GetExec(t.Context(), "x", shell.After{})
+		wantCode(t, err, shell.CodeNotFound)
+		tr = rest(t, follow(t, s, shell.After{}))
+		check(tr, 1)
+		if again := rest(t, follow(t, s, shell.After{Seq: tr.last - 2})); again.events != 2 || again.code != 9 {
+			t.Errorf("%+v", again)
+		}
+		time.Sleep(12*time.Hour + time.Minute)
+		_, err = s.Follow(t.Context(), "x", shell.After{})
+		wantCode(t, err, shell.CodeNotFound)
+	})
+}
+
+// Any number follow a run that is live. Each gets all of it, whoever comes and goes.
+func TestF8ManyFollowers(t *testing.T) {
+	t.Parallel()
+	bubble(t, shell.Config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+		first := begin(t, s, shell.Request{ID: "x"})
+		out := sp.child(0).out
+		out.print("a")
+		synctest.Wait()
+		var all []shell.Events
+		for range 4 {
+			all = append(all, follow(t, s, shell.After{}))
+		}
+		tail := follow(t, s, shell.After{Tail: true})
+		_, err := s.GetExec(t.Context(), "x", shell.After{})
+		wantCode(t, err, shell.CodeBusy)
+		out.print("b")
+		next(t, first)
+		first.Close() // the next one holds the command up from now on
+		next(t, all[0])
+		all[0].Close()
+		out.print("c")
+		synctest.Wait()
+		sp.child(0).exit(5)
+		for _, events := range all[1:] {
+			collect(t, events).want(t, 5, "abc", "")
+		}
+		if tr := rest(t, tail); string(tr.stdout) != "bc" || tr.code != 5 {
+			t.Errorf("%+v", tr)
+		}
+	})
+}
+
+// One that does not read holds up neither the command nor those that read, unless it is
+// the only one.
+func TestF8SlowFollower(t *testing.T) {
+	t.Parallel()
+	bubble(t, shell.Config{MaxLogBytes: 1 << 20}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+		first := begin(t, s, shell.Request{ID: "x"})
+		slow := follow(t, s, shell.After{})
+		out := sp.child(0).out
+		const all = 100
+		data := string(make([]byte, 32<<10))
+		var tr transcript
+		for range all {
+			out.print(data)
+			tr.add(t, next(t, first))
+		}
+		if tr.events != all {
+			t.Errorf("%+v", tr.events)
+		}
+		first.Close()
+		for range all {
+			out.print(data)
+		}
+		synctest.Wait()
+		if n, _ := out.Buffered(); n < all*len(data)/2 {
+			t.Errorf("%d bytes are left: nobody holds the command up", n)
+		}
+		sp.child(0).exit(0)
+		got := rest(t, slow)
+		if got.exits != 1 || got.last != 2*all+1 || len(got.stdout) < (all+1<<20/len(data))*len(data) {
+			t.Errorf("%d bytes from %d to %d", len(got.stdout), got.first, got.last)
+		}
+	})
+}
+
+// Followers are bounded.
+func TestF8FollowersAreBounded(t *testing.T) {
+	t.Parallel()
+	bubble(t, shell.Config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+		begin(t, s, shell.Request{ID: "x"})
+		var last shell.Events
+		for range 64 {
+			last = follow(t, s, shell.After{})
+		}
+		_, err := s.Follow(t.Context(), "x", shell.After{})
+		wantCode(t, err, shell.CodeBusy)
+		last.Close()
+		follow(t, s, shell.After{})
+		sp.child(0).exit(0)
+	})
+}
+
+// fullStore is a Store whose disk has no room for a while.
+func fullStore() (*shelltest.Memory, *atomic.Bool) {
+	var full atomic.Bool
+	return &shelltest.Memory{Before: func(op string) error {
+		if full.Load() && op == "append" {
+			return fmt.Errorf("append: %w", shell.ErrFull)
+		}
+		return nil
+	}}, &full
+}
+
+// While the disk is full a command waits, as it does for a follower that does not read. Nothing
+// that it has printed is lost, nor its end.
+func TestF7FullDiskHoldsTheCommand(t *testing.T) {
+	t.Parallel()
+	for _, followed := range []bool{true, false} {
+		store, full := fullStore()
+		var told atomic.Int32
+		bubble(t, shell.Config{Store: store, Full: func() { told.Add(1) }}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+			events := begin(t, s, shell.Request{ID: "x", Timeout: timeout(0)})
+			out := sp.child(0).out
+			out.print("first")
+			var tr transcript
+			tr.add(t, next(t, events))
+			if !followed {
+				events.Close()
+			}
+			full.Store(true)
+			const all = 5000
+			for range all {
+				out.print("x")
+			}
+			time.Sleep(time.Hour)
+			if n, _ := out.Buffered(); n < all-1100 {
+				t.Errorf("%d of %d bytes are in the pipe", n, all)
+			}
+			if told.Load() == 0 {
+				t.Error("nobody is told")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if followed {
+				if e, err := events.Next(ctx); err == nil {
+					t.Errorf("event %d is not in the log", e.Seq)
+				}
+			}
+			cancel()
+			full.Store(false)
+			if followed {
+				for range all {
+					e := next(t, events)
+					tr.add(t, e)
+					if len(tr.stdout) == len("first")+all {
+						break
+					}
+				}
+			}
+			synctest.Wait()
+			time.Sleep(time.Minute)
+			full.Store(true) // also at the end
+			sp.child(0).exit(7)
+			time.Sleep(time.Hour)
+			if rec, err := store.Find(t.Context(), "x"); err != nil || rec.Ended {
+				t.Errorf("%+v, %v", rec, err)
+			}
+			full.Store(false)
+			time.Sleep(time.Minute)
+			whole := rest(t, follow(t, s, shell.After{}))
+			if whole.first != 1 || len(whole.stdout) != len("first")+all || whole.exits != 1 || whole.code != 7 {
+				t.Errorf("%d bytes from %d on, exit %d", len(whole.stdout), whole.first, whole.code)
+			}
+		})
+	}
+}
+
+// A run that waits for room can be disposed of, and does not hold up the end of the server.
+func TestF7FullDiskIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"dispose", "close"} {
+		store, full := fullStore()
+		bubble(t, shell.Config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+			begin(t, s, shell.Request{ID: "x"}).Close()
+			full.Store(true)
+			sp.child(0).out.print("text")
+			synctest.Wait()
+			if how == "dispose" {
+				if err := s.DisposeExec(t.Context(), "x"); err != nil {
+					t.Error(err)
+				}
+				if _, err := store.Find(t.Context(), "x"); !errors.Is(err, shell.ErrNoRun) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
