@@ -16,11 +16,12 @@ const (
 	DefaultTTL = 5 * time.Minute
 	// sweepTime is how often runs are looked for that have been kept for long enough.
 	sweepTime = 30 * time.Second
-	// DefaultKeepFor is how long a run that has ended is kept, maxKeptRuns is how many are,
-	// and DefaultKeepBytes is how much output of all of them. The oldest go first.
-	DefaultKeepFor   = 30 * 24 * time.Hour
-	maxKeptRuns      = 100_000
+	// DefaultKeepFor is how long a run that has ended is kept.
+	DefaultKeepFor = 30 * 24 * time.Hour
+	// DefaultKeepBytes is how much output of all runs that have ended is kept, and
+	// maxKeptRuns is how many of them. The oldest go first.
 	DefaultKeepBytes = 1 << 30
+	maxKeptRuns      = 100_000
 	// A sweep comes early when this part of KeepBytes has been logged.
 	sweepParts = 4
 	// maxReaders is how many follow a live run besides the one that holds it up. More are

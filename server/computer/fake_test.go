@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/process/shell"
 )
@@ -175,6 +176,11 @@ func (p *fakePeer) ReadEntry(_ context.Context, path string) (*tree.Entry, error
 		}
 	}
 	return nil, p.err
+}
+
+// Lost is not on the wire of a computer.
+func (p *fakePeer) Lost(context.Context, int64, int) ([]lost.Version, bool, error) {
+	return nil, false, errors.ErrUnsupported
 }
 
 func (p *fakePeer) FetchChangePack(_ context.Context, q changes.PackQuery) (*changes.Pack, error) {
