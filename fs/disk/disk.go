@@ -77,6 +77,8 @@ type Workspace struct {
 	stuck     map[string]stuckPath
 	stuckDirs map[string]struct{}
 	opening   bool
+	// closedOnly: this call leaves out long files that are open for writing.
+	closedOnly bool
 
 	outMu sync.Mutex
 	outs  []outgoing

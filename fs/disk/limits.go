@@ -34,6 +34,9 @@ const (
 	// replaced or removed while somebody has them open for writing. Those that are open
 	// for longer are disposed of by a later settle.
 	maxWaits = 100
+	// openBytes is the length from which SettleClosed leaves out a file that is open for
+	// writing.
+	openBytes = 1 << 20
 	// maxStaying is how many names are told of that hold up the removal of a directory.
 	maxStaying = 3
 	// granularity is what the clock of a file system is at least as fine as: the kernel's

@@ -23,6 +23,44 @@ func (w *Workspace) Settle(ctx context.Context) error {
 	return nil
 }
 
+// SettleClosed is Settle but for long files that somebody has open for writing: they are
+// left to the next Settle. It is for one who has ended and wrote none of them.
+func (w *Workspace) SettleClosed(ctx context.Context) error {
+	fd, st, err := w.begin(ctx)
+	if err == nil {
+		defer w.release()
+		defer closeFD(fd)
+		w.closedOnly = true
+		defer func() { w.closedOnly = false }()
+		err = w.settle(ctx, fd, st)
+	}
+	if err != nil {
+		return fmt.Errorf("settle %s: %w", w.cfg.Dir, err)
+	}
+	return nil
+}
+
+// leaveOpen leaves long files out that somebody has open for writing. The next look finds
+// them again.
+func (w *Workspace) leaveOpen(root int, s *scan) {
+	walk := newWalker(root)
+	defer walk.forget()
+	left := false
+	for _, c := range s.changes {
+		if c.stat.kind != tree.KindFile || c.stat.size < openBytes {
+			continue
+		}
+		dir, name := split(c.path)
+		if fd, err := walk.open(dir); err == nil && beingWritten(fd, name) {
+			c.vanished, left = true, true
+			s.later(c.path)
+		}
+	}
+	if left {
+		s.changes = slices.DeleteFunc(s.changes, func(c *change) bool { return c.vanished })
+	}
+}
+
 // settle is Settle for whoever has the turn.
 func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
 	if w.stale {
@@ -99,6 +137,9 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 	}
 	if err := w.cleanAll(ctx, root, s.temps); err != nil {
 		return err
+	}
+	if w.closedOnly {
+		w.leaveOpen(root, s)
 	}
 	clear(w.index.again)
 	if err := w.record(ctx, root, s); err != nil {

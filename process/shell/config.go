@@ -26,8 +26,9 @@ type Config struct {
 	// Secrets are names of variables that commands do not get from the server, not even
 	// by way of COMPUTER_VAR_.
 	Secrets []string
-	// Settle, if set, is called for each command that has ended, once its output was
-	// read and before its exit is told: it has what the command wrote taken up. Its
+	// Settle, if set, is called after each command that has ended, once its output was
+	// read and before its exit is told: it has what the command wrote taken up. Commands
+	// that end meanwhile share the next call, and none waits for longer than a moment. Its
 	// error is logged.
 	Settle func(ctx context.Context) error
 	// Spawner starts the commands and is closed by the Shell; nil means a

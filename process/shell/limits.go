@@ -58,6 +58,9 @@ const (
 	// stuck in the kernel.
 	closeTime = 10 * time.Second
 
+	// settleTime is how long the end of a run waits for Config.Settle.
+	settleTime = 2 * time.Second
+
 	// windowBytes and windowEvents bound what was read of a run and not taken by its
 	// follower: at more its pipes are not read, until half of it was taken.
 	windowBytes  = 256 << 10

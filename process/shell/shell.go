@@ -14,6 +14,7 @@ type Shell struct {
 	cfg      Config
 	lifetime context.Context // ends when Close has ended all runs
 	end      context.CancelFunc
+	settler  settler
 	sweepNow chan struct{}
 	hurry    chan struct{} // closed when Close waits for no room on the disk any more
 
@@ -43,6 +44,9 @@ func New(cfg Config) (*Shell, error) {
 		live: make(map[string]*run), lingering: make(map[*run]struct{}),
 		sweepNow: make(chan struct{}, 1), hurry: make(chan struct{}), closed: make(chan struct{}),
 	}
+	s.settler = settler{settle: cfg.Settle, failed: func(err error) {
+		s.cfg.Logger.Warn("what commands wrote was not taken up", "err", err)
+	}}
 	s.lifetime, s.end = context.WithCancel(context.Background())
 	n, err := cfg.Store.Recover(s.lifetime, time.Now())
 	if err == nil {

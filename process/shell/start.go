@@ -103,15 +103,28 @@ func (r *run) supervise(req *Request, timeout time.Duration) {
 	}
 	fed.Wait()
 	r.unlimit()
-	if r.shell.cfg.Settle != nil && !r.isDropped() {
-		if err := r.shell.cfg.Settle(r.shell.lifetime); err != nil {
-			r.logger().Warn("what the command wrote was not taken up", "err", err)
-		}
-	}
+	r.settle()
 	r.exit(exitCode(status))
 	r.linger(pumps)
 	if err := r.child.Process.Close(); err != nil {
 		r.logger().Debug("child was not released cleanly", "err", err)
+	}
+}
+
+// settle has what the command wrote taken up. It waits for that, but not for long: others
+// may be writing what takes its time, and those who want to see all settle themselves.
+func (r *run) settle() {
+	if r.shell.settler.settle == nil || r.isDropped() {
+		return
+	}
+	settled := r.shell.settler.ask(r.shell.lifetime, func(fn func()) { r.shell.children.Go(fn) }) // ends with settle, which Close waits for
+	timer := time.NewTimer(settleTime)
+	defer timer.Stop()
+	select {
+	case <-settled:
+	case <-timer.C:
+		r.logger().Info("the workspace takes long to settle, the end of the command does not wait for it", "after", settleTime)
+	case <-r.dropped:
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -347,26 +348,75 @@ func TestRunLimits(t *testing.T) {
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	settling, settled := make(chan struct{}), make(chan error)
-	f := open(t, func(c *shell.Config) {
-		c.Settle = func(context.Context) error {
-			settling <- struct{}{}
-			return <-settled
-		}
-	})
+	cfg := shell.Config{Settle: func(context.Context) error {
+		settling <- struct{}{}
+		return <-settled
+	}}
 	for _, failure := range []error{nil, errors.New("no")} {
-		_, events := f.exec(shell.Request{Command: "echo hi"})
-		next(t, events)
-		<-settling
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		if e, err := events.Next(ctx); err == nil {
-			t.Errorf("%+v before it is settled", e)
-		}
-		cancel()
-		settled <- failure
-		if tr := collect(t, events); tr.exits != 1 || tr.code != 0 {
-			t.Errorf("%+v", tr)
-		}
+		bubble(t, cfg, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+			settling, settled = make(chan struct{}), make(chan error)
+			events := begin(t, s, shell.Request{})
+			sp.child(0).out.print("hi")
+			next(t, events)
+			sp.child(0).exit(0)
+			<-settling
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if e, err := events.Next(ctx); err == nil {
+				t.Errorf("%+v before it is settled", e)
+			}
+			cancel()
+			settled <- failure
+			if tr := collect(t, events); tr.exits != 1 || tr.code != 0 {
+				t.Errorf("%+v", tr)
+			}
+		})
 	}
+}
+
+// The end of a run does not wait for what others write. Runs that end while the workspace is
+// settled share the next time, whatever their number.
+func TestEndDoesNotWaitForStrangers(t *testing.T) {
+	t.Parallel()
+	bubbleOf := func(fn func(t *testing.T, calls *atomic.Int32, let chan struct{}, s *shell.Shell, sp *fakeSpawner)) {
+		var calls atomic.Int32
+		var let chan struct{}
+		cfg := shell.Config{Settle: func(ctx context.Context) error {
+			calls.Add(1)
+			<-let
+			return nil
+		}}
+		bubble(t, cfg, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+			let = make(chan struct{})
+			fn(t, &calls, let, s, sp)
+		})
+	}
+	bubbleOf(func(t *testing.T, calls *atomic.Int32, let chan struct{}, s *shell.Shell, sp *fakeSpawner) {
+		const runs = 20
+		var all []shell.Events
+		began := time.Now()
+		for i := range runs {
+			all = append(all, begin(t, s, shell.Request{}))
+			sp.child(i).exit(i)
+			synctest.Wait()
+		}
+		for i, events := range all {
+			if tr := collect(t, events); tr.exits != 1 || tr.code != i {
+				t.Errorf("%+v", tr)
+			}
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("the ends took %v", took)
+		}
+		if n := calls.Load(); n != 1 {
+			t.Errorf("%d settles at a time", n)
+		}
+		let <- struct{}{}
+		synctest.Wait()
+		if n := calls.Load(); n != 2 {
+			t.Errorf("%d settles for all who have ended since the first began", n)
+		}
+		close(let)
+	})
 }
 
 // What is started, and that Prepare has the last word.

@@ -23,7 +23,7 @@ func (w *Workspace) openRuns(cfg *Config) (err error) {
 			return nil
 		},
 		Secrets:     []string{SecretVariable},
-		Settle:      w.Disk.Settle,
+		Settle:      w.Disk.SettleClosed,
 		MaxLogBytes: cfg.MaxLogBytes,
 		KeepFor:     cfg.RunsAge,
 		KeepBytes:   cfg.RunsBytes,

@@ -1,0 +1,48 @@
+package shell
+
+import (
+	"context"
+	"sync"
+)
+
+// A settler settles for runs that have ended: once for all that wait while it settles. It
+// goes on when none of them waits any more.
+type settler struct {
+	settle func(context.Context) error // nil if there is nothing to do
+	failed func(error)
+
+	mu      sync.Mutex
+	running bool
+	next    chan struct{} // closed after a call of settle that has not begun; nil if nobody waits for one
+}
+
+// ask returns a channel that is closed when a settle has ended that begins later. It uses
+// start for a goroutine.
+func (s *settler) ask(ctx context.Context, start func(func())) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		s.next = make(chan struct{})
+	}
+	if !s.running {
+		s.running = true
+		start(func() { s.run(ctx) })
+	}
+	return s.next
+}
+
+func (s *settler) run(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		done := s.next
+		s.next, s.running = nil, done != nil
+		s.mu.Unlock()
+		if done == nil {
+			return
+		}
+		if err := s.settle(ctx); err != nil {
+			s.failed(err)
+		}
+		close(done)
+	}
+}
