@@ -41,7 +41,7 @@ func (p syncPeer) Watermarks(ctx context.Context, settle bool) (w changes.Waterm
 	if err := p.client.repeat(ctx, protocol.MethodSyncWatermarks, &protocol.WatermarksParams{Settle: settle}, &r); err != nil {
 		return w, syncError(err)
 	}
-	w.CurrentRev, w.PushRev, w.ChecksBase = r.CurrentRev, r.PushRev, r.ChecksBase
+	w.CurrentRev, w.PushRev, w.ChecksBase, w.Lost = r.CurrentRev, r.PushRev, r.ChecksBase, r.Lost
 	w.Fetch, err = changes.CursorFromWire(r.FetchCursor)
 	return w, err
 }

@@ -13,6 +13,8 @@ type WatermarksResult struct {
 	FetchCursor Cursor `json:"fetchCursor"`
 	// ChecksBase: sync/push looks at its base. Absent if it does not.
 	ChecksBase bool `json:"checksBase,omitempty" wire:"optional"`
+	// Lost is the greatest id of sync/lost so far, absent before there is any.
+	Lost int64 `json:"lost,omitempty" wire:"optional"`
 }
 
 // HashesParams names objects by the hexadecimal digits of their SHA-256.

@@ -46,7 +46,7 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 		var d *decision
 		var next state
 		done, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
-			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.cfg.OnConflict, all: m.cfg.OnChange != nil}
+			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.policy, all: m.cfg.OnChange != nil, keep: true}
 			err := d.decide(b.entries)
 			return func(yield func(tree.Entry, error) bool) {
 				if err != nil {
@@ -65,7 +65,10 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			next.notes.Pulled = next.notes.Pulled.add(d.before, e.Rev())
 			next.held = next.held.with(d.holds)
 			if b.last {
-				next.held = next.held.fresh()
+				var err error
+				if next.held, err = next.held.refreshed(e); err != nil {
+					return err
+				}
 			}
 			next = next.tidied()
 			return m.store(e, &next)
@@ -116,8 +119,14 @@ func (m *Mirror) applied(b *batch, d *decision, changed int, r *Result) {
 			m.cfg.Withheld(w)
 		}
 	}
-	for _, c := range d.conflicts {
-		m.log.Warn("changed on both sides", "path", c.Path, "local", c.Local.Hash, "remote", c.Remote.Hash, "kept", c.Kept.String())
+	m.report(d.conflicts)
+}
+
+// report tells of conflicts.
+func (m *Mirror) report(conflicts []Conflict) {
+	for _, c := range conflicts {
+		m.log.Warn("changed on both sides", "path", c.Path, "local", c.Local.Hash, "remote", c.Remote.Hash, "kept", c.Kept.String(),
+			"lost", c.Lost, "held", c.Held)
 		if m.cfg.Conflict != nil {
 			m.cfg.Conflict(c)
 		}

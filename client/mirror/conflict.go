@@ -26,9 +26,16 @@ const (
 	Both
 	// Fail changes nothing here and fails the pull with a ConflictError.
 	Fail
+	// Hold leaves the path as it is on both sides, and synchronises everything else. The
+	// path, and what is below it, is neither sent nor changed here until it is resolved, by
+	// Mirror.Resolve or a call with a policy that decides.
+	Hold
 )
 
-var policyNames = []string{"theirs", "ours", "both", "fail"}
+var policyNames = []string{"theirs", "ours", "both", "fail", "hold"}
+
+// decides reports whether a policy says what becomes of a path.
+func (p Policy) decides() bool { return p != Fail && p != Hold }
 
 // String is the name that ParsePolicy knows.
 func (p Policy) String() string {
@@ -81,6 +88,17 @@ type Conflict struct {
 	By            string
 	Kept          Kept
 	Copy          string // the path of the copy that was made, if any
+	// Lost is the number of the version that was not kept, among those that package lost
+	// keeps here; 0 if there is none to keep.
+	Lost int64
+	// Held: the path stays as it is on both sides until it is resolved.
+	Held bool
+}
+
+// OfModes reports whether the two versions differ in their modes alone.
+func (c *Conflict) OfModes() bool {
+	l, r := &c.Local, &c.Remote
+	return c.By == "" && l.Kind == r.Kind && l.Kind != tree.KindDelete && l.Hash == r.Hash && l.Target == r.Target && l.Mode != r.Mode
 }
 
 // Kept says which version of a conflict is at its path now.
@@ -101,6 +119,13 @@ func (k Kept) String() string { return [...]string{"none", "remote", "local", "b
 type ConflictError struct {
 	Conflicts []Conflict
 	More      int // that are not listed
+}
+
+// add adds conflicts, up to the bound.
+func (e *ConflictError) add(list []Conflict) {
+	n := min(len(list), MaxReported-len(e.Conflicts))
+	e.Conflicts = append(e.Conflicts, list[:n]...)
+	e.More += len(list) - n
 }
 
 // Error names the first.

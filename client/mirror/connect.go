@@ -38,12 +38,16 @@ func (m *Mirror) compared(ctx context.Context) (state, error) {
 	if err != nil {
 		return s, fmt.Errorf("read the remote's watermarks: %w", err)
 	}
+	m.told(&wm)
 	next := m.ignoring(s)
 	if lost := lostBy(&next, wm.CurrentRev, wm.Fetch); lost.any() {
 		next = m.rebased(next, lost)
 	}
 	return m.releasing(next).tidied(), nil
 }
+
+// told takes what watermarks say beside the cursors.
+func (m *Mirror) told(wm *changes.Watermarks) { m.checksBase, m.theirLost = wm.ChecksBase, wm.Lost }
 
 // A loss is what a remote turns out not to know any more.
 type loss struct{ ours, theirs bool }
@@ -72,7 +76,8 @@ func (m *Mirror) rebased(s state, lost loss) state {
 	s.peer.Push, s.peer.Fetch = tree.Cursor{}, tree.Cursor{}
 	s.notes.Pulled, s.notes.Pushed, s.sent = nil, nil, sent{}
 	s.notes.Shown, s.notes.AgreedPush, s.notes.AgreedFetch = nil, tree.Cursor{}, tree.Cursor{}
-	s.held, _ = s.held.marked(func(held) bool { return true })
+	s.notes.TheirLost = 0
+	s.held, _ = s.held.marked(func(string, held) bool { return true })
 	return s
 }
 

@@ -18,6 +18,7 @@ type decision struct {
 	local  *localChanges
 	policy Policy
 	all    bool              // each change is wanted
+	keep   bool              // versions that lose are kept (package lost)
 	kept   map[string]copied // versions that were copied aside, by path
 
 	before    int64 // our revision before the entries
@@ -33,11 +34,13 @@ type decision struct {
 	withheld  []Withheld
 	stayed    []changes.Kept
 	removed   map[string]string // what versions the entries remove, by path
+	numbers   map[string]int64  // of versions from here that are kept, by path
+	touched   bool              // something is sent only because of what was decided
 }
 
 // decide decides about all entries of a batch.
 func (d *decision) decide(entries []tree.Entry) error {
-	d.told, d.removed = map[string]bool{}, map[string]string{}
+	d.told, d.removed, d.numbers = map[string]bool{}, map[string]string{}, map[string]int64{}
 	for i := range entries {
 		if x := &entries[i]; x.Kind == tree.KindDelete && x.Prior != "" {
 			d.removed[x.Path] = x.Prior
@@ -46,6 +49,20 @@ func (d *decision) decide(entries []tree.Entry) error {
 	s, rev := &d.m.s, d.edit.Rev()
 	clean := s.clean(rev)
 	for i := range entries {
+		d.policy = d.m.policyAt(entries[i].Path)
+		top, h, conflict := d.conflictAt(entries[i].Path)
+		if conflict && !d.policy.decides() {
+			if err := d.heldStill(top, h, &entries[i]); err != nil {
+				return err
+			}
+			continue
+		}
+		if conflict && d.policy == Ours && entries[i].Path != top && entries[i].Rev <= h.Fetched {
+			if err := d.sendAgain(entries[i].Path); err != nil { // it is no change
+				return err
+			}
+			continue
+		}
 		x, err := d.withhold(&entries[i])
 		if err != nil {
 			return err
@@ -59,7 +76,7 @@ func (d *decision) decide(entries []tree.Entry) error {
 		}
 		for i := range list {
 			x := &list[i]
-			if _, known := d.isHeld(x.Path); !known && !d.all && (clean || !d.local.touches(s, x.Path, rev)) {
+			if _, known := d.isHeld(x.Path); !known && !conflict && !d.touched && !d.all && (clean || !d.local.touches(s, x.Path, rev)) {
 				d.taken(x)
 				continue
 			}
@@ -69,12 +86,16 @@ func (d *decision) decide(entries []tree.Entry) error {
 		}
 	}
 	if n := len(d.holds); n > 0 && len(s.held.with(d.holds).Paths) > maxHeld {
-		return fmt.Errorf("%w: more than %d", ErrWithheld, maxHeld)
+		err := ErrWithheld
+		if d.m.s.held.with(d.holds).conflicts() > 0 {
+			err = ErrHeld
+		}
+		return fmt.Errorf("%w: more than %d", err, maxHeld)
 	}
 	// What was touched so far is to be sent.
 	d.before = d.edit.Rev()
 	switch {
-	case d.policy == Fail && len(d.conflicts) > 0:
+	case d.m.policy == Fail && len(d.conflicts) > 0:
 		return &ConflictError{Conflicts: d.conflicts}
 	case len(d.copies) > 0:
 		return errCopies
@@ -102,7 +123,7 @@ func (d *decision) one(x *tree.Entry) error {
 	}
 	var losers []tree.Entry
 	known, _ := d.isHeld(x.Path)
-	if cur != nil && (known.Apart || s.changed(cur.Path, cur.Rev)) && !same(cur, x) {
+	if cur != nil && (known.Apart || d.changed(cur.Path, cur.Rev)) && !same(cur, x) {
 		print := printOf(x)
 		if h, ok := d.stripped[x.Path]; ok {
 			print = h.Remote
@@ -167,7 +188,7 @@ func (d *decision) madeHere(path string) (bool, error) {
 			last = c.Name
 		}
 	}
-	if !d.m.s.changed(path, last.Rev) {
+	if !d.changedSince(path, last.Rev) {
 		return false, nil
 	}
 	// Unless there was one before, which was removed here: then it was replaced.
@@ -175,7 +196,7 @@ func (d *decision) madeHere(path string) (bool, error) {
 	if errors.Is(err, tree.ErrNoRow) {
 		return true, nil
 	}
-	return err == nil && !d.m.s.changed(path, tomb.Rev), err
+	return err == nil && !d.changedSince(path, tomb.Rev), err
 }
 
 // below finds what has changed in a directory.
@@ -195,7 +216,7 @@ func (d *decision) below(path string, out *[]tree.Entry) error {
 			if err != nil {
 				return err
 			}
-			if live(e) && d.m.s.changed(child, e.Rev) && !d.meant(e) {
+			if live(e) && d.changed(child, e.Rev) && !d.meant(e) {
 				*out = append(*out, *e)
 			}
 			if live(e) && e.Kind == tree.KindDir {
@@ -221,7 +242,7 @@ func (d *decision) onTheWay(path string, out *[]tree.Entry) error {
 		if !live(e) {
 			continue
 		}
-		if e.Kind != tree.KindDir && d.m.s.changed(p, e.Rev) {
+		if e.Kind != tree.KindDir && d.changed(p, e.Rev) {
 			*out = append(*out, *e)
 		}
 		return nil
@@ -270,13 +291,31 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 			}
 		}
 	}
+	number, err := int64(0), error(nil)
+	if kept == KeptLocal {
+		by := cur
+		if by == nil {
+			by = &tree.Entry{Kind: tree.KindDelete}
+		}
+		if number, err = d.keepLost(x, by); err != nil {
+			return err
+		}
+	}
 	for i := range losers {
 		l := &losers[i]
+		if kept == KeptRemote || kept == KeptBoth && copies[l.Path] == "" {
+			if number, err = d.loses(l, x); err != nil {
+				return err
+			}
+		}
 		if d.told[l.Path] {
 			continue
 		}
 		d.told[l.Path] = true
-		c := Conflict{Path: l.Path, Local: versionOf(l), Remote: versionOf(x), Kept: kept, Copy: copies[l.Path]}
+		c := Conflict{Path: l.Path, Local: versionOf(l), Remote: versionOf(x), Kept: kept, Copy: copies[l.Path], Held: d.policy == Hold}
+		if kept != KeptBoth || c.Copy == "" {
+			c.Lost = number
+		}
 		if l.Path != x.Path {
 			c.By = x.Path
 		}
@@ -284,6 +323,9 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 	}
 	switch kept {
 	case KeptNone:
+		if d.policy == Hold {
+			d.holdConflict(x, cur, losers)
+		}
 		return nil
 	case KeptRemote, KeptBoth:
 		for i := range losers {
@@ -292,24 +334,52 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 		d.accept(x, cur)
 		return nil
 	case KeptLocal:
+		if top, h, held := d.conflictAt(x.Path); held {
+			if top == x.Path {
+				return d.sendHeld(x.Path, h)
+			}
+			return d.sendAgain(x.Path)
+		}
 		d.letGo(x.Path)
 	}
-	if !live(cur) || d.m.s.changed(cur.Path, cur.Rev) {
-		return nil // it is going to be sent
+	if !live(cur) {
+		return nil
 	}
 	// A directory that stays because of what is in it is sent as well.
-	if _, err := d.edit.Apply(cur, 0); err != nil {
+	return d.sendAgain(x.Path)
+}
+
+// sendAgain has what is at a path sent, if that is not due anyway.
+func (d *decision) sendAgain(path string) error {
+	cur, err := d.at(path)
+	if err != nil || cur == nil || d.m.s.changed(cur.Path, cur.Rev) {
 		return err
 	}
-	stays, err := d.edit.Entry(cur.Path)
+	d.touched = true
+	stays, err := d.edit.Touch(path)
 	d.more = append(d.more, stays)
 	return err
+}
+
+// loses keeps a version from here that gives way, once, and returns its number.
+func (d *decision) loses(l, x *tree.Entry) (int64, error) {
+	number, known := d.numbers[l.Path]
+	if known {
+		return number, nil
+	}
+	by := x
+	if x.Path != l.Path {
+		by = &tree.Entry{Kind: tree.KindDelete}
+	}
+	number, err := d.keepLost(l, by)
+	d.numbers[l.Path] = number
+	return number, err
 }
 
 // verdict is what the policy says.
 func (d *decision) verdict(x *tree.Entry, losers []tree.Entry) Kept {
 	switch d.policy {
-	case Fail:
+	case Fail, Hold:
 		return KeptNone
 	case Ours:
 		return KeptLocal

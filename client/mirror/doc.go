@@ -15,7 +15,11 @@
 // cursors, which revisions here came from there (they are not sent back), and which there
 // came from here (they are not fetched). What is left and has changed on both sides since
 // they last agreed is a Conflict: it is reported with both versions, and a Policy decides.
-// The version that loses stays in the store until it is collected.
+// The version that loses is kept (package lost).
+//
+// A version that was written at the very moment at which one of the other side took its
+// place is such a change as well: here fs/disk keeps it, and Pull decides; at the remote the
+// answer to the push has it, or changes.Peer.Lost, and it is given back.
 //
 // # When a store was lost
 //

@@ -56,6 +56,18 @@ func (e *end) open(store tree.Store, first int64) *end {
 	return e
 }
 
+func (*end) context() context.Context { return context.Background() }
+
+// line is what there is at a path, "" for nothing.
+func (e *end) line(path string) string {
+	for _, l := range e.list() {
+		if strings.HasPrefix(l, path+" ") {
+			return l
+		}
+	}
+	return ""
+}
+
 func (e *end) tick() { *e.clock = e.clock.Add(aWhile) }
 
 // do runs a line of a script: see its cases.
@@ -63,13 +75,13 @@ func (e *end) do(lines ...string) {
 	e.t.Helper()
 	for _, line := range lines {
 		e.tick()
-		if err := e.line(line); err != nil {
+		if err := e.run(line); err != nil {
 			e.t.Fatalf("%s: %v", line, err)
 		}
 	}
 }
 
-func (e *end) line(line string) error {
+func (e *end) run(line string) error {
 	ctx := context.Background()
 	f := strings.Fields(line)
 	arg := func(i int) string {

@@ -20,14 +20,16 @@ const (
 	// needed for a remote that does not say what its push changed. Above it all are
 	// forgotten, and what is read back of them may be taken for a conflict.
 	maxSent = 20_000
-	// maxHeld bounds the paths that are remembered as withheld. A remote that has more is not
-	// pulled from.
+	// maxHeld bounds the paths that are remembered as withheld, or held in conflict. A remote
+	// that has more is not pulled from.
 	maxHeld = 20_000
 	// maxLocal bounds the paths that are listed as changed here before a pull. Above it
 	// each incoming path is looked up.
 	maxLocal = 10_000
 	// MaxReported bounds the conflicts that a ConflictError lists. The rest are counted.
 	MaxReported = 1000
+	// maxLooks is how many questions about single paths are under way at once.
+	maxLooks = 8
 	// maxTries is how often a block is decided anew since what it meets here has changed.
 	maxTries = 8
 	// maxPulls is how often a tick pulls again since the remote has changed before all was

@@ -68,6 +68,7 @@ type Result struct {
 	Conflicts             int
 	Withheld              int // paths that did not come over, or not all of their modes
 	Stayed                int // paths that stay on one side, with what was never synchronised
+	Held                  int // paths that are held in conflict
 	// InStep: both ends had all of each other's changes when the call ended.
 	InStep bool
 }
@@ -85,6 +86,7 @@ func (r *Result) add(o *Result) {
 	r.Conflicts += o.Conflicts
 	r.Withheld += o.Withheld
 	r.Stayed += o.Stayed
+	r.Held = o.Held
 	r.InStep = o.InStep
 }
 
@@ -100,10 +102,16 @@ type Mirror struct {
 	meter  meter
 
 	// turn is held by the call that uses what follows.
-	turn   chan struct{}
-	s      state
-	loaded bool // s is what is stored
-	fresh  bool // the remote's cursors were compared with ours
+	turn     chan struct{}
+	s        state
+	loaded   bool // s is what is stored
+	fresh    bool // the remote's cursors were compared with ours
+	policy   Policy
+	resolved map[string]Policy // paths that are held in conflict, and resolved now
+	// checksBase: a push takes away nothing at the remote that was not pulled. theirLost is
+	// the number of the version that it has lost last.
+	checksBase bool
+	theirLost  int64
 }
 
 // New returns a mirror. It looks at nothing yet.
@@ -147,9 +155,17 @@ func (m *Mirror) Pull(ctx context.Context) (Result, error) {
 	return m.run(ctx, m.pull)
 }
 
-// Push sends what changed here. What changed there and was not pulled is overwritten.
+// Push sends what changed here. What changed there as well and was not pulled stays, at a
+// remote that looks (changes.Watermarks.ChecksBase): it is a conflict of the next pull. Others
+// overwrite it.
 func (m *Mirror) Push(ctx context.Context) (Result, error) {
-	return m.run(ctx, func(ctx context.Context, r *Result) error { return m.push(ctx, r, false) })
+	return m.run(ctx, func(ctx context.Context, r *Result) error {
+		err := m.push(ctx, r, false)
+		if errors.Is(err, errMoved) {
+			err = nil
+		}
+		return err
+	})
 }
 
 // Tick pulls and then pushes.
@@ -179,7 +195,7 @@ func (m *Mirror) tick(ctx context.Context, r *Result) error {
 			return err
 		}
 		err := m.push(ctx, r, attempt < maxPulls)
-		if err == nil {
+		if err == nil || errors.Is(err, errMoved) && attempt == maxPulls {
 			break
 		}
 		if !errors.Is(err, errMoved) {
@@ -202,14 +218,21 @@ func (m *Mirror) tick(ctx context.Context, r *Result) error {
 func (m *Mirror) run(ctx context.Context, fn func(context.Context, *Result) error) (Result, error) {
 	var r Result
 	err := m.alone(ctx, func() error {
-		if !m.fresh || !m.loaded {
-			if err := m.connect(ctx); err != nil {
-				return err
-			}
-		}
-		return fn(ctx, &r)
+		m.policy = m.cfg.OnConflict
+		return m.connected(ctx, &r, fn)
 	})
 	return r, err
+}
+
+func (m *Mirror) connected(ctx context.Context, r *Result, fn func(context.Context, *Result) error) error {
+	if !m.fresh || !m.loaded {
+		if err := m.connect(ctx); err != nil {
+			return err
+		}
+	}
+	err := fn(ctx, r)
+	r.Held = m.s.held.conflicts()
+	return err
 }
 
 // alone runs fn when no other call runs.

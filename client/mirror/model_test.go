@@ -116,7 +116,7 @@ func (m *model) settle() error {
 				} else {
 					want = want[1:]
 				}
-			case Fail:
+			case Fail, Hold:
 			}
 		}
 		if h.unclear || strings.Contains(early, path+":") { // decided before the last change

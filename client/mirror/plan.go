@@ -38,7 +38,7 @@ type Plan struct {
 func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) {
 	var p Plan
 	err := m.alone(ctx, func() error {
-		m.fresh = false
+		m.fresh, m.policy = false, m.cfg.OnConflict
 		if err := m.cfg.Local.Settle(ctx); err != nil {
 			return fmt.Errorf("settle: %w", err)
 		}
@@ -47,8 +47,16 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 			return err
 		}
 		p.Anew = next.notes.Lost > m.s.notes.Lost
-		m.s, m.loaded = next, false // it is not stored
+		m.s, m.loaded = m.unholding(next), false // it is not stored
+		if m.policy == Fail {
+			if err := m.refuseHeld(ctx); err != nil {
+				return err
+			}
+		}
 		var after decided
+		if err := m.planBack(ctx, &p, &after); err != nil {
+			return fmt.Errorf("plan what was overtaken: %w", err)
+		}
 		if err := m.planPull(ctx, &p, &after, tell); err != nil {
 			return fmt.Errorf("plan the pull: %w", err)
 		}
@@ -58,6 +66,13 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 		return nil
 	})
 	return p, err
+}
+
+// conflicts adds conflicts, up to the bound.
+func (p *Plan) conflicts(list []Conflict) {
+	n := min(len(list), MaxReported-len(p.Conflicts))
+	p.Conflicts = append(p.Conflicts, list[:n]...)
+	p.MoreConflicts += len(list) - n
 }
 
 // decided is what the decisions about a pull make of the push behind it.
@@ -75,7 +90,7 @@ func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell fun
 		after.held = after.held.fresh()
 		return err
 	}
-	if m.cfg.OnConflict == Fail {
+	if m.policy == Fail {
 		if err := m.refuse(ctx, target); err != nil {
 			return err
 		}
@@ -85,7 +100,7 @@ func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell fun
 		return err
 	}
 	after.lost, after.made = map[string]bool{}, map[string]bool{}
-	return m.survey(ctx, target, local, m.cfg.OnConflict, true, func(b *batch, d *decision) error {
+	return m.survey(ctx, target, local, true, func(b *batch, d *decision) error {
 		for _, path := range d.lost {
 			after.lost[path] = true
 		}
@@ -108,13 +123,7 @@ func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell fun
 				p.MoreWithheld++
 			}
 		}
-		for _, c := range d.conflicts {
-			if len(p.Conflicts) < MaxReported {
-				p.Conflicts = append(p.Conflicts, c)
-			} else {
-				p.MoreConflicts++
-			}
-		}
+		p.conflicts(d.conflicts)
 		missing, err := m.missing(ctx, b.entries) // what loses is fetched as well
 		if err != nil {
 			return err

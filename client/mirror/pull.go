@@ -23,7 +23,14 @@ func (m *Mirror) pull(ctx context.Context, r *Result) error {
 	if err := m.cfg.Local.Settle(ctx); err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
+	// What a crash has left of an earlier pull is decided first.
+	if err := m.bringBack(ctx, r); err != nil {
+		return fmt.Errorf("pull: %w", err)
+	}
 	if err := m.twice(ctx, func() error { return m.pullOnce(ctx, r) }); err != nil {
+		return fmt.Errorf("pull: %w", err)
+	}
+	if err := m.bringBack(ctx, r); err != nil {
 		return fmt.Errorf("pull: %w", err)
 	}
 	return nil
@@ -35,6 +42,7 @@ func (m *Mirror) target(ctx context.Context) (tree.Cursor, error) {
 	if err != nil {
 		return tree.Cursor{}, fmt.Errorf("read the remote's watermarks: %w", err)
 	}
+	m.told(&wm)
 	if lost := lostBy(&m.s, wm.CurrentRev, wm.Fetch); lost.any() {
 		return tree.Cursor{}, &rebaseError{lost}
 	}
@@ -61,14 +69,27 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	if m.s.peer.Fetch.Compare(target) >= 0 {
-		next := m.s
-		if next.held = next.held.fresh(); next.held != m.s.held {
-			return m.commit(ctx, next)
+	if moved, err := m.giveBack(ctx, target, r); err != nil {
+		return err
+	} else if moved {
+		if target, err = m.target(ctx); err != nil {
+			return err
 		}
-		return nil
 	}
-	if m.cfg.OnConflict == Fail {
+	if next := m.unholding(m.s); next.held != m.s.held {
+		if err := m.commit(ctx, next); err != nil {
+			return err
+		}
+	}
+	if m.policy == Fail {
+		if err := m.refuseHeld(ctx); err != nil {
+			return err
+		}
+	}
+	if m.s.peer.Fetch.Compare(target) >= 0 {
+		return m.refreshed(ctx)
+	}
+	if m.policy == Fail {
 		if err := m.refuse(ctx, target); err != nil {
 			return err
 		}
@@ -158,7 +179,7 @@ func (m *Mirror) wanted(e *tree.Entry, k *known) bool {
 		return false
 	}
 	// A version that was sent from here may have bits that are withheld.
-	if h, _ := k.held.at(path); !h.Stale && (k.notes.Pushed.has(e.Rev) || k.notes.agreed(e.Path, after(e), k.notes.AgreedFetch)) {
+	if h, _ := k.held.covering(path); !h.Stale && (k.notes.Pushed.has(e.Rev) || k.notes.agreed(e.Path, after(e), k.notes.AgreedFetch)) {
 		return false
 	}
 	if m.roots.isRoot(path) {
@@ -171,17 +192,9 @@ func (m *Mirror) wanted(e *tree.Entry, k *known) bool {
 // fetchContent gets what is missing here of the content of batches, and passes them on.
 func (m *Mirror) fetchContent(ctx context.Context, in <-chan *batch, out chan<- *batch, r *Result) error {
 	for b := range in {
-		missing, err := m.missing(ctx, b.entries)
-		if err != nil {
-			return err
-		}
 		gone := map[tree.Hash]bool{}
-		for len(missing) > 0 {
-			some := missing[:min(len(missing), askHashes)]
-			missing = missing[len(some):]
-			if err := m.fetchObjects(ctx, some, gone, r); err != nil {
-				return fmt.Errorf("fetch content: %w", err)
-			}
+		if err := m.fetchMissing(ctx, b.entries, gone, r); err != nil {
+			return err
 		}
 		b.drop(gone)
 		m.meter.count(func(p *Progress) { p.ToPull += int64(len(b.entries)) })
@@ -189,6 +202,23 @@ func (m *Mirror) fetchContent(ctx context.Context, in <-chan *batch, out chan<- 
 		case out <- b:
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// fetchMissing gets what is missing here of the content of entries. What the remote does not
+// have goes to gone.
+func (m *Mirror) fetchMissing(ctx context.Context, entries []tree.Entry, gone map[tree.Hash]bool, r *Result) error {
+	missing, err := m.missing(ctx, entries)
+	if err != nil {
+		return err
+	}
+	for len(missing) > 0 {
+		some := missing[:min(len(missing), askHashes)]
+		missing = missing[len(some):]
+		if err := m.fetchObjects(ctx, some, gone, r); err != nil {
+			return fmt.Errorf("fetch content: %w", err)
 		}
 	}
 	return nil
@@ -218,8 +248,8 @@ func (m *Mirror) missing(ctx context.Context, entries []tree.Entry) ([]tree.Hash
 	var all []tree.Hash
 	seen := map[tree.Hash]bool{}
 	for i := range entries {
-		if m.isCode(entries[i].Path, entries[i].Kind) {
-			continue // it is not taken
+		if m.isCode(entries[i].Path, entries[i].Kind) && m.policyAt(entries[i].Path) != Ours {
+			continue // it is neither taken nor kept
 		}
 		for _, p := range entries[i].Parts {
 			if !seen[p.Hash] {

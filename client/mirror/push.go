@@ -24,8 +24,9 @@ type block struct {
 // errMoved says that the remote has changes that were not pulled.
 var errMoved = errors.New("the remote has changed")
 
-// push sends what there is. With careful it does not, with errMoved, when the remote has
-// changes that were not pulled: they may be of the same paths.
+// push sends what there is. It ends with errMoved when the remote has changes of the same
+// paths that were not pulled; those paths are left. A remote that does not look is asked
+// before, with careful: whatever it has changed ends the push.
 func (m *Mirror) push(ctx context.Context, r *Result, careful bool) error {
 	if err := m.cfg.Local.Settle(ctx); err != nil {
 		return fmt.Errorf("settle: %w", err)
@@ -59,20 +60,26 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 		defer close(full)
 		return m.pushObjects(ctx, asked, full, r)
 	})
+	moved := false
 	group.Go(func() error {
 		for b := range full {
-			if careful && len(b.entries) > 0 {
+			if careful && !m.checksBase && len(b.entries) > 0 {
 				if err := m.unmoved(ctx); err != nil {
 					return err
 				}
 			}
-			if err := m.pushBlock(ctx, b, target, r); err != nil {
+			again, err := m.pushBlock(ctx, b, target, r)
+			if err != nil {
 				return err
 			}
+			moved = moved || again
 		}
 		return nil
 	})
-	return group.Wait()
+	if err := group.Wait(); err != nil || !moved {
+		return err
+	}
+	return errMoved
 }
 
 // makeBlocks reads what changed up to a target and asks which content of it the remote has.
@@ -235,23 +242,39 @@ func (m *Mirror) unmoved(ctx context.Context) error {
 	return nil
 }
 
-// pushBlock has a block applied and stores that it was.
-func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r *Result) error {
+// pushBlock has a block applied and stores that it was. It reports whether some of its paths
+// are to be sent again, since the remote has changed them as well.
+func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r *Result) (bool, error) {
+	in := changes.PushInput{SenderRev: target.Rev, Cursor: &b.cursor, Ignore: m.cfg.Ignore}
+	if m.checksBase {
+		base := m.s.peer.Fetch
+		in.Base = &base
+	}
 	if len(b.entries) > 0 {
 		// Should we not get the answer, this tells later what may come back of it.
 		next := m.s
 		next.sent = next.sent.with(b.entries)
+		if !m.s.unanswered() {
+			next.notes.TheirLost = m.theirLost
+		}
 		if err := m.commit(ctx, next); err != nil {
-			return err
+			return false, err
 		}
 	}
-	in := changes.PushInput{SenderRev: target.Rev, Cursor: &b.cursor, Ignore: m.cfg.Ignore}
 	res, err := m.cfg.Remote.Push(ctx, in, changes.FromSlice(b.entries))
 	if err != nil {
-		return fmt.Errorf("send changes: %w", err)
+		return false, fmt.Errorf("send changes: %w", err)
 	}
 	if res.AppliedPushCursor.Compare(b.cursor) < 0 {
-		return &InvariantError{fmt.Sprintf("it was sent changes up to revision %d, and says that it is at %d", b.cursor.Rev, res.AppliedPushCursor.Rev)}
+		return false, &InvariantError{fmt.Sprintf("it was sent changes up to revision %d, and says that it is at %d", b.cursor.Rev, res.AppliedPushCursor.Rev)}
+	}
+	again, err := m.leftOut(b, res.Conflicts)
+	if err != nil {
+		return false, err
+	}
+	back, err := m.overtakenThere(ctx, &res, r)
+	if err != nil {
+		return false, err
 	}
 	next := m.s
 	next.peer.Push = b.cursor
@@ -260,17 +283,56 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 		told := res.Before > 0 && res.Before <= res.Rev
 		if told {
 			next.notes.Pushed = next.notes.Pushed.add(res.Before, res.Rev)
-			if tree.At(res.Before).Compare(next.peer.Fetch) > 0 && next.peer.Fetch.Rev > 0 {
+			if in.Base == nil && tree.At(res.Before).Compare(next.peer.Fetch) > 0 && next.peer.Fetch.Rev > 0 {
 				m.log.Warn("the remote has changed just before a push; the same paths were overwritten", "before", res.Before, "fetched", next.peer.Fetch.Rev)
 			}
 		}
 		next.sent = next.sent.answered(b.entries, res.Rev, told)
 	}
-	if err := m.commit(ctx, next.tidied()); err != nil {
-		return err
+	next = next.tidied()
+	_, err = m.tree.Update(ctx, func(e *tree.Edit) error {
+		for _, path := range again {
+			if err := touch(e, path); err != nil {
+				return err
+			}
+		}
+		for _, path := range back {
+			if _, err := touchAll(e, path, nil); err != nil {
+				return err
+			}
+		}
+		return m.store(e, &next)
+	})
+	if err != nil {
+		m.loaded = false
+		return false, fmt.Errorf("store the cursors: %w", err)
 	}
-	r.Pushed += len(b.entries)
+	m.s = next
+	sent := len(b.entries) - len(again)
+	r.Pushed += sent
 	m.tellStayed(m.stayedOf(res.Kept, true), r)
-	m.meter.count(func(p *Progress) { p.Pushed += int64(len(b.entries)) })
-	return nil
+	m.meter.count(func(p *Progress) { p.Pushed += int64(sent) })
+	return len(again) > 0 || len(back) > 0, nil
+}
+
+// leftOut returns the local paths of entries of a block that the remote has not applied.
+func (m *Mirror) leftOut(b *block, conflicts []string) ([]string, error) {
+	if len(conflicts) == 0 {
+		return nil, nil
+	}
+	sent := make(map[string]bool, len(b.entries))
+	for i := range b.entries {
+		sent[b.entries[i].Path] = true
+	}
+	out := make([]string, 0, len(conflicts))
+	for _, path := range conflicts {
+		local, ok := m.roots.toLocal(path)
+		if !ok || !sent[path] {
+			return nil, &InvariantError{"it has left out a path that it was not sent"}
+		}
+		out = append(out, local)
+		delete(b.holds, local)
+	}
+	m.log.Info("the remote has changed paths that were about to be sent; they are pulled first", "paths", len(out), "first", out[0])
+	return out, nil
 }

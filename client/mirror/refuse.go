@@ -17,14 +17,8 @@ func (m *Mirror) refuse(ctx context.Context, target tree.Cursor) error {
 		return err
 	}
 	var found ConflictError
-	err = m.survey(ctx, target, local, Fail, false, func(_ *batch, d *decision) error {
-		for _, c := range d.conflicts {
-			if len(found.Conflicts) < MaxReported {
-				found.Conflicts = append(found.Conflicts, c)
-			} else {
-				found.More++
-			}
-		}
+	err = m.survey(ctx, target, local, false, func(_ *batch, d *decision) error {
+		found.add(d.conflicts)
 		return nil
 	})
 	if err == nil && len(found.Conflicts) > 0 {
@@ -35,7 +29,7 @@ func (m *Mirror) refuse(ctx context.Context, target tree.Cursor) error {
 
 // survey decides about all that is to be pulled, and changes nothing. all says that each
 // change is wanted, not only the conflicts.
-func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localChanges, policy Policy, all bool, tell func(*batch, *decision) error) error {
+func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localChanges, all bool, tell func(*batch, *decision) error) error {
 	f, err := m.fetch(ctx, target)
 	if err != nil {
 		return err
@@ -52,7 +46,7 @@ func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localCha
 		failed <- err
 	}()
 	for b := range read {
-		if err := m.surveyBatch(ctx, b, local, policy, all, tell); err != nil {
+		if err := m.surveyBatch(ctx, b, local, all, tell); err != nil {
 			cancel()
 			return errors.Join(err, ended(<-failed))
 		}
@@ -68,12 +62,12 @@ func ended(err error) error {
 	return err
 }
 
-func (m *Mirror) surveyBatch(ctx context.Context, b *batch, local *localChanges, policy Policy, all bool, tell func(*batch, *decision) error) error {
+func (m *Mirror) surveyBatch(ctx context.Context, b *batch, local *localChanges, all bool, tell func(*batch, *decision) error) error {
 	var d *decision
 	_, err := m.tree.Update(ctx, func(e *tree.Edit) error {
 		kept := map[string]copied{}
 		decide := func() error {
-			d = &decision{m: m, edit: e, kept: kept, local: local, policy: policy, all: all}
+			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.policy, all: all}
 			return d.decide(b.entries)
 		}
 		err := decide()

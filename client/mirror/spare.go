@@ -26,7 +26,7 @@ func (d *decision) spare(x *tree.Entry) ([]tree.Entry, error) {
 			return true, nil
 		}
 		e, err := d.at(path)
-		if err != nil || x.Kind != tree.KindDelete || !live(e) || !d.m.s.changed(path, e.Rev) || d.meant(e) {
+		if err != nil || x.Kind != tree.KindDelete || !live(e) || !d.changed(path, e.Rev) || d.meant(e) {
 			return false, err
 		}
 		is, err := d.madeHere(path)
@@ -53,21 +53,9 @@ func (d *decision) sendAbove(top string, made []string) error {
 	for _, path := range made {
 		for p := above(path); len(p) >= len(top) && !sent[p]; p = above(p) {
 			sent[p] = true
-			cur, err := d.at(p)
-			if err != nil {
+			if err := d.sendAgain(p); err != nil {
 				return err
 			}
-			if d.m.s.changed(p, cur.Rev) {
-				continue // it is going to be
-			}
-			if _, err := d.edit.Apply(cur, 0); err != nil {
-				return err
-			}
-			stays, err := d.edit.Entry(p)
-			if err != nil {
-				return err
-			}
-			d.more = append(d.more, stays)
 		}
 	}
 	return nil

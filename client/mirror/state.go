@@ -32,7 +32,14 @@ type notes struct {
 	AgreedPush  tree.Cursor `json:"agreedPush,omitzero"`
 	AgreedFetch tree.Cursor `json:"agreedFetch,omitzero"`
 	Ignore      []string    `json:"ignore,omitempty"` // the names that are ignored
+	// OurLost and TheirLost are the greatest numbers of versions lost here, and there, that
+	// are dealt with.
+	OurLost   int64 `json:"ourLost,omitempty"`
+	TheirLost int64 `json:"theirLost,omitempty"`
 }
+
+// unanswered reports whether a push is under way, or was and its answer never came.
+func (s *state) unanswered() bool { return len(s.sent.Prints) > 0 && s.sent.Until == 0 }
 
 // sent are the prints of entries that were pushed.
 type sent struct {

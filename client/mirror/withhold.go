@@ -22,7 +22,7 @@ type Withheld struct {
 // ErrWithheld says that a remote has more paths that do not come over than are remembered.
 var ErrWithheld = errors.New("the remote has too many paths that do not come over")
 
-// A held remembers a Withheld until both sides agree on its path.
+// A held remembers a Withheld, or a conflict, until both sides agree on its path.
 type held struct {
 	Remote string    `json:"remote"`          // print of the remote's version
 	Local  string    `json:"local,omitempty"` // print of what is here, which is not sent; "" for nothing
@@ -32,9 +32,17 @@ type held struct {
 	Apart bool `json:"apart,omitempty"`
 	// Stale: all is fetched anew, and this path has not come yet.
 	Stale bool `json:"stale,omitempty"`
+	// Conflict: the path stays as it is on both sides, with all below it unless it is Shallow.
+	// Since and Fetched are the revisions, ours and the remote's, up to which both sides had
+	// agreed on what is below it. Sent: what is here was taken, and is sent.
+	Conflict bool  `json:"conflict,omitempty"`
+	Shallow  bool  `json:"shallow,omitempty"`
+	Since    int64 `json:"since,omitempty"`
+	Fetched  int64 `json:"fetched,omitempty"`
+	Sent     bool  `json:"sent,omitempty"`
 }
 
-// A heldSet has what is withheld, by local path. It is a value: to change it is to make
+// A heldSet has what is withheld or held in conflict, by local path. It is a value: to change it is to make
 // another one. nil is the empty one.
 type heldSet struct {
 	Paths map[string]held `json:"paths"`
@@ -68,11 +76,11 @@ func (s *heldSet) with(changes map[string]*held) *heldSet {
 }
 
 // marked returns the set with those as stale that fn selects, and whether there are any.
-func (s *heldSet) marked(fn func(held) bool) (*heldSet, bool) {
+func (s *heldSet) marked(fn func(string, held) bool) (*heldSet, bool) {
 	changes := map[string]*held{}
 	if s != nil {
 		for path, h := range s.Paths {
-			if !h.Stale && fn(h) {
+			if !h.Stale && fn(path, h) {
 				h.Stale = true
 				changes[path] = &h
 			}
@@ -139,9 +147,15 @@ func (m *Mirror) isCode(path string, kind tree.Kind) bool {
 
 // releasing has what was withheld before, and is allowed now, fetched again.
 func (m *Mirror) releasing(s state) state {
-	again, any := s.held.marked(func(h held) bool {
-		return h.Bits == 0 && m.cfg.AllowCode || h.Bits != 0 && m.cfg.AllowModes
+	return s.refetching(func(_ string, h held) bool {
+		return !h.Conflict && (h.Bits == 0 && m.cfg.AllowCode || h.Bits != 0 && m.cfg.AllowModes)
 	})
+}
+
+// refetching has all listed again that the remote has, for the sake of what is held and fn
+// selects. The rest counts as agreed.
+func (s state) refetching(fn func(string, held) bool) state {
+	again, any := s.held.marked(fn)
 	if !any {
 		return s
 	}
@@ -177,10 +191,7 @@ func (d *decision) hold(path string, h held) {
 	if known && old == h {
 		return
 	}
-	if d.holds == nil {
-		d.holds = map[string]*held{}
-	}
-	d.holds[path] = &h
+	d.remember(path, &h)
 }
 
 // keepHeld notes that what is withheld of a path is what it was.
@@ -189,19 +200,13 @@ func (d *decision) keepHeld(path string, h held) {
 		return
 	}
 	h.Stale = false
-	if d.holds == nil {
-		d.holds = map[string]*held{}
-	}
-	d.holds[path] = &h
+	d.remember(path, &h)
 }
 
 // letGo notes that nothing of a path is withheld any more.
 func (d *decision) letGo(path string) {
 	if _, known := d.isHeld(path); known {
-		if d.holds == nil {
-			d.holds = map[string]*held{}
-		}
-		d.holds[path] = nil
+		d.remember(path, nil)
 	}
 }
 
@@ -307,7 +312,7 @@ func (d *decision) withholdCode(x, cur *tree.Entry) error {
 		return nil
 	}
 	s := &d.m.s
-	changed := cur != nil && s.changed(cur.Path, cur.Rev)
+	changed := cur != nil && d.changed(cur.Path, cur.Rev)
 	if remote, _ := d.m.roots.toRemote(x.Path); changed && s.sent.Prints[remote] != "" && s.sent.Prints[remote] == printOf(x) {
 		return nil // what we sent, and have changed since
 	}
@@ -325,9 +330,12 @@ func (d *decision) withholdCode(x, cur *tree.Entry) error {
 // heldBack decides about a change from here to a path of which something is withheld. It
 // reports whether it is not sent, and gives it the bits that only the remote has.
 func (b *blockMaker) heldBack(e *tree.Entry) bool {
+	if _, _, ok := b.held.conflictAt(e.Path); ok {
+		return true
+	}
 	h, ok := b.held.at(e.Path)
 	if !ok {
-		return e.Kind == tree.KindDelete && b.above[e.Path]
+		return b.leavesNoRoom(e)
 	}
 	print := printHere(e)
 	if print == h.Local {

@@ -25,16 +25,6 @@ type guard struct {
 	n   int
 }
 
-// line is what a side has of a path, "" for nothing.
-func (g *guard) line(e *end, path string) string {
-	for _, l := range e.list() {
-		if strings.HasPrefix(l, path+" ") {
-			return l
-		}
-	}
-	return ""
-}
-
 func (g *guard) run(s step) error {
 	e := g.remote
 	if s.what%2 == 0 {
@@ -49,12 +39,12 @@ func (g *guard) run(s step) error {
 			g.mine[text] = true
 		}
 	case 2, 3: // remove
-		if g.line(e, s.path) == "" {
+		if e.line(s.path) == "" {
 			return nil
 		}
 		e.do("rm " + s.path)
 	case 5: // bits, there
-		if l := g.line(e, s.path); l == "" || strings.HasPrefix(l, s.path+" 4755 ") {
+		if l := e.line(s.path); l == "" || strings.HasPrefix(l, s.path+" 4755 ") {
 			return nil
 		}
 		e.do("chmod " + s.path + " 4755")
@@ -78,7 +68,7 @@ func (g *guard) run(s step) error {
 		g.due[s.path] = true
 		delete(g.left, s.path) // a change from here is sent
 	case s.path != "/s" && !g.cut.mute || !g.due[s.path]:
-		g.left[s.path] = g.line(g.remote, s.path)
+		g.left[s.path] = g.remote.line(s.path)
 	}
 	return nil
 }
@@ -98,7 +88,7 @@ func (g *guard) check() error {
 		}
 	}
 	for path, want := range g.left {
-		if got := g.line(g.remote, path); got != want {
+		if got := g.remote.line(path); got != want {
 			return fmt.Errorf("%s is %q at the remote, whose user has left %q", path, got, want)
 		}
 	}

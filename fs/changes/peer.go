@@ -54,6 +54,7 @@ type Watermarks struct {
 	PushRev    int64       // up to where it knows that its own changes have been taken
 	Fetch      tree.Cursor // up to where it has applied what was pushed to it
 	ChecksBase bool        // Push looks at PushInput.Base
+	Lost       int64       // the greatest number of a version that Lost has, or had
 }
 
 // PushInput goes with pushed entries.

@@ -64,7 +64,7 @@ func (s *Service) watermarks(ctx context.Context, p *protocol.WatermarksParams) 
 	if err != nil {
 		return nil, err
 	}
-	return &protocol.WatermarksResult{CurrentRev: w.CurrentRev, PushRev: w.PushRev, FetchCursor: CursorToWire(w.Fetch), ChecksBase: w.ChecksBase}, nil
+	return &protocol.WatermarksResult{CurrentRev: w.CurrentRev, PushRev: w.PushRev, FetchCursor: CursorToWire(w.Fetch), ChecksBase: w.ChecksBase, Lost: w.Lost}, nil
 }
 
 func (s *Service) hasObjects(ctx context.Context, p *protocol.HashesParams) (*protocol.HasObjectsResult, error) {

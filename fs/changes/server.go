@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -98,7 +99,8 @@ func (s *Server) Watermarks(ctx context.Context, settle bool) (Watermarks, error
 	if err != nil {
 		return Watermarks{}, err
 	}
-	return Watermarks{CurrentRev: info.Rev, PushRev: p.Push.Rev, Fetch: p.Fetch, ChecksBase: true}, nil
+	last, err := lost.Last(ctx, s.forest)
+	return Watermarks{CurrentRev: info.Rev, PushRev: p.Push.Rev, Fetch: p.Fetch, ChecksBase: true, Lost: last}, err
 }
 
 // ReadEntry takes an absolute path, which need not be canonical but may not lead above

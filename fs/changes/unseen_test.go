@@ -151,6 +151,9 @@ func TestOvertakenAreAnswered(t *testing.T) {
 	if v.ID != 2 || v.By != tree.Fingerprint(&by) || tree.Fingerprint(&v.Entry) != tree.Fingerprint(&edit) {
 		t.Errorf("%+v", v)
 	}
+	if w := e.marks(); w.Lost != changes.MaxOvertaken+2 {
+		t.Errorf("%+v", w)
+	}
 	for _, tt := range []struct {
 		after       int64
 		limit       int

@@ -112,13 +112,36 @@ func keep(e *tree.Edit, v *Version) error {
 	return nil
 }
 
+// Last is the number of the version that was lost last, 0 before any was.
+func Last(ctx context.Context, f *tree.Forest) (int64, error) {
+	next := ""
+	t, err := f.Find(ctx, Tree)
+	if err == nil {
+		next, err = t.Readlink(ctx, nextPath)
+	}
+	if errors.Is(err, iofs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	id, err := strconv.ParseInt(next, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: the number of the next version is %q", tree.ErrDamaged, next)
+	}
+	return id - 1, nil
+}
+
 // page is how many versions are listed at once.
 const page = 256
 
 // List calls fn for the versions that are kept, the oldest first, from behind a number on.
 // An error of fn ends it.
 func List(ctx context.Context, f *tree.Forest, after int64, fn func(*Version) error) error {
-	t, err := f.Tree(ctx, Tree)
+	t, err := f.Find(ctx, Tree)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

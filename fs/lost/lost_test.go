@@ -79,6 +79,18 @@ func (s *shelf) want(after int64, want ...string) {
 
 func TestKept(t *testing.T) {
 	s := newShelf(t)
+	last := func(want int64) {
+		t.Helper()
+		if id, err := lost.Last(t.Context(), s.forest); id != want || err != nil {
+			t.Errorf("the last one is %d, %v, not %d", id, err, want)
+		}
+	}
+	last(0)
+	s.want(0)
+	// To look makes nothing.
+	if _, err := s.forest.Find(t.Context(), lost.Tree); !errors.Is(err, iofs.ErrNotExist) {
+		t.Error(err)
+	}
 	if a, b := s.keep("/workspace/a", "one"), s.keep("/workspace/a", "two"); a != 1 || b != 2 {
 		t.Errorf("the numbers are %d and %d", a, b)
 	}
@@ -92,9 +104,11 @@ func TestKept(t *testing.T) {
 	if _, err := lost.Get(t.Context(), s.forest, 2); !errors.Is(err, iofs.ErrNotExist) {
 		t.Errorf("a version that was dropped: %v", err)
 	}
+	last(2)
 	if id := s.keep("/workspace/b", "three"); id != 3 {
 		t.Errorf("the number of one that was dropped is given again: %d", id)
 	}
+	last(3)
 }
 
 // An edit that fails keeps nothing, of either tree.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"regexp"
 	"sync"
 	"sync/atomic"
@@ -90,6 +91,21 @@ func (f *Forest) Tree(ctx context.Context, name string) (*Tree, error) {
 		return f.plant(tx, name)
 	})
 	return t, wrap("make tree", err)
+}
+
+// Find opens the tree of a name, and makes none: io/fs.ErrNotExist says that there is none.
+func (f *Forest) Find(ctx context.Context, name string) (*Tree, error) {
+	err := f.store.View(ctx, func(tx Tx) error {
+		_, err := tx.Namespace(name)
+		return err
+	})
+	if errors.Is(err, ErrNoRow) {
+		err = fmt.Errorf("tree %q: %w", name, iofs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, wrap("open tree", err)
+	}
+	return &Tree{forest: f, name: name}, nil
 }
 
 // plant makes an empty tree.

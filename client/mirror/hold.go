@@ -1,0 +1,350 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// The errors of conflicts that are held.
+var (
+	// ErrHeld says that more paths are in conflict than are remembered: some must be resolved,
+	// or decided by another policy.
+	ErrHeld = errors.New("too many paths are held in conflict; resolve some, or let a policy decide")
+	// ErrNotHeld says that neither a path nor anything below it is held in conflict.
+	ErrNotHeld = errors.New("it is not held in conflict")
+)
+
+// Conflicts lists the paths that are held in conflict, with what both sides have of them now.
+// Nothing is moved.
+func (m *Mirror) Conflicts(ctx context.Context) ([]Conflict, error) {
+	var list []Conflict
+	err := m.alone(ctx, func() error {
+		m.policy = Hold
+		return m.connected(ctx, new(Result), func(ctx context.Context, _ *Result) error {
+			if err := m.cfg.Local.Settle(ctx); err != nil {
+				return fmt.Errorf("settle: %w", err)
+			}
+			if _, err := m.cfg.Remote.Watermarks(ctx, true); err != nil {
+				return fmt.Errorf("have the remote settle: %w", err)
+			}
+			var err error
+			list, err = m.heldConflicts(ctx, m.s.held.inConflict())
+			return err
+		})
+	})
+	return list, err
+}
+
+// Resolve decides about a path that is held in conflict, and all such paths below it, by a
+// policy that decides: Ours sends the version here, Theirs takes the remote's, as both are
+// now, and Both takes both. The version that loses is kept. Everything else is synchronised,
+// and new conflicts are held.
+func (m *Mirror) Resolve(ctx context.Context, path string, policy Policy) (Result, error) {
+	var r Result
+	if !policy.decides() {
+		return r, fmt.Errorf("resolve %s: %w: the policy %s does not decide", path, errors.ErrUnsupported, policy)
+	}
+	err := m.alone(ctx, func() error {
+		m.policy = Hold
+		defer func() { m.resolved = nil }()
+		return m.connected(ctx, &r, func(ctx context.Context, r *Result) error {
+			m.resolved = map[string]Policy{}
+			for _, held := range m.s.held.inConflict() {
+				if held == path || strings.HasPrefix(held, strings.TrimSuffix(path, "/")+"/") {
+					m.resolved[held] = policy
+				}
+			}
+			if len(m.resolved) == 0 {
+				if top, _, ok := m.s.held.conflictAt(path); ok {
+					return fmt.Errorf("resolve %s: %w by itself, but with %s", path, ErrNotHeld, top)
+				}
+				return fmt.Errorf("resolve %s: %w", path, ErrNotHeld)
+			}
+			return m.tick(ctx, r)
+		})
+	})
+	return r, err
+}
+
+// policyAt is the policy for a local path.
+func (m *Mirror) policyAt(path string) Policy {
+	for p := path; len(m.resolved) > 0; p = above(p) {
+		if policy, ok := m.resolved[p]; ok {
+			return policy
+		}
+		if p == "/" {
+			break
+		}
+	}
+	return m.policy
+}
+
+// unholding has those conflicts fetched again that are decided now.
+func (m *Mirror) unholding(s state) state {
+	return s.refetching(func(path string, h held) bool { return h.Conflict && m.policyAt(path).decides() })
+}
+
+// refuseHeld fails if there are conflicts that are held.
+func (m *Mirror) refuseHeld(ctx context.Context) error {
+	paths := m.s.held.inConflict()
+	if len(paths) == 0 {
+		return nil
+	}
+	list, err := m.heldConflicts(ctx, paths[:min(len(paths), MaxReported)])
+	if err != nil {
+		return err
+	}
+	return &ConflictError{Conflicts: list, More: len(paths) - len(list)}
+}
+
+// heldConflicts is what both sides have of some paths that are held in conflict.
+func (m *Mirror) heldConflicts(ctx context.Context, paths []string) ([]Conflict, error) {
+	list := make([]Conflict, len(paths))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxLooks)
+	for i, path := range paths {
+		group.Go(func() error { // ends with its answer, or with ctx
+			gone := tree.Entry{Kind: tree.KindDelete}
+			here, err := m.tree.Entry(ctx, path)
+			if errors.Is(err, iofs.ErrNotExist) {
+				here, err = gone, nil
+			}
+			if err != nil {
+				return err
+			}
+			remote, _ := m.roots.toRemote(path)
+			there, err := m.cfg.Remote.ReadEntry(ctx, remote)
+			if err != nil {
+				return fmt.Errorf("read %s at the remote: %w", remote, err)
+			}
+			if there == nil {
+				there = &gone
+			}
+			list[i] = Conflict{Path: path, Local: versionOf(&here), Remote: versionOf(there), Held: true}
+			return nil
+		})
+	}
+	return list, group.Wait()
+}
+
+// refreshed stores that all has come that was fetched anew.
+func (m *Mirror) refreshed(ctx context.Context) error {
+	next := m.s
+	if next.held = next.held.fresh(); next.held == m.s.held {
+		return nil
+	}
+	_, err := m.tree.Update(ctx, func(e *tree.Edit) (err error) {
+		if next.held, err = m.s.held.refreshed(e); err != nil {
+			return err
+		}
+		return m.store(e, &next)
+	})
+	if err != nil {
+		m.loaded = false
+		return fmt.Errorf("store the cursors: %w", err)
+	}
+	m.s = next
+	return nil
+}
+
+// refreshed is fresh. A conflict of which the remote turns out to know nothing is none: what
+// is here is sent.
+func (s *heldSet) refreshed(e *tree.Edit) (*heldSet, error) {
+	for _, path := range s.inConflict() {
+		if h, _ := s.at(path); h.Stale && !h.Sent {
+			if _, err := touchAll(e, path, nil); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s.fresh(), nil
+}
+
+// inConflict lists the paths that are held in conflict.
+func (s *heldSet) inConflict() []string {
+	if s == nil {
+		return nil
+	}
+	var out []string
+	for _, path := range slices.Sorted(maps.Keys(s.Paths)) {
+		if s.Paths[path].Conflict {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// conflicts is how many those are.
+func (s *heldSet) conflicts() int { return len(s.inConflict()) }
+
+// conflictAt finds what holds a path in conflict: itself, or one above it.
+func (s *heldSet) conflictAt(path string) (string, held, bool) {
+	return conflictAt(path, s.at)
+}
+
+func conflictAt(path string, at func(string) (held, bool)) (string, held, bool) {
+	for p := path; ; p = above(p) {
+		if h, ok := at(p); ok && h.Conflict && (p == path || !h.Shallow) {
+			return p, h, true
+		}
+		if p == "/" {
+			return "", held{}, false
+		}
+	}
+}
+
+// covering is what holds a path: itself, or a conflict above it.
+func (s *heldSet) covering(path string) (held, bool) {
+	if s == nil || len(s.Paths) == 0 {
+		return held{}, false
+	}
+	if h, ok := s.at(path); ok {
+		return h, true
+	}
+	_, h, ok := s.conflictAt(path)
+	return h, ok
+}
+
+// conflictAt is that of the heldSet, as far as it has been decided.
+func (d *decision) conflictAt(path string) (string, held, bool) {
+	if d.m.s.held == nil && len(d.holds) == 0 {
+		return "", held{}, false
+	}
+	return conflictAt(path, d.isHeld)
+}
+
+// changed reports whether what is at a path, since a revision, is a change from here that
+// the remote is not known to have.
+func (d *decision) changed(path string, rev int64) bool {
+	top, _, ok := d.conflictAt(path)
+	return ok && top == path || d.changedSince(path, rev)
+}
+
+// changedSince is the same, and does not take what is held in conflict itself for one.
+func (d *decision) changedSince(path string, rev int64) bool {
+	_, h, ok := d.conflictAt(path)
+	return ok && rev > h.Since || d.m.s.changed(path, rev)
+}
+
+// holdConflict holds a path in conflict: that of an entry, or the one above it that leaves it
+// no room. cur is what is here at the entry's path.
+func (d *decision) holdConflict(x, cur *tree.Entry, losers []tree.Entry) {
+	top, h := x.Path, held{Remote: printOf(x), Kind: x.Kind}
+	for i := range losers {
+		if p := losers[i].Path; len(p) < len(top) {
+			top, h = p, held{Kind: tree.KindDir}
+		}
+	}
+	s := &d.m.s
+	h.Conflict, h.Apart, h.Since, h.Fetched = true, true, s.peer.Push.Rev, s.peer.Fetch.Rev
+	if s.peer.Push.Within {
+		h.Since--
+	}
+	if s.peer.Fetch.Within {
+		h.Fetched--
+	}
+	dir := live(cur) && cur.Kind == tree.KindDir
+	if h.Shallow = dir && x.Kind == tree.KindDir && top == x.Path; !h.Shallow && (dir || top != x.Path) {
+		d.holdBelow(top, &h)
+	}
+	d.remember(top, &h)
+}
+
+// holdBelow has what is held in conflict below a path held with it.
+func (d *decision) holdBelow(top string, h *held) {
+	below := func(path string, old held) {
+		if old.Conflict && strings.HasPrefix(path, top+"/") {
+			h.Since, h.Fetched = min(h.Since, old.Since), min(h.Fetched, old.Fetched)
+			d.remember(path, nil)
+		}
+	}
+	for path, old := range d.holds {
+		if old != nil {
+			below(path, *old)
+		}
+	}
+	for _, path := range d.m.s.held.inConflict() {
+		if old, ok := d.isHeld(path); ok {
+			below(path, old)
+		}
+	}
+}
+
+// heldStill takes note of an entry of a path that is held in conflict, at or above it.
+func (d *decision) heldStill(top string, h held, x *tree.Entry) error {
+	if x.Path != top {
+		return nil
+	}
+	cur, err := d.at(top)
+	if err != nil {
+		return err
+	}
+	if same(cur, x) && x.Kind != tree.KindDir {
+		d.accept(x, cur) // both sides have come to agree
+		return nil
+	}
+	h.Remote, h.Kind, h.Stale, h.Sent = printOf(x), x.Kind, false, false
+	d.remember(top, &h)
+	return nil
+}
+
+// sendHeld sends what is here of a path that was held in conflict. It is let go when all has
+// come that is fetched for its sake.
+func (d *decision) sendHeld(path string, h held) error {
+	sent, err := touchAll(d.edit, path, func(e *tree.Entry) bool { return e.Path == path || e.Rev > h.Since })
+	if err != nil {
+		return err
+	}
+	d.touched = true
+	d.more = append(d.more, sent...)
+	h.Stale, h.Sent = true, true
+	d.remember(path, &h)
+	// The removal of a directory above it was not sent because of it.
+	for p := above(path); p != "/"; p = above(p) {
+		if e, err := d.at(p); err != nil || e == nil || live(e) {
+			return err
+		}
+		if err := d.sendAgain(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remember notes what is held of a path.
+func (d *decision) remember(path string, h *held) {
+	if d.holds == nil {
+		d.holds = map[string]*held{}
+	}
+	d.holds[path] = h
+}
+
+// leavesNoRoom reports whether a change from here is not sent because of what only the remote
+// has below its path. What is no directory is then in conflict as a whole.
+func (b *blockMaker) leavesNoRoom(e *tree.Entry) bool {
+	if e.Kind == tree.KindDelete {
+		return b.above[e.Path]
+	}
+	if e.Kind == tree.KindDir || !b.above[e.Path] {
+		return false
+	}
+	for _, path := range b.held.inConflict() {
+		if strings.HasPrefix(path, e.Path+"/") {
+			if b.holds == nil {
+				b.holds = map[string]*held{}
+			}
+			b.holds[e.Path] = &held{Kind: tree.KindDir, Conflict: true, Apart: true, Since: e.Rev - 1}
+			return true
+		}
+	}
+	return false
+}

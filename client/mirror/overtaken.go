@@ -1,0 +1,523 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A version is overtaken when something that was synchronised came to its place before
+// anybody had settled it. Here that is a change from here whose path the remote has changed
+// as well: bringBack decides it like any conflict. There it is the other way round: it is
+// given back to the remote as a change of its own, and comes with the next pull.
+
+// bringBack decides about versions that were overtaken here, also by a pull that was killed.
+func (m *Mirror) bringBack(ctx context.Context, r *Result) error {
+	var failed ConflictError
+	for range maxTries {
+		last, err := lost.Last(ctx, m.forest)
+		if err != nil {
+			return fmt.Errorf("look for versions that were overtaken: %w", err)
+		}
+		if last <= m.s.notes.OurLost {
+			break
+		}
+		list, upTo, err := m.lostHere(ctx, last)
+		if err != nil {
+			return err
+		}
+		d, err := m.bringBackSome(ctx, list, upTo)
+		if d != nil && m.policy == Fail {
+			failed.add(d.conflicts)
+		} else if d != nil {
+			r.Conflicts += len(d.conflicts)
+			m.report(d.conflicts)
+		}
+		if err != nil {
+			return fmt.Errorf("bring back what was overtaken: %w", err)
+		}
+	}
+	if len(failed.Conflicts) > 0 {
+		return &failed
+	}
+	return nil
+}
+
+// lostHere lists some of the versions that were overtaken here, behind those that are dealt
+// with, and up to which number they are all.
+func (m *Mirror) lostHere(ctx context.Context, last int64) ([]lost.Version, int64, error) {
+	var list []lost.Version
+	err := lost.List(ctx, m.forest, m.s.notes.OurLost, func(v *lost.Version) error {
+		path, inside := m.roots.toRemote(v.Path)
+		if v.ID > last || v.Why != lost.Overtaken || !inside || path == "/" || hidden(v.Path, m.cfg.Ignore) {
+			return nil
+		}
+		if len(list) == page {
+			last = list[page-1].ID
+			return errEnough
+		}
+		list = append(list, *v)
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, 0, fmt.Errorf("list versions that were overtaken: %w", err)
+	}
+	return list, last, nil
+}
+
+// errEnough ends a list.
+var errEnough = errors.New("there are enough")
+
+// A comeback is what becomes of versions that were overtaken.
+type comeback struct {
+	entries   []tree.Entry // what is put into its place, or beside
+	drop      []int64      // numbers of versions that are there again
+	holds     map[string]*held
+	conflicts []Conflict
+}
+
+// bringBackSome decides about some of them. It returns what it has decided if that is for
+// good, also with an error.
+func (m *Mirror) bringBackSome(ctx context.Context, list []lost.Version, upTo int64) (*comeback, error) {
+	if len(list) == 0 {
+		next := m.s
+		next.notes.OurLost = upTo
+		return nil, m.commit(ctx, next)
+	}
+	var c *comeback
+	var next state
+	_, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
+		var err error
+		c, err = m.comeback(e, list, true)
+		return func(yield func(tree.Entry, error) bool) {
+			if err != nil {
+				yield(tree.Entry{}, err)
+				return
+			}
+			for _, entry := range c.entries {
+				if !yield(entry, nil) {
+					return
+				}
+			}
+		}
+	}, tree.RealParents, func(e *tree.Edit) error {
+		for _, id := range c.drop {
+			if err := lost.Drop(e, id); err != nil {
+				return err
+			}
+		}
+		next = m.s
+		next.notes.OurLost = upTo
+		next.held = next.held.with(c.holds)
+		return m.store(e, &next)
+	})
+	if err != nil {
+		// It may be for good all the same, and only not be on disk yet.
+		stored, loadErr := m.loadState(context.WithoutCancel(ctx))
+		if loadErr != nil || stored.notes.OurLost < upTo {
+			c = nil
+		}
+		return c, err
+	}
+	m.s = next
+	return c, nil
+}
+
+// comeback decides about versions that were overtaken here. keep has the other versions
+// kept that lose.
+func (m *Mirror) comeback(e *tree.Edit, list []lost.Version, keep bool) (*comeback, error) {
+	c := &comeback{holds: map[string]*held{}}
+	d := decision{m: m, edit: e, keep: keep}
+	taken, last := map[string]bool{}, map[string]int{}
+	for i := range list {
+		last[list[i].Path] = i
+	}
+	for i := range list {
+		if err := c.one(&d, &list[i], last[list[i].Path] == i, taken); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// one decides about one of them. last says that none of the others is a later one of its
+// path; taken are the paths of copies so far.
+func (c *comeback) one(d *decision, v *lost.Version, last bool, taken map[string]bool) error {
+	cur, err := d.at(v.Path)
+	if err != nil {
+		return err
+	}
+	by, err := d.inTheWay(v.Path, cur)
+	if err != nil {
+		return err
+	}
+	x := tree.Entry{Kind: tree.KindDelete, Path: v.Path}
+	if by != nil {
+		x = *by
+	}
+	told := Conflict{Path: v.Path, Local: versionOf(&v.Entry), Remote: versionOf(&x), Kept: KeptRemote, Lost: v.ID}
+	if x.Path != v.Path {
+		told.By = x.Path
+	}
+	version := v.Entry
+	version.Path = v.Path
+	policy := d.m.policyAt(v.Path)
+	// It can go back to its place as long as nothing else has changed there since.
+	fits := last && tree.Fingerprint(&x) == v.By && (by == nil || x.Path == v.Path && x.Kind != tree.KindDir)
+	switch {
+	case policy == Theirs, !fits && policy == Ours && x.Path == v.Path && x.Kind != tree.KindDir:
+		// What was written after it stays.
+	case fits && (policy == Ours || policy == Both && by == nil):
+		told.Kept = KeptLocal
+		if told.Lost, err = d.keepLost(&x, &version); err != nil {
+			return err
+		}
+	case fits && !policy.decides():
+		told.Kept, told.Held, told.Lost = KeptNone, true, 0
+		c.holds[v.Path] = &held{Remote: printOf(&x), Kind: x.Kind, Conflict: true, Apart: true, Since: d.edit.Rev(), Fetched: d.m.s.peer.Fetch.Rev}
+	default:
+		told.Kept, told.Lost = KeptBoth, 0
+		if version.Path, err = d.freeName(&toCopy{version: version, by: x}, taken); err != nil {
+			return err
+		}
+		told.Copy = version.Path
+	}
+	if told.Kept != KeptRemote {
+		taken[version.Path] = true
+		c.entries = append(c.entries, version)
+		c.drop = append(c.drop, v.ID)
+	}
+	c.conflicts = append(c.conflicts, told)
+	return nil
+}
+
+// inTheWay is what there is at a path, or above it and no directory; nil for nothing.
+func (d *decision) inTheWay(path string, cur *tree.Entry) (*tree.Entry, error) {
+	if live(cur) {
+		return cur, nil
+	}
+	for p := above(path); p != "/"; p = above(p) {
+		e, err := d.at(p)
+		if err != nil {
+			return nil, err
+		}
+		if live(e) {
+			if e.Kind == tree.KindDir {
+				return nil, nil
+			}
+			return e, nil
+		}
+	}
+	return nil, nil
+}
+
+// planBack tells what would become of versions that were overtaken here.
+func (m *Mirror) planBack(ctx context.Context, p *Plan, after *decided) error {
+	last, err := lost.Last(ctx, m.forest)
+	if err != nil || last <= m.s.notes.OurLost {
+		return err
+	}
+	list, _, err := m.lostHere(ctx, last)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	var c *comeback
+	_, err = m.tree.Update(ctx, func(e *tree.Edit) error {
+		if c, err = m.comeback(e, list, false); err != nil {
+			return err
+		}
+		return errUndo
+	})
+	if !errors.Is(err, errUndo) {
+		return err
+	}
+	if m.policy == Fail {
+		return &ConflictError{Conflicts: c.conflicts}
+	}
+	p.conflicts(c.conflicts)
+	after.more = append(after.more, c.entries...)
+	return nil
+}
+
+// overtakenThere gives back what a push has overtaken, and returns the local paths of that.
+func (m *Mirror) overtakenThere(ctx context.Context, res *changes.PushResult, r *Result) ([]string, error) {
+	list := res.Overtaken
+	if res.MoreOvertaken > 0 && len(list) > 0 {
+		more, err := m.lostThere(ctx, list[len(list)-1].ID)
+		if err != nil {
+			return nil, err
+		}
+		list = append(slices.Clone(list), more...)
+	}
+	return m.giveBackSome(ctx, list, tree.At(res.Rev), r)
+}
+
+// giveBack gives back what pushes have overtaken whose answers never came. It reports
+// whether it did.
+func (m *Mirror) giveBack(ctx context.Context, target tree.Cursor, r *Result) (bool, error) {
+	if !m.s.unanswered() || m.theirLost <= m.s.notes.TheirLost {
+		return false, nil
+	}
+	upTo := m.theirLost
+	list, err := m.lostThere(ctx, m.s.notes.TheirLost)
+	if err != nil {
+		return false, err
+	}
+	back, err := m.giveBackSome(ctx, list, target, r)
+	if err != nil {
+		return false, err
+	}
+	next := m.s
+	next.notes.TheirLost = upTo
+	_, err = m.tree.Update(ctx, func(e *tree.Edit) error {
+		for _, path := range back {
+			if _, err := touchAll(e, path, nil); err != nil {
+				return err
+			}
+		}
+		return m.store(e, &next)
+	})
+	if err != nil {
+		m.loaded = false
+		return false, fmt.Errorf("store the cursors: %w", err)
+	}
+	m.s = next
+	return len(back) > 0, nil
+}
+
+// lostThere lists what was overtaken at the remote at paths of pushes that were not answered,
+// or at ones below them.
+func (m *Mirror) lostThere(ctx context.Context, after int64) ([]lost.Version, error) {
+	var out []lost.Version
+	for {
+		list, more, err := m.cfg.Remote.Lost(ctx, after, 0)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list what the remote has lost: %w", err)
+		}
+		for i := range list {
+			if v := &list[i]; v.Why == lost.Overtaken && m.wasSent(v.Path) && len(out) < maxSent {
+				out = append(out, *v)
+			}
+			if list[i].ID <= after {
+				return nil, &InvariantError{"the versions that it has lost are not in order"}
+			}
+			after = list[i].ID
+		}
+		if !more || len(list) == 0 {
+			return out, nil
+		}
+	}
+}
+
+func (m *Mirror) wasSent(path string) bool {
+	for p := path; ; p = above(p) {
+		if m.s.sent.Prints[p] != "" {
+			return true
+		}
+		if p == "/" {
+			return false
+		}
+	}
+}
+
+// giveBackSome makes versions changes of the remote's own again, of whose tree we know a
+// place at which they were overtaken. It returns their local paths. Those that cannot go
+// back, since their paths have changed once more, are kept here and reported.
+func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tree.Cursor, r *Result) ([]string, error) {
+	back := map[string]bool{}
+	for range maxTries {
+		if len(list) == 0 {
+			break
+		}
+		send, stay, err := m.sortOut(ctx, list)
+		if err != nil {
+			return nil, err
+		}
+		list = nil
+		if len(send) > 0 {
+			entries := make([]tree.Entry, len(send))
+			for i := range send {
+				entries[i] = send[i].Entry
+				entries[i].Path = send[i].Path
+			}
+			res, err := m.cfg.Remote.Push(ctx, changes.PushInput{Base: &base}, changes.FromSlice(entries))
+			if err != nil {
+				return nil, fmt.Errorf("give back what was overtaken: %w", err)
+			}
+			for i := range send {
+				if slices.Contains(res.Conflicts, send[i].Path) {
+					stay = append(stay, send[i])
+					continue
+				}
+				path, _ := m.roots.toLocal(send[i].Path)
+				back[path] = true
+			}
+			// What was written there in the meantime is newer.
+			list, base = res.Overtaken, tree.At(res.Rev)
+		}
+		if err := m.keepTheirs(ctx, stay, r); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.keepTheirs(ctx, list, r); err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(back)), nil
+}
+
+// sortOut says which versions can go back to their places at the remote: the last one of
+// each path, if there still is what has overtaken it.
+func (m *Mirror) sortOut(ctx context.Context, list []lost.Version) (send, stay []lost.Version, err error) {
+	last := map[string]int{}
+	for i := range list {
+		last[list[i].Path] = i
+	}
+	for i := range list {
+		v := &list[i]
+		path, inside := m.roots.toLocal(v.Path)
+		if !inside || m.roots.isRoot(path) {
+			continue
+		}
+		if last[v.Path] != i {
+			stay = append(stay, *v)
+			continue
+		}
+		at, err := m.cfg.Remote.ReadEntry(ctx, v.Path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read what has overtaken %s: %w", v.Path, err)
+		}
+		by := ""
+		if at != nil {
+			by = tree.Fingerprint(at)
+		}
+		if by == v.By {
+			send = append(send, *v)
+		} else {
+			stay = append(stay, *v)
+		}
+	}
+	return send, stay, nil
+}
+
+// keepTheirs keeps versions of the remote's here, and reports them.
+func (m *Mirror) keepTheirs(ctx context.Context, list []lost.Version, r *Result) error {
+	if len(list) == 0 {
+		return nil
+	}
+	entries := make([]tree.Entry, len(list))
+	for i := range list {
+		entries[i] = list[i].Entry
+	}
+	gone := map[tree.Hash]bool{}
+	if err := m.fetchMissing(ctx, entries, gone, r); err != nil {
+		return err
+	}
+	var told []Conflict
+	_, err := m.tree.Update(ctx, func(e *tree.Edit) error {
+		told = told[:0]
+		d := decision{m: m, edit: e, keep: true}
+		for i := range list {
+			path, inside := m.roots.toLocal(list[i].Path)
+			if !inside {
+				continue
+			}
+			cur, err := d.at(path)
+			if err != nil {
+				return err
+			}
+			if cur == nil {
+				cur = &tree.Entry{Kind: tree.KindDelete, Path: path}
+			}
+			c := Conflict{Path: path, Local: versionOf(cur), Remote: versionOf(&list[i].Entry), Kept: KeptLocal}
+			v := list[i].Entry
+			v.Path = path
+			if !slices.ContainsFunc(v.Parts, func(p tree.Part) bool { return gone[p.Hash] }) {
+				if c.Lost, err = d.keepLost(&v, cur); err != nil {
+					return err
+				}
+			}
+			told = append(told, c)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("keep what was overtaken at the remote: %w", err)
+	}
+	r.Conflicts += len(told)
+	m.report(told)
+	return nil
+}
+
+// keepLost keeps a version that loses to another one, and returns its number: 0 if it is
+// neither file nor link, or nothing is to be kept.
+func (d *decision) keepLost(e, by *tree.Entry) (int64, error) {
+	if !d.keep || e.Kind != tree.KindFile && e.Kind != tree.KindSymlink {
+		return 0, nil
+	}
+	v := lost.Version{Path: e.Path, At: d.edit.Now(), Why: lost.Conflict, By: tree.Fingerprint(by), Entry: *e}
+	err := lost.Keep(d.edit, &v)
+	return v.ID, err
+}
+
+// touch has a path sent once more.
+func touch(e *tree.Edit, path string) error {
+	_, err := e.Touch(path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// touchAll has a path sent once more, and what is below it, as far as it is wanted: nil for
+// all. It returns what that is.
+func touchAll(e *tree.Edit, path string, wanted func(*tree.Entry) bool) ([]tree.Entry, error) {
+	at, err := e.Entry(path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []tree.Entry
+	if wanted == nil || wanted(&at) {
+		if at, err = e.Touch(path); err != nil {
+			return nil, err
+		}
+		out = append(out, at)
+	}
+	if at.Kind != tree.KindDir {
+		return out, nil
+	}
+	info, err := e.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	for last := ""; ; {
+		list, err := e.Tx().Children(info.Ino, last, page)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			last = list[i].Name.Name
+			more, err := touchAll(e, join(path, last), wanted)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, more...)
+		}
+		if len(list) < page {
+			return out, nil
+		}
+	}
+}
