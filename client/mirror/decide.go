@@ -19,6 +19,7 @@ type decision struct {
 	policy Policy
 	all    bool              // each change is wanted
 	keep   bool              // versions that lose are kept (package lost)
+	dry    bool              // nothing of it is to stay, and content need not be held
 	kept   map[string]copied // versions that were copied aside, by path
 
 	before    int64 // our revision before the entries
@@ -33,6 +34,7 @@ type decision struct {
 	holds     map[string]*held // what changes of what is withheld; nil for no longer
 	withheld  []Withheld
 	stayed    []changes.Kept
+	undone    int               // versions of the remote that are undone
 	removed   map[string]string // what versions the entries remove, by path
 	numbers   map[string]int64  // of versions from here that are kept, by path
 	touched   bool              // something is sent only because of what was decided
@@ -68,6 +70,12 @@ func (d *decision) decide(entries []tree.Entry) error {
 			return err
 		}
 		if x == nil {
+			continue
+		}
+		if d.m.cfg.Undo {
+			if err := d.undo(x); err != nil {
+				return err
+			}
 			continue
 		}
 		list, err := d.spare(x)

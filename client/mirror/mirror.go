@@ -37,6 +37,12 @@ type Config struct {
 	AllowCode, AllowModes bool
 	// OnConflict says what happens to a path that changed on both sides.
 	OnConflict Policy
+	// Undo makes the remote what is here: what has changed there is not applied here, but
+	// sent back as it is here. The remote's versions are kept here (package lost).
+	Undo bool
+	// MayDelete, if set, is asked before anything is changed whether n files and links may be
+	// removed at a side that has so many. Else the call fails with a DeletesError.
+	MayDelete func(n, of int) bool
 	// OnChange is told of each path that a pull changed here, once it has, and Conflict of
 	// each conflict that was decided, Withheld of what did not come over. They must not use
 	// the mirror.
@@ -69,11 +75,14 @@ type Result struct {
 	Withheld              int // paths that did not come over, or not all of their modes
 	Stayed                int // paths that stay on one side, with what was never synchronised
 	Held                  int // paths that are held in conflict
+	Undone                int // versions of the remote that are kept here, since they were undone
 	// InStep: both ends had all of each other's changes when the call ended.
 	InStep bool
 }
 
-func (r *Result) moved() bool { return r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0 }
+func (r *Result) moved() bool {
+	return r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0 || r.Undone > 0
+}
 
 func (r *Result) add(o *Result) {
 	r.Pushed += o.Pushed
@@ -87,6 +96,7 @@ func (r *Result) add(o *Result) {
 	r.Withheld += o.Withheld
 	r.Stayed += o.Stayed
 	r.Held = o.Held
+	r.Undone += o.Undone
 	r.InStep = o.InStep
 }
 

@@ -30,6 +30,8 @@ type Plan struct {
 	// Anew: the remote's store is not the one that was synchronised with, so that all is
 	// compared.
 	Anew bool
+	// TooMany: it would remove more than Config.MayDelete lets, and change nothing.
+	TooMany *DeletesError
 }
 
 // Plan finds what Sync would move, tells of each path and changes nothing: no file, no
@@ -48,6 +50,9 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 		}
 		p.Anew = next.notes.Lost > m.s.notes.Lost
 		m.s, m.loaded = m.unholding(next), false // it is not stored
+		if err := m.planDeletes(ctx, &p); err != nil {
+			return err
+		}
 		if m.policy == Fail {
 			if err := m.refuseHeld(ctx); err != nil {
 				return err
@@ -73,6 +78,22 @@ func (p *Plan) conflicts(list []Conflict) {
 	n := min(len(list), MaxReported-len(p.Conflicts))
 	p.Conflicts = append(p.Conflicts, list[:n]...)
 	p.MoreConflicts += len(list) - n
+}
+
+// planDeletes notes that too much would be removed.
+func (m *Mirror) planDeletes(ctx context.Context, p *Plan) error {
+	target, err := m.target(ctx)
+	switch {
+	case err != nil:
+	case m.s.peer.Fetch.Compare(target) < 0:
+		err = m.mayPull(ctx, target)
+	default:
+		err = m.mayPush(ctx)
+	}
+	if many, ok := errors.AsType[*DeletesError](err); ok {
+		p.TooMany, err = many, nil
+	}
+	return err
 }
 
 // decided is what the decisions about a pull make of the push behind it.

@@ -94,6 +94,9 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 			return err
 		}
 	}
+	if err := m.mayPull(ctx, target); err != nil {
+		return err
+	}
 	local, err := m.localChanges(ctx)
 	if err != nil {
 		return err

@@ -40,6 +40,9 @@ func (m *Mirror) push(ctx context.Context, r *Result, careful bool) error {
 // pushOnce sends what there is. While the remote applies one block, the content of the
 // next one is sent, and the one after that is looked for.
 func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
+	if err := m.mayPush(ctx); err != nil {
+		return err
+	}
 	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.cfg.Ignore})
 	if err != nil {
 		return err

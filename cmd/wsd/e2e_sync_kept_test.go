@@ -23,10 +23,9 @@ func TestC055RemovalLeavesTheRest(t *testing.T) {
 			}
 			writeFile(t, filepath.Join(p.here, ".wsdignore"), ".env\nnode_modules\n")
 			writeFile(t, filepath.Join(p.here, "pkg", "code"), "c")
-			if o := p.sync("--merge"); o.code != 0 {
-				if o = p.sync(); o.code != 0 {
-					t.Fatal(o)
-				}
+			writeFile(t, filepath.Join(p.here, "other"), "o")
+			if o := p.sync(); o.code != 0 {
+				t.Fatal(o)
 			}
 			stay := []string{".env", "node_modules/x", "caf\xe9"}
 			for _, f := range stay {

@@ -66,7 +66,12 @@ func (p *syncPair) run(args ...string) outcome {
 	cmd := p.command(args...)
 	var out, errs logBuffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		endless := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		err = cmd.Wait()
+		endless.Stop()
+	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() < 0) {
 		p.t.Fatalf("wsd %v: %v\n%s", args, err, &errs)
 	}

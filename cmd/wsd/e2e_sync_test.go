@@ -37,7 +37,7 @@ func TestSyncKilled(t *testing.T) {
 		return startReal(t, cmd)
 	}
 	sync := func() *exec.Cmd {
-		return program(t, "sync", "--state", filepath.Join(dir, "here.db"), here, "unix://"+filepath.Join(dir, "s"))
+		return program(t, "sync", "--merge", "--state", filepath.Join(dir, "here.db"), here, "unix://"+filepath.Join(dir, "s"))
 	}
 	want := map[string]string{}
 	server := serve()
@@ -131,7 +131,7 @@ func TestSyncTriesAgain(t *testing.T) {
 		_, _ = io.CopyN(far, near, limit)
 	}
 	l := listen()
-	cmd := program(t, "sync", "--state", filepath.Join(dir, "here.db"), here, "unix://"+front)
+	cmd := program(t, "sync", "--merge", "--state", filepath.Join(dir, "here.db"), here, "unix://"+front)
 	var out logBuffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {

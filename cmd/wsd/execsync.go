@@ -23,7 +23,7 @@ type execSync struct {
 }
 
 // syncOnly are the flags that mean nothing without --sync.
-var syncOnly = []string{"dir", "ignore", "on-conflict", "state", "remote-path", flagLostAge, flagLostBytes, flagAllowCode, flagAllowSetuid}
+var syncOnly = []string{"dir", "ignore", "on-conflict", "state", "remote-path", "merge", "from", "create", "allow-home", "max-delete", flagLostAge, flagLostBytes, flagAllowCode, flagAllowSetuid}
 
 func (s *execSync) add(f *pflag.FlagSet) {
 	f.BoolVar(&s.on, "sync", false, "run in the server's workspace, in step with your directory")
@@ -59,8 +59,8 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 	}
 	defer func() { _ = remote.close() }() // the session ends with it, whatever it says
 	job := &syncJob{app: r.app, flags: s.flags, asJSON: r.events, target: target, quiet: true}
-	if job.local, err = openSyncLocal(ctx, s.dir, target.identity(), &s.flags, false); err != nil {
-		return transportError(err)
+	if job.local, err = openSyncLocal(ctx, s.dir, target.identity(), &s.flags, false, false); err != nil {
+		return syncError(err)
 	}
 	defer func() { err = errors.Join(err, job.local.close()) }()
 	if err := target.overlaps(job.local.dir); err != nil {
@@ -73,7 +73,7 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 		job.out.stdout = r.app.stderr // the command's is its own
 	}
 	if err := s.step(ctx, job, remote, false); err != nil {
-		return transportError(err)
+		return syncError(err)
 	}
 	if f.cwd, err = s.cwd(job.local.dir, remote.mount, f.cwd); err != nil {
 		return transportError(err)
@@ -87,18 +87,38 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 		return ended
 	}
 	if err := s.step(ctx, job, remote, true); err != nil {
-		return transportError(err)
+		return syncError(err)
 	}
 	return ended
+}
+
+// syncError makes err one of wsd's own, unless it asks for a flag.
+func syncError(err error) error {
+	if isRefused(err) {
+		return err
+	}
+	return transportError(err)
 }
 
 // step brings both sides in step. told says that what changes here is the command's doing,
 // and is told.
 func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, told bool) error {
 	job.verbose, job.asJSON = told, told && job.out.enc != nil
-	_, err := job.mirror(remote).Tick(ctx)
+	err := job.meet(ctx, job.mirror(remote))
+	if err == nil {
+		_, err = job.mirror(remote).Tick(ctx)
+	}
+	if err == nil {
+		job.undo, job.yields = false, false
+	}
 	job.out.endBar()
 	job.out.tellKept()
+	if isRefused(err) && !job.met {
+		job.local.forget()
+	}
+	if many, ok := errors.AsType[*mirror.DeletesError](err); ok {
+		return job.out.tooMany(many)
+	}
 	if conflicts, ok := errors.AsType[*mirror.ConflictError](err); ok {
 		job.out.conflicts(conflicts)
 		return errors.New("nothing was changed, since there are conflicts")

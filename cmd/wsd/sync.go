@@ -43,6 +43,12 @@ type syncJob struct {
 	target *syncTarget
 	local  *syncLocal
 	out    *syncOutput
+
+	met  bool // both sides have been in step, or may be brought together
+	undo bool // --from here, until they are in step
+	// yields: --from there; leaves is what goes here then, in a dry run.
+	yields bool
+	leaves *mirror.Contact
 }
 
 func newSyncCmd(a *app) *cobra.Command {
@@ -60,7 +66,16 @@ The server is one with 'wsd serve --workspace': at URL, which is ws://HOST:PORT,
 wss://HOST:PORT, unix:///PATH or relay://HOST/ENVIRONMENT; or http://HOST:PORT or
 https://HOST:PORT for any server of the clients of Cloudflare's computer. Without
 URL it is the one of --connect or $WSD_URL, else the one with a workspace that you
-started last. LOCAL is made if it is not there.
+started last.
+
+The first time, LOCAL and the server's workspace are not mixed unasked: if both have
+files, nothing is changed, and one says --merge to bring both together, --from here to
+make the server what LOCAL is, or --from there to make LOCAL what the server has; what
+goes is kept here ('wsd sync lost'). A LOCAL that does not exist wants --create; your
+home directory, one that holds it, and / want --allow-home.
+
+If more than half of the files of a side that has more than 50 would be removed, or more
+than --max-delete says, nothing is: it ends with status 3.
 
 A path that has changed on both sides since they last agreed is a conflict. Each
 is reported with the hashes of both versions, and --on-conflict decides: both, the
@@ -88,9 +103,11 @@ With --json each line is an object: {"type":"change"} for what changed in LOCAL,
 
 Exit status: 0 both sides are the same but for what is withheld, or a --watch was
 ended by a signal; 1 on failure; 2 for a command line that wsd does not
-understand; 3 when there were conflicts and --on-conflict is fail; 4 when all has
-moved that there was at first, but a side goes on changing.`,
+understand; 3 when nothing was changed, since a flag must say that it is meant, or
+since there were conflicts and --on-conflict is fail; 4 when all has moved that there
+was at first, but a side goes on changing.`,
 		Example: `  wsd sync ~/project ws://127.0.0.1:45678
+  wsd sync --create ~/copy ws://127.0.0.1:45678
   wsd sync . --watch --on-conflict theirs --ignore node_modules
   wsd sync --dry-run . relay://relay.example.com/lab
   wsd sync site https://computer.example.com --token-file secret`,
@@ -138,7 +155,7 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err // a wrong URL is not to make a directory
 	}
-	if j.local, err = openSyncLocal(ctx, dir, j.target.identity(), &j.flags, j.watch); err != nil {
+	if j.local, err = openSyncLocal(ctx, dir, j.target.identity(), &j.flags, j.watch, j.dryRun); err != nil {
 		return errors.Join(err, remote.close())
 	}
 	defer func() { err = errors.Join(err, j.local.close()) }()
@@ -148,12 +165,27 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 	j.out = newSyncOutput(j)
 	defer j.out.close()
 	if j.dryRun {
-		err = errors.Join(j.out.plan(ctx, j.mirror(remote)), remote.close())
+		err = j.meet(ctx, j.mirror(remote))
+		if err == nil {
+			err = j.out.plan(ctx, j.mirror(remote))
+		}
+		err = errors.Join(err, remote.close())
 	} else {
 		err = j.keepOn(ctx, remote)
 	}
+	return j.explain(ctx, err)
+}
+
+// explain says what to do about an error of a synchronisation.
+func (j *syncJob) explain(ctx context.Context, err error) error {
 	var conflicts *mirror.ConflictError
+	var many *mirror.DeletesError
 	switch {
+	case isRefused(err) && !j.met:
+		j.local.forget()
+		return err
+	case errors.As(err, &many):
+		return j.out.tooMany(many)
 	case errors.As(err, &conflicts):
 		j.out.conflicts(conflicts)
 		return &exitError{exitConflicts, withHint(errors.New("nothing was changed, since there are conflicts"), "say --on-conflict theirs, ours or both, or make them the same")}
@@ -170,6 +202,14 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 		Ignore: append(append([]string{}, j.flags.ignore...), j.local.ignore...), OnConflict: j.flags.policy,
 		Conflict: j.out.conflict, Progress: j.out.progress, Withheld: j.out.withheld, Stayed: j.out.stayed,
 		Dir: j.local.dir, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
+		Undo: j.undo,
+	}
+	switch {
+	case j.undo: // it was asked for
+	case j.yields:
+		cfg.OnConflict = mirror.Theirs
+	default:
+		cfg.MayDelete = j.flags.maxDelete.allows
 	}
 	if j.verbose || j.asJSON {
 		cfg.OnChange = j.out.change
@@ -210,13 +250,17 @@ func (j *syncJob) worthwhile(err error, attempt int, connected bool) bool {
 	}
 	var conflict *mirror.ConflictError
 	_, usage := errors.AsType[*usageError](err)
-	refused, isRefused := errors.AsType[*client.RefusedError](err)
-	return !usage && !errors.As(err, &conflict) && !errors.Is(err, disk.ErrNoDirectory) &&
-		!errors.Is(err, errNoWorkspace) && !errors.Is(err, mirror.ErrWithheld) && (!isRefused || refused.Status >= 500)
+	status, isStatus := errors.AsType[*client.RefusedError](err)
+	_, many := errors.AsType[*mirror.DeletesError](err)
+	return !usage && !many && !isRefused(err) && !errors.As(err, &conflict) && !errors.Is(err, disk.ErrNoDirectory) &&
+		!errors.Is(err, errNoWorkspace) && !errors.Is(err, mirror.ErrWithheld) && (!isStatus || status.Status >= 500)
 }
 
 // over synchronises over a connection; well is called each time that it worked.
 func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) error {
+	if err := j.meet(ctx, j.mirror(remote)); err != nil {
+		return err
+	}
 	m := j.mirror(remote)
 	for {
 		r, err := m.Sync(ctx)
@@ -225,6 +269,10 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 		}
 		well()
 		j.out.result(&r)
+		if j.undo || j.yields { // from now on both may change
+			j.undo, j.yields = false, false
+			m = j.mirror(remote)
+		}
 		if !j.watch {
 			if !r.InStep {
 				return &exitError{exitRestless, errors.New("all has moved that there was, but a side goes on changing")}

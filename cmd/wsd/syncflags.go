@@ -30,6 +30,11 @@ type syncFlags struct {
 	onConflict string
 	allow      allowFlags
 	lost       lostFlags
+	merge      bool
+	from       string
+	create     bool
+	allowHome  bool
+	maxDelete  deleteLimit
 
 	policy mirror.Policy
 }
@@ -38,6 +43,11 @@ func (f *syncFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.ignore, "ignore", nil, "do not synchronise files and directories called `NAME`, wherever\nthey are; may be given again")
 	flags.StringVar(&f.onConflict, "on-conflict", "both", "what becomes of a path that changed on both sides: `MODE` both,\ntheirs, ours or fail")
 	flags.StringVar(&f.store, "state", "", "keep what is known of both sides in `FILE` (default: one for each\ndirectory and server in $XDG_STATE_HOME/wsd/sync)")
+	flags.BoolVar(&f.merge, "merge", false, "at the first time, bring together what both sides have")
+	flags.StringVar(&f.from, "from", "", "at the first time, `SIDE` here makes the server what is here, there\nmakes LOCAL what the server has")
+	flags.BoolVar(&f.create, "create", false, "make LOCAL if it does not exist")
+	flags.BoolVar(&f.allowHome, "allow-home", false, "let LOCAL be or hold your home directory, or be /")
+	flags.Var(&f.maxDelete, "max-delete", "stop before more than `LIMIT` files are removed at a side: a number, or\na share such as 10% (default half, where a side has more than 50)")
 	f.lost.add(flags)
 	f.allow.add(flags)
 	flags.StringVar(&f.remotePath, "remote-path", "", "the workspace is at `PATH` in the server's tree (default: what the\nserver says, else /workspace)")
@@ -47,6 +57,12 @@ func (f *syncFlags) add(flags *pflag.FlagSet) {
 func (f *syncFlags) check(cmd *cobra.Command) (err error) {
 	if f.policy, err = mirror.ParsePolicy(f.onConflict); err != nil {
 		return usagef("write --on-conflict theirs, ours, both or fail", "invalid value for --on-conflict: %w", err)
+	}
+	switch {
+	case f.from != "" && f.from != fromHere && f.from != fromThere:
+		return usagef("write --from here or --from there", "invalid value %q for --from", f.from)
+	case f.from != "" && f.merge:
+		return usagef("leave one of them out", "--merge and --from exclude each other")
 	}
 	if err := f.lost.check(); err != nil {
 		return err

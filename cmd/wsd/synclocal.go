@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
@@ -34,19 +33,52 @@ type syncLocal struct {
 	ignore []string // of its own file
 	bounds lost.Bounds
 	swept  time.Time // when the store was last made smaller
+	temp   string    // a directory that goes as it is closed, "" for none
+	made   bool      // the store is new
 }
 
 // openSyncLocal opens a directory and what is known of it and a server. watch has the
-// system tell what changes.
-func openSyncLocal(ctx context.Context, dir, remote string, f *syncFlags, watch bool) (_ *syncLocal, err error) {
-	store := f.store
-	made, err := ensureDir(dir)
-	if err != nil {
+// system tell what changes. With dry nothing is made: what is not there is made elsewhere
+// and goes with close.
+func openSyncLocal(ctx context.Context, dir, remote string, f *syncFlags, watch, dry bool) (_ *syncLocal, err error) {
+	if err := f.checkPlace(dir); err != nil {
 		return nil, err
 	}
 	l := &syncLocal{bounds: f.lost.bounds(), swept: time.Now()}
-	if l.dir, err = filepath.EvalSymlinks(dir); err == nil {
-		l.dir, err = filepath.Abs(l.dir)
+	store, err := l.place(dir, remote, f.store, dry)
+	if err == nil {
+		l.ignore, err = readIgnoreFile(filepath.Join(l.dir, ignoreFile))
+	}
+	if err == nil {
+		err = explainLocal(l.open(ctx, store, watch, &f.maxDelete))
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+// place finds the directory and the file of the store, and makes the directory.
+func (l *syncLocal) place(dir, remote, store string, dry bool) (string, error) {
+	_, missing := os.Stat(dir)
+	switch {
+	case missing == nil:
+	case dry:
+		if err := l.makeTemp(); err != nil {
+			return "", err
+		}
+		dir = filepath.Join(l.temp, "empty")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return "", err
+		}
+	default:
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, iofs.ErrExist) {
+			return "", fmt.Errorf("make the directory: %w", err)
+		}
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		l.dir, err = filepath.Abs(real)
 	}
 	if err == nil && store == "" {
 		store, err = syncStore(l.dir, remote)
@@ -55,34 +87,27 @@ func openSyncLocal(ctx context.Context, dir, remote string, f *syncFlags, watch 
 		store, err = filepath.Abs(store)
 	}
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	if rel, err := filepath.Rel(l.dir, store); err == nil && filepath.IsLocal(rel) {
-		return nil, fmt.Errorf("%s is in the directory that it is about: choose another --state", store)
+		return "", fmt.Errorf("%s is in the directory that it is about: choose another --state", store)
 	}
-	if l.ignore, err = readIgnoreFile(filepath.Join(l.dir, ignoreFile)); err != nil {
-		return nil, err
+	if _, err := os.Stat(store); errors.Is(err, iofs.ErrNotExist) {
+		l.made = true
+		if dry {
+			err := l.makeTemp()
+			return filepath.Join(l.temp, "state.db"), err
+		}
 	}
-	if err := l.open(ctx, store, made, watch); err != nil {
-		return nil, errors.Join(explainLocal(err), l.close())
-	}
-	return l, nil
+	return store, nil
 }
 
-// ensureDir makes a directory that is not there. Only the last of its path may be missing.
-func ensureDir(dir string) (made bool, err error) {
-	err = os.Mkdir(dir, 0o755)
-	if err == nil {
-		return true, nil
+// makeTemp makes a directory for what a dry run needs.
+func (l *syncLocal) makeTemp() (err error) {
+	if l.temp == "" {
+		l.temp, err = os.MkdirTemp("", "wsd-dry-run-")
 	}
-	if !errors.Is(err, iofs.ErrExist) {
-		return false, fmt.Errorf("make the directory: %w", err)
-	}
-	info, err := os.Stat(dir)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is no directory", dir)
-	}
-	return false, err
+	return err
 }
 
 // syncStore is where it is kept what is known of a directory and a server.
@@ -97,7 +122,7 @@ func syncStore(dir, remote string) (string, error) {
 	return filepath.Join(state, "sync", name), nil
 }
 
-func (l *syncLocal) open(ctx context.Context, store string, made, watch bool) (err error) {
+func (l *syncLocal) open(ctx context.Context, store string, watch bool, limit *deleteLimit) (err error) {
 	if l.db, err = sqlite.Open(ctx, sqlite.Config{Path: store}); err != nil {
 		return err
 	}
@@ -106,35 +131,11 @@ func (l *syncLocal) open(ctx context.Context, store string, made, watch bool) (e
 	if err != nil {
 		return err
 	}
-	if err := l.checkEmptied(ctx, t, made); err != nil {
+	if err := l.checkEmptied(ctx, t, limit); err != nil {
 		return err
 	}
 	l.disk, err = disk.Open(ctx, disk.Config{Dir: l.dir, Mount: localMount, Forest: l.forest, Tree: t, Watch: watch})
 	return err
-}
-
-// checkEmptied refuses a directory that had files and has nothing now: more likely it is
-// not the one that was meant, or not mounted, than that all is to be removed at the server.
-func (l *syncLocal) checkEmptied(ctx context.Context, t *tree.Tree, made bool) error {
-	info, err := t.Info(ctx)
-	if err != nil || info.Files == 0 {
-		return err
-	}
-	if !made {
-		d, err := os.Open(l.dir)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		if _, err := d.Readdirnames(1); !errors.Is(err, io.EOF) {
-			return err
-		}
-	}
-	if made {
-		_ = os.Remove(l.dir) // as it was
-	}
-	return withHint(fmt.Errorf("%s had %d files when it was last synchronised, and has nothing now", l.dir, info.Files),
-		"if all of it is to go at the server too, leave one file in it; to begin anew, remove "+l.db.Path())
 }
 
 // sweep forgets lost versions beyond the bounds, and collects garbage.
@@ -154,7 +155,20 @@ func (l *syncLocal) close() error {
 	if l.db != nil {
 		err = errors.Join(err, l.db.Close())
 	}
+	if l.temp != "" {
+		err = errors.Join(err, os.RemoveAll(l.temp))
+	}
 	return err
+}
+
+// forget removes a store that is new, and still open: nothing was brought in step.
+func (l *syncLocal) forget() {
+	if !l.made {
+		return
+	}
+	for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
+		_ = os.Remove(l.db.Path() + suffix) // it is of no use, and does no harm
+	}
 }
 
 // readIgnoreFile reads names, one a line; blank lines and those that begin with # are for

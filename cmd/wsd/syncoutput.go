@@ -84,6 +84,13 @@ func (o *syncOutput) line(w io.Writer, format string, args ...any) {
 	_ = say(w, format, args...)
 }
 
+// note writes a line for people on standard error.
+func (o *syncOutput) note(format string, args ...any) {
+	if o.enc == nil {
+		o.line(o.stderr, format, args...)
+	}
+}
+
 func (o *syncOutput) object(v any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -296,6 +303,9 @@ func (o *syncOutput) result(r *mirror.Result) {
 	o.endBar()
 	o.tellKept()
 	o.told = ""
+	if r.Undone > 0 {
+		o.note("changed at the server, and undone there: %s of the server's are kept here; 'wsd sync lost' lists them", versionsText(r.Undone))
+	}
 	moved := r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0 || r.Withheld > 0 || r.Stayed > 0
 	if o.job.watch && !moved {
 		return
@@ -312,6 +322,13 @@ func (o *syncOutput) result(r *mirror.Result) {
 		return
 	}
 	o.line(o.stdout, "to the server: %s, %s; from there: %s, %s", paths(r.Pushed), byteCount(r.BytesOut), paths(r.Changed), byteCount(r.BytesIn))
+}
+
+func versionsText(n int) string {
+	if n == 1 {
+		return "1 version"
+	}
+	return fmt.Sprintf("%d versions", n)
 }
 
 func paths(n int) string {
@@ -344,7 +361,7 @@ type syncPlan struct {
 
 // plan prints what would move.
 func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
-	p, err := m.Plan(ctx, func(m mirror.Move) error {
+	tell := func(m mirror.Move) error {
 		to, arrow := "local", "<"
 		if m.ToRemote {
 			to, arrow = "remote", ">"
@@ -353,9 +370,33 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 			return o.enc.Encode(syncMove{"move", to, localName(m.Path), m.Kind.String(), m.Size})
 		}
 		return say(o.stdout, "%s %s %s", arrow, m.Kind, o.name(m.Path))
+	}
+	leaves := 0
+	if c := o.job.leaves; c != nil {
+		for path := range c.Leaves() {
+			leaves++
+			if err := tell(mirror.Move{Path: path, Kind: tree.KindDelete}); err != nil {
+				return err
+			}
+		}
+	}
+	p, err := m.Plan(ctx, func(m mirror.Move) error {
+		if o.job.leaves != nil && m.ToRemote {
+			return nil // it goes before anything is sent
+		}
+		return tell(m)
 	})
 	if err != nil {
 		return err
+	}
+	if o.job.leaves != nil {
+		p.ToRemote, p.BytesToSend, p.ToLocal = 0, 0, p.ToLocal+leaves
+	}
+	if p.TooMany != nil {
+		defer func() {
+			many := o.tooMany(p.TooMany)
+			o.note("without --dry-run this would end with status %d: %v", exitRefused, many)
+		}()
 	}
 	for _, c := range p.Conflicts {
 		o.conflict(c)

@@ -33,6 +33,8 @@ const (
 	Conflict Reason = "conflict"
 	// Restored: a version that had been lost before came to its place.
 	Restored Reason = "restored"
+	// Undone: it was a change of the side that was to become what the other one is.
+	Undone Reason = "undone"
 )
 
 // A Version is one that was lost.

@@ -164,7 +164,7 @@ func TestSigpipeSyncWatch(t *testing.T) {
 	each(t, func(w *world) {
 		s := w.serve(nil, "--workspace", w.dir, "--store", filepath.Join(w.home, "s.db"))
 		copied := filepath.Join(w.home, "copy")
-		u := w.unread(false, "sync", "--watch", "--verbose", copied, s.URL)
+		u := w.unread(false, "sync", "--watch", "--verbose", "--create", copied, s.URL)
 		for _, name := range []string{"a", "b"} { // each is told
 			w.write(filepath.Join(w.dir, name), name, 0o644)
 			u.until("copy", func() bool {

@@ -1,0 +1,194 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"iter"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// maxNamed bounds the paths that a Contact and a DeletesError name.
+const maxNamed = 5
+
+// A Contact is what two sides have that were never in step. Files are files and links.
+type Contact struct {
+	Here, There int      // files that only one side has
+	Differ      int      // files that both have, and not the same
+	Same        int      // files that both have
+	Names       []string // some that differ, then some that only the remote has; of the local tree
+
+	here []tree.Entry // what only this side has, directories too
+}
+
+// Contact compares two sides that were never in step; nil when they were. It changes
+// nothing.
+func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
+	var c *Contact
+	err := m.alone(ctx, func() (err error) {
+		m.fresh = false
+		s, err := m.loadState(ctx)
+		if err != nil {
+			return fmt.Errorf("load the cursors: %w", err)
+		}
+		if zero := (tree.Cursor{}); s.peer.Push != zero || s.peer.Fetch != zero || s.notes.Lost != 0 || s.notes.AgreedPush != zero || s.notes.AgreedFetch != zero {
+			return nil
+		}
+		c, err = m.contact(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("compare both sides: %w", err)
+	}
+	return c, nil
+}
+
+func (m *Mirror) contact(ctx context.Context) (*Contact, error) {
+	c := &Contact{}
+	there := map[string]bool{} // live paths there
+	var only []string          // names that only the remote has
+	err := m.allThere(ctx, func(x *tree.Entry) error {
+		there[x.Path] = true
+		if m.isCode(x.Path, x.Kind) {
+			return nil
+		}
+		cur, err := m.tree.Entry(ctx, x.Path)
+		nothing := errors.Is(err, iofs.ErrNotExist) || err == nil && cur.Kind == tree.KindDelete
+		switch {
+		case x.Kind == tree.KindDir && (nothing || err == nil && cur.Kind == tree.KindDir):
+		case nothing:
+			c.There++
+			if len(only) < maxNamed {
+				only = append(only, x.Path)
+			}
+		case err != nil:
+			return err
+		case same(&cur, x):
+			c.Same++
+		default:
+			c.Differ++
+			if len(c.Names) < maxNamed {
+				c.Names = append(c.Names, x.Path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Names = append(c.Names, only[:min(len(only), maxNamed-len(c.Names))]...)
+	list, err := m.tree.Changes(ctx, tree.ChangesQuery{Ignore: m.cfg.Ignore})
+	if err != nil {
+		return nil, err
+	}
+	for e, err := range list.All(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := m.roots.toRemote(e.Path); !ok || m.roots.isRoot(e.Path) || e.Kind == tree.KindDelete || there[e.Path] {
+			continue
+		}
+		c.here = append(c.here, e)
+		if e.Kind != tree.KindDir {
+			c.Here++
+		}
+	}
+	return c, nil
+}
+
+// allThere calls fn for all that the remote has, by the paths here.
+func (m *Mirror) allThere(ctx context.Context, fn func(*tree.Entry) error) (err error) {
+	wm, err := m.cfg.Remote.Watermarks(ctx, true)
+	if err != nil {
+		return fmt.Errorf("read the remote's watermarks: %w", err)
+	}
+	through := tree.At(wm.CurrentRev)
+	f, err := m.cfg.Remote.FetchChanges(ctx, changes.FetchQuery{Through: &through, Ignore: m.cfg.Ignore})
+	if err != nil {
+		return fmt.Errorf("list the remote's changes: %w", err)
+	}
+	defer func() { f.Entries.Close(err) }()
+	for {
+		e, err := f.Entries.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("list the remote's changes: %w", err)
+		}
+		path, ok := m.roots.toLocal(e.Path)
+		if !ok || m.roots.isRoot(path) || e.Kind == tree.KindDelete {
+			continue
+		}
+		e.Path = path
+		if err := fn(&e); err != nil {
+			return err
+		}
+	}
+}
+
+// Leaves returns the paths of what Yield would remove.
+func (c *Contact) Leaves() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range c.here {
+			if !yield(c.here[i].Path) {
+				return
+			}
+		}
+	}
+}
+
+// Yield removes what only this side has, as Contact has found it. The files are kept as lost
+// versions. A directory stays as long as something is in it that is not synchronised. It
+// returns the number of files.
+func (m *Mirror) Yield(ctx context.Context, c *Contact) (int, error) {
+	removed := 0
+	err := m.alone(ctx, func() error {
+		_, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
+			removed = 0
+			return func(yield func(tree.Entry, error) bool) {
+				// The list has directories before what is in them.
+				for i := len(c.here) - 1; i >= 0; i-- {
+					x := &c.here[i]
+					gone, err := m.yields(e, x)
+					if gone && x.Kind != tree.KindDir {
+						removed++
+					}
+					if (gone || err != nil) && !yield(tree.Entry{Kind: tree.KindDelete, Path: x.Path}, err) {
+						return
+					}
+				}
+			}
+		}, how, nil)
+		return err
+	})
+	if err != nil {
+		return removed, fmt.Errorf("remove what only this side has: %w", err)
+	}
+	return removed, nil
+}
+
+// yields reports whether an entry that only this side has is to be removed, and keeps it.
+func (m *Mirror) yields(e *tree.Edit, x *tree.Entry) (bool, error) {
+	cur, err := e.Entry(x.Path)
+	if errors.Is(err, iofs.ErrNotExist) || err == nil && !same(&cur, x) {
+		return false, nil // it has changed meanwhile
+	}
+	if err != nil {
+		return false, err
+	}
+	if x.Kind == tree.KindDir {
+		info, err := e.Lstat(x.Path)
+		if err != nil {
+			return false, err
+		}
+		list, err := e.Tx().Children(info.Ino, "", 1)
+		return err == nil && len(list) == 0, err
+	}
+	return true, lost.Keep(e, &lost.Version{Path: x.Path, At: e.Now(), Why: lost.Undone, Entry: cur})
+}

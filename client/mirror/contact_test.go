@@ -1,0 +1,233 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/wsd-dev/wsd/fs/lost"
+)
+
+// contact is what Contact finds; it changes nothing.
+func (w *world) contact() *Contact {
+	w.t.Helper()
+	here, there := w.local.list(), w.remote.list()
+	info, err := w.local.tree.Info(context.Background())
+	if err != nil {
+		w.t.Fatalf("info: %v", err)
+	}
+	c, err := w.m.Contact(context.Background())
+	if err != nil {
+		w.t.Fatalf("contact: %v", err)
+	}
+	now, err := w.local.tree.Info(context.Background())
+	if diff := cmp.Diff(here, w.local.list()) + cmp.Diff(there, w.remote.list()); diff != "" || err != nil || now != info {
+		w.t.Errorf("it changed something: %v to %v, %v\n%s", info, now, err, diff)
+	}
+	return c
+}
+
+// losers are the lost versions of an end, a line each.
+func (e *end) losers() []string {
+	e.t.Helper()
+	var out []string
+	err := lost.List(context.Background(), e.forest, 0, func(v *lost.Version) error {
+		text := v.Entry.Target
+		for _, p := range v.Entry.Parts {
+			b, err := e.forest.Chunk(context.Background(), p.Hash, nil)
+			if err != nil {
+				return err
+			}
+			text += string(b)
+		}
+		out = append(out, fmt.Sprintf("%s %s %s", v.Path, v.Why, text))
+		return nil
+	})
+	if err != nil {
+		e.t.Fatalf("list lost versions: %v", err)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (e *end) wantLosers(lines ...string) {
+	e.t.Helper()
+	if diff := cmp.Diff(lines, e.losers()); diff != "" {
+		e.t.Errorf("lost versions (-want +got):\n%s", diff)
+	}
+}
+
+// strangers are two ends that both have files and were never in step.
+func strangers(t tb, cfg Config) *world {
+	w := newWorld(t, cfg)
+	w.local.do("write /both same", "write /f L", "write /d/here 1", "ln to /l", "mkdir /empty", "write /kind file", "write /x/ignored 1")
+	w.remote.do("write /both same", "write /f R", "write /d/there 2", "write /e/f/g 3", "mkdir /kind", "write /kind/in 4", "write /.git/config code")
+	return w
+}
+
+func TestContact(t *testing.T) {
+	w := strangers(t, Config{Ignore: []string{"ignored"}})
+	want := &Contact{Here: 2, There: 3, Differ: 2, Same: 1, Names: []string{"/f", "/kind", "/d/there", "/e/f/g", "/kind/in"}}
+	if diff := cmp.Diff(want, w.contact(), cmpopts.IgnoreUnexported(Contact{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	w.sync()
+	if c := w.contact(); c != nil {
+		t.Errorf("after a sync: %+v", c)
+	}
+	w.lose(w.remote, 7000)
+	w.remote.do("write /other 1")
+	if c := w.contact(); c != nil {
+		t.Errorf("after the remote has lost its store: %+v", c)
+	}
+
+	for name, script := range map[string][2]string{"nothing there": {"write /f 1", "mkdir /d"}, "nothing here": {"mkdir /d", "write /f 1"}} {
+		w := newWorld(t, Config{})
+		w.local.do(script[0])
+		w.remote.do(script[1])
+		c := w.contact()
+		if c.Here+c.There != 1 || c.Differ+c.Same != 0 {
+			t.Errorf("%s: %+v", name, c)
+		}
+		w.sync()
+		w.local.do("write /g 2")
+		w.remote.do("write /h 2")
+		if c := w.contact(); c != nil {
+			t.Errorf("%s, after a sync: %+v", name, c)
+		}
+	}
+}
+
+// The remote becomes what is here, and its versions are kept here.
+func TestFromHere(t *testing.T) {
+	w := strangers(t, Config{Undo: true})
+	before := w.local.list()
+	moves, p, err := w.plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"true delete /e 0", "true delete /e/f/g 0", "true delete /d/there 0", "true file /f 1"} {
+		if !slices.Contains(moves, want) {
+			t.Errorf("the plan has no %q: %v", want, moves)
+		}
+	}
+	if p.ToLocal != 0 {
+		t.Errorf("the plan: %+v", p)
+	}
+	r := w.sync()
+	w.local.want(before...)
+	w.remote.want(append([]string{"/.git/ 755", "/.git/config 644 code"}, before...)...)
+	if r.Undone != 4 || r.Changed != 0 {
+		t.Errorf("%+v", r)
+	}
+	w.local.wantLosers("/d/there undone 2", "/e/f/g undone 3", "/f undone R", "/kind/in undone 4")
+	w.wantConflicts()
+}
+
+// Changes of the remote are undone, each kind, also those of paths that have changed here.
+func TestUndo(t *testing.T) {
+	w := newWorld(t, Config{Undo: true})
+	w.local.do("write /a 1", "write /d/b 2", "write /d/c/e 3", "ln to /l", "write /m 4", "write /k 5", "mkdir /dir", "write /gone 6")
+	w.sync()
+	w.remote.do("rm /a", "rm /d", "write /new/f 7", "rm /l", "ln other /l", "chmod /m 700", "rm /k", "mkdir /k", "write /k/in 8", "rm /dir", "write /dir 9", "write /gone 10")
+	w.local.do("write /m here", "rm /gone")
+	before := w.local.list()
+	w.sync()
+	w.local.want(before...)
+	w.rest()
+	w.local.wantLosers("/dir undone 9", "/gone undone 10", "/k/in undone 8", "/l undone other", "/m undone 4", "/new/f undone 7")
+}
+
+// What only this side has goes, and is kept; what is ignored stays.
+func TestFromThere(t *testing.T) {
+	w := strangers(t, Config{Ignore: []string{"ignored"}, OnConflict: Theirs, AllowCode: true})
+	there := w.remote.list()
+	n, err := w.m.Yield(t.Context(), w.contact())
+	if n != 2 || err != nil {
+		t.Errorf("%d files were removed, %v", n, err)
+	}
+	w.sync()
+	w.same()
+	w.remote.want(append(slices.Clone(there), "/x/ 755")...)
+	w.local.want(append(slices.Clone(there), "/x/ 755", "/x/ignored 644 1")...)
+	for _, want := range []string{"/d/here undone 1", "/l undone to"} {
+		if got := w.local.losers(); !slices.Contains(got, want) {
+			t.Errorf("no lost version %q: %v", want, got)
+		}
+	}
+}
+
+// More than MayDelete lets is removed on neither side, and nothing else happens.
+func TestMayDelete(t *testing.T) {
+	half := func(n, of int) bool { return of <= 6 || 2*n <= of }
+	files := func(dir string) (lines []string) {
+		for i := range 8 {
+			lines = append(lines, fmt.Sprintf("write %s/f%d %d", dir, i, i))
+		}
+		return lines
+	}
+	for name, tt := range map[string]struct {
+		here, there []string
+		want        *DeletesError // nil: all goes
+	}{
+		"removed here":            {[]string{"rm /d"}, []string{"write /x 1"}, &DeletesError{Remote: true, Count: 8, Of: 8, Names: []string{"/d/f0", "/d/f1", "/d/f2", "/d/f3", "/d/f4"}}},
+		"removed there":           {[]string{"write /x 1"}, []string{"rm /d"}, &DeletesError{Count: 8, Of: 9, Names: []string{"/d/f0", "/d/f1", "/d/f2", "/d/f3", "/d/f4"}}},
+		"half of it":              {[]string{"rm /d/f0", "rm /d/f1"}, []string{"rm /d/f2", "rm /d/f3"}, nil},
+		"renamed here":            {[]string{"mv /d /e"}, nil, nil},
+		"renamed there":           {nil, []string{"mv /d /e"}, nil},
+		"renamed, and some of it": {nil, []string{"mv /d /e", "rm /e/f1"}, nil},
+		"replaced here":           {append([]string{"rm /d"}, files("/e")...), nil, nil},
+		"removed there, new here": {files("/new"), []string{"rm /d"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{MayDelete: half})
+			w.local.do(files("/d")...)
+			w.sync()
+			w.local.do(tt.here...)
+			w.remote.do(tt.there...)
+			here, there := w.local.list(), w.remote.list()
+			_, p, err := w.plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, p.TooMany); diff != "" {
+				t.Errorf("the plan (-want +got):\n%s", diff)
+			}
+			if tt.want == nil {
+				w.sync()
+				w.rest()
+				return
+			}
+			_, err = w.m.Sync(t.Context())
+			got, _ := errors.AsType[*DeletesError](err)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Fatalf("%v (-want +got):\n%s", err, diff)
+			}
+			w.local.want(here...)
+			w.remote.want(there...)
+			w.cfg.MayDelete = nil
+			w.restart()
+			w.sync()
+			w.rest()
+		})
+	}
+}
+
+// Undoing what only the remote has is a removal as well.
+func TestMayDeleteUndo(t *testing.T) {
+	w := newWorld(t, Config{Undo: true, MayDelete: func(n, _ int) bool { return n < 3 }})
+	w.local.do("write /f 1")
+	w.sync()
+	w.remote.do("write /d/a 1", "write /d/b 2", "write /d/c 3")
+	_, err := w.m.Sync(t.Context())
+	many, _ := errors.AsType[*DeletesError](err)
+	if diff := cmp.Diff(&DeletesError{Remote: true, Count: 3, Of: 4, Names: []string{"/d/a", "/d/b", "/d/c"}}, many); diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	w.remote.want("/d/ 755", "/d/a 644 1", "/d/b 644 2", "/d/c 644 3", "/f 644 1")
+}

@@ -1,0 +1,173 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A DeletesError says that more would be removed at a side than Config.MayDelete lets, and
+// that nothing was changed.
+type DeletesError struct {
+	Remote bool     // at the remote, else here
+	Count  int      // files and links
+	Of     int      // of so many that the side has
+	Names  []string // some of them, of the local tree
+}
+
+// Error names the first.
+func (e *DeletesError) Error() string {
+	where := "here"
+	if e.Remote {
+		where = "at the remote"
+	}
+	return fmt.Sprintf("%d of %d files would be removed %s, %s is one of them", e.Count, e.Of, where, e.Names[0])
+}
+
+// A tally counts what is removed. What is removed under one name and made under another is
+// renamed.
+type tally struct {
+	made  map[string]int // prints of what is made
+	gone  []removal
+	above map[string]bool // directories of what is removed
+}
+
+type removal struct{ path, print string }
+
+func newTally() *tally { return &tally{made: map[string]int{}, above: map[string]bool{}} }
+
+func (t *tally) make(e *tree.Entry) {
+	if e.Kind == tree.KindFile || e.Kind == tree.KindSymlink {
+		t.made[tree.Fingerprint(e)]++
+	}
+}
+
+func (t *tally) remove(path, print string) {
+	t.gone = append(t.gone, removal{path, print})
+	t.above[above(path)] = true
+}
+
+// error is a DeletesError when the tally is too much. files is how many files there are, with
+// after once all is done, else before.
+func (t *tally) error(remote bool, files int, after bool, may func(n, of int) bool) error {
+	e := &DeletesError{Remote: remote, Of: files}
+	removed := 0
+	for _, r := range t.gone {
+		if t.above[r.path] {
+			continue // a directory
+		}
+		removed++
+		if r.print != "" && t.made[r.print] > 0 {
+			t.made[r.print]--
+			continue
+		}
+		e.Count++
+		if len(e.Names) < maxNamed {
+			e.Names = append(e.Names, r.path)
+		}
+	}
+	if after {
+		e.Of += removed
+		for _, n := range t.made {
+			e.Of -= n
+		}
+		e.Of = max(e.Of, e.Count)
+	}
+	if e.Count == 0 || may(e.Count, e.Of) {
+		return nil
+	}
+	return e
+}
+
+// mayPush fails with a DeletesError when a push would remove too much.
+func (m *Mirror) mayPush(ctx context.Context) error {
+	if m.cfg.MayDelete == nil || m.s.peer.Push == (tree.Cursor{}) {
+		return nil // nothing that was sent is known there
+	}
+	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.cfg.Ignore})
+	if err != nil {
+		return err
+	}
+	t := newTally()
+	for {
+		entries, err := list.Next(ctx, page)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for i := range entries {
+			e := &entries[i]
+			if _, ok := m.roots.toRemote(e.Path); !ok || m.roots.isRoot(e.Path) || !m.s.changed(e.Path, e.Rev) {
+				continue
+			}
+			if e.Kind == tree.KindDelete {
+				t.remove(e.Path, e.Prior)
+			} else {
+				t.make(e)
+			}
+		}
+	}
+	if len(t.gone) == 0 {
+		return nil
+	}
+	info, err := m.tree.Info(ctx)
+	if err != nil {
+		return err
+	}
+	return t.error(true, int(info.Files), true, m.cfg.MayDelete)
+}
+
+// mayPull fails with a DeletesError when a pull up to a target, or the push behind it, would
+// remove too much.
+func (m *Mirror) mayPull(ctx context.Context, target tree.Cursor) error {
+	if m.cfg.MayDelete == nil {
+		return nil
+	}
+	if err := m.mayPush(ctx); err != nil {
+		return err
+	}
+	info, err := m.tree.Info(ctx)
+	if err != nil || !m.cfg.Undo && m.cfg.MayDelete(int(info.Files), int(info.Files)) {
+		return err
+	}
+	local, err := m.localChanges(ctx)
+	if err != nil {
+		return err
+	}
+	here, there := newTally(), newTally()
+	err = m.survey(ctx, target, local, true, func(_ *batch, d *decision) error {
+		for i := range d.more {
+			if e := &d.more[i]; e.Kind == tree.KindDelete {
+				there.remove(e.Path, e.Prior)
+			}
+		}
+		for i := range d.take {
+			if e := &d.take[i]; e.Kind != tree.KindDelete {
+				here.make(e)
+			}
+		}
+		for _, c := range d.changes {
+			if c.What != Deleted || c.Kind == tree.KindDir {
+				continue
+			}
+			cur, err := m.tree.Entry(ctx, c.Path)
+			if err != nil {
+				return err
+			}
+			here.remove(c.Path, tree.Fingerprint(&cur))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := here.error(false, int(info.Files), false, m.cfg.MayDelete); err != nil {
+		return err
+	}
+	return there.error(true, int(info.Files), true, m.cfg.MayDelete)
+}

@@ -1,0 +1,92 @@
+package mirror
+
+import (
+	"errors"
+	iofs "io/fs"
+
+	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// undo has the remote become what is here at the path of an entry, and keeps the version
+// that goes there.
+func (d *decision) undo(x *tree.Entry) error {
+	cur, err := d.at(x.Path)
+	if err != nil {
+		return err
+	}
+	if same(cur, x) {
+		d.taken(x)
+		return nil
+	}
+	if remote, _ := d.m.roots.toRemote(x.Path); d.m.s.sent.Prints[remote] != "" && d.m.s.sent.Prints[remote] == printOf(x) {
+		return nil // what we sent, and have changed since
+	}
+	d.letGo(x.Path)
+	if err := d.keepUndone(x, cur); err != nil {
+		return err
+	}
+	if cur != nil && d.m.s.changed(cur.Path, cur.Rev) {
+		return nil // it is going to be sent
+	}
+	if live(cur) {
+		if _, err := d.edit.Apply(cur, 0); err != nil {
+			return err
+		}
+		stays, err := d.edit.Entry(cur.Path)
+		d.more = append(d.more, stays)
+		return err
+	}
+	return d.bury(x)
+}
+
+// keepUndone keeps the remote's version of a file or link.
+func (d *decision) keepUndone(x, cur *tree.Entry) error {
+	if x.Kind != tree.KindFile && x.Kind != tree.KindSymlink {
+		return nil
+	}
+	d.undone++
+	if d.dry {
+		return nil
+	}
+	v := lost.Version{Path: x.Path, At: d.edit.Now(), Why: lost.Undone, Entry: *x}
+	if live(cur) {
+		v.By = tree.Fingerprint(cur)
+	}
+	return lost.Keep(d.edit, &v)
+}
+
+// bury has a path that only the remote has removed there: it is made in the tree, and
+// removed again with the directories that it takes.
+func (d *decision) bury(x *tree.Entry) error {
+	top := x.Path
+	for p := above(x.Path); p != "/"; p = above(p) {
+		there, err := d.at(p)
+		if err != nil {
+			return err
+		}
+		if live(there) {
+			if there.Kind != tree.KindDir {
+				return nil // what is at p takes the place of x
+			}
+			break
+		}
+		top = p
+	}
+	if d.dry { // the content is not held
+		d.more = append(d.more, tree.Entry{Kind: tree.KindDelete, Rev: d.edit.Rev(), Path: x.Path, Prior: tree.Fingerprint(x)})
+		return nil
+	}
+	if _, err := d.edit.Apply(x, tree.RealParents); err != nil {
+		return err
+	}
+	if _, err := d.edit.Apply(&tree.Entry{Kind: tree.KindDelete, Path: top}, 0); err != nil {
+		return err
+	}
+	tomb, err := d.edit.Entry(x.Path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	d.more = append(d.more, tomb)
+	return err
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// strangers gives both sides files of their own.
+func (p *syncPair) strangers() {
+	p.t.Helper()
+	for path, text := range map[string]string{
+		"here/a": "mine\n", "here/d/only-here": "1\n", "here/same": "same\n",
+		"there/a": "theirs\n", "there/e/f/only-there": "2\n", "there/same": "same\n",
+	} {
+		writeFile(p.t, filepath.Join(filepath.Dir(p.here), path), text)
+	}
+}
+
+// want checks what both sides have.
+func (p *syncPair) want(here, there map[string]string) {
+	p.t.Helper()
+	if diff := cmp.Diff(here, readTree(p.t, p.here)); diff != "" {
+		p.t.Errorf("here (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(there, readTree(p.t, p.there)); diff != "" {
+		p.t.Errorf("there (-want +got):\n%s", diff)
+	}
+}
+
+// Two sides that both have files and were never in step are not mixed: it is said how many
+// files would go each way, and nothing is left that would make the next run do it.
+func TestFirstContact(t *testing.T) {
+	p := newSyncPair(t)
+	p.strangers()
+	p.serve()
+	here, there := readTree(t, p.here), readTree(t, p.there)
+	for range 2 {
+		p.sync().want(t, 3,
+			`Error: \S+/here and the server both have files and were never in step: 1 file would go to the server, 1 would come from there, 1 differ \(a, e/f/only-there\); nothing was changed`,
+			"Hint: --merge brings both together, --from here .*, --from there ")
+	}
+	p.sync("--dry-run").want(t, 3, "--merge")
+	p.sync("--watch").want(t, 3, "--merge")
+	p.sync("--json").want(t, 3, `(?m)^{"type":"contact","toRemote":1,"toLocal":1,"differ":1,"same":1,"names":\["a","e/f/only-there"\]}$`)
+	cmd := p.command("exec", "--sync", "--dir", p.here, "--state", p.state, "--connect", p.url, "--", "touch", "ran")
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 3 {
+		t.Errorf("exec --sync: %v, %s", err, out)
+	}
+	p.want(here, there)
+	if _, err := os.Stat(p.state); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a state is left: %v", err)
+	}
+	p.sync("--merge").want(t, 0, "conflict: a: ", "kept the server's, and the one here as a.conflict-")
+	p.sync().want(t, 0, "nothing has changed")
+}
+
+// --from here makes the server what is here, and keeps its versions here.
+func TestFirstContactFromHere(t *testing.T) {
+	p := newSyncPair(t)
+	p.strangers()
+	p.serve()
+	here := readTree(t, p.here)
+	p.sync("--dry-run", "--from", "here").want(t, 0, "(?m)^> delete e/f/only-there$", "(?m)^> file a$")
+	p.sync("--from", "here").want(t, 0, "2 versions of the server's are kept here")
+	p.want(here, here)
+	p.run("sync", "lost", "--state", p.state).want(t, 0, "undone .* a\n", "undone .* e/f/only-there\n")
+	p.run("sync", "restore", "--state", p.state, filepath.Join(p.here, "e/f/only-there")).want(t, 0)
+	p.sync().want(t, 0)
+	wantFile(t, filepath.Join(p.there, "e/f/only-there"), "2\n")
+	p.sync("--from", "here").want(t, 3, "have been in step before")
+}
+
+// --from there is the other way round; nothing is removed by a directory that has no files.
+func TestFirstContactFromThere(t *testing.T) {
+	p := newSyncPair(t)
+	p.strangers()
+	p.serve()
+	there := readTree(t, p.there)
+	p.sync("--dry-run", "--from", "there").want(t, 0, "(?m)^< delete d/only-here$", "(?m)^< file a$")
+	if out := p.sync("--dry-run", "--from", "there"); strings.Contains(out.stdout, "> ") {
+		t.Errorf("something would go to the server: %s", out.stdout)
+	}
+	p.sync("--from", "there").want(t, 0, "removed here, since the server does not have them: 1 file")
+	p.want(there, there)
+	p.run("sync", "lost", "--state", p.state).want(t, 0, "undone .* d/only-here\n")
+
+	p = newSyncPair(t)
+	writeFile(t, filepath.Join(p.there, "f"), "1\n")
+	p.serve()
+	p.sync("--from", "here").want(t, 3, "has no files, and all of the server's would be removed")
+	p.sync().want(t, 0)
+	wantFile(t, filepath.Join(p.here, "f"), "1\n")
+}
+
+// Both sides that are empty, or the same, are no strangers; neither are those that have
+// been in step when they get files of their own.
+func TestFirstContactOfFriends(t *testing.T) {
+	p := newSyncPair(t)
+	p.serve()
+	p.sync().want(t, 0)
+	writeFile(t, filepath.Join(p.here, "a"), "1\n")
+	writeFile(t, filepath.Join(p.there, "b"), "2\n")
+	p.sync().want(t, 0)
+	wantFile(t, filepath.Join(p.here, "b"), "2\n")
+	other := newSyncPair(t)
+	writeFile(t, filepath.Join(other.here, "a"), "1\n")
+	writeFile(t, filepath.Join(other.here, "b"), "2\n")
+	other.url = p.url
+	other.sync().want(t, 0)
+	if err := os.Remove(p.state); err != nil {
+		t.Fatal(err)
+	}
+	p.sync().want(t, 0)
+}
+
+// A directory that is hardly meant is refused unless a flag says that it is.
+func TestPlacesThatWantAFlag(t *testing.T) {
+	p := newSyncPair(t)
+	writeFile(t, filepath.Join(p.home, ".ssh/id_rsa"), "key\n")
+	p.serve()
+	missing := filepath.Join(p.home, "typo")
+	link := filepath.Join(filepath.Dir(p.home), "link")
+	if err := os.Symlink(p.home, link); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{
+		p.home: "is your home directory, .*--allow-home", link: "is your home directory, .*--allow-home", filepath.Dir(p.home): "holds your home directory .*--allow-home",
+		"/": "is the root of all files.*--allow-home", missing: "does not exist.*--create",
+	} {
+		for _, args := range [][]string{{"sync", dir, p.url}, {"sync", "--dry-run", dir, p.url}, {"exec", "--sync", "--connect", p.url, "--dir", dir, "--", "touch", "ran"}} {
+			p.run(args...).want(t, 3, "(?s)"+want)
+		}
+	}
+	if got := readTree(t, p.there); len(got) > 0 {
+		t.Errorf("there is %v", got)
+	}
+	if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a directory was made: %v", err)
+	}
+	writeFile(t, filepath.Join(p.there, "f"), "1\n")
+	p.run("sync", "--dry-run", "--create", missing, p.url).want(t, 0, "(?m)^< file f$")
+	if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a dry run made a directory: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(p.home, "state/wsd/sync")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there are states: %v", err)
+	}
+	p.run("sync", "--create", missing, p.url).want(t, 0)
+	wantFile(t, filepath.Join(missing, "f"), "1\n")
+}
+
+// A dry run makes no state, and leaves one that there is in step.
+func TestDryRunMakesNothing(t *testing.T) {
+	p := newSyncPair(t)
+	writeFile(t, filepath.Join(p.here, "a"), "1\n")
+	p.serve()
+	p.sync("--dry-run").want(t, 0, "(?m)^> file a$")
+	for _, name := range []string{p.state, p.state + ".lock", p.state + "-wal"} {
+		if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	p.sync().want(t, 0)
+	p.sync("--dry-run").want(t, 0)
+	p.sync().want(t, 0, "nothing has changed")
+}
+
+// A run that would remove more than half of many files, or more than --max-delete says, on
+// either side changes nothing; also with --watch, around a command, and where a dotfile is
+// left.
+func TestMaxDelete(t *testing.T) {
+	p := newSyncPair(t)
+	for i := range 60 {
+		writeFile(t, filepath.Join(p.here, fmt.Sprintf("d/f%02d", i)), fmt.Sprint(i))
+	}
+	writeFile(t, filepath.Join(p.here, ".dot"), "")
+	p.serve()
+	p.sync().want(t, 0)
+	all := readTree(t, p.there)
+
+	away := filepath.Join(p.home, "away")
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Here: but for a dotfile, and but for a file that is none.
+	move(filepath.Join(p.here, "d"), away)
+	p.sync().want(t, 3, "had 61 files when it was last synchronised, and has nothing now but .dot", "--max-delete 100%")
+	writeFile(t, filepath.Join(p.here, "new"), "new\n")
+	for _, args := range [][]string{nil, {"--watch"}, {"--max-delete", "59"}, {"--max-delete", "90%"}} {
+		p.sync(args...).want(t, 3, `60 of 61 files would be removed at the server \(d/f00, d/f01, d/f02, d/f03, d/f04 and 55 more\), and none was`, "--max-delete 100% lets all of them go")
+	}
+	p.sync("--json").want(t, 3, `(?m)^{"type":"tooMany","at":"remote","count":60,"of":61,"names":\["d/f00",`)
+	p.sync("--dry-run").want(t, 0, "(?m)^> delete d/f59$", "would be removed at the server")
+	cmd := p.command("exec", "--sync", "--dir", p.here, "--state", p.state, "--connect", p.url, "--", "touch", "ran")
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 3 {
+		t.Errorf("exec --sync: %v, %s", err, out)
+	}
+	if diff := cmp.Diff(all, readTree(t, p.there)); diff != "" {
+		t.Errorf("there (-want +got):\n%s", diff)
+	}
+	move(away, filepath.Join(p.here, "d"))
+	p.sync().want(t, 0)
+
+	// There, and a rename of all is no removal.
+	move(filepath.Join(p.there, "d"), away)
+	p.sync().want(t, 3, "60 of 62 files would be removed here")
+	move(away, filepath.Join(p.there, "renamed"))
+	p.sync().want(t, 0)
+	move(filepath.Join(p.here, "renamed"), filepath.Join(p.here, "again"))
+	p.sync().want(t, 0)
+
+	if err := os.RemoveAll(filepath.Join(p.here, "again")); err != nil {
+		t.Fatal(err)
+	}
+	p.sync("--max-delete", "60").want(t, 0)
+	p.want(map[string]string{".dot": "", "new": "new\n"}, map[string]string{".dot": "", "new": "new\n"})
+	if err := os.Remove(filepath.Join(p.here, "new")); err != nil {
+		t.Fatal(err)
+	}
+	p.sync().want(t, 3, "has nothing now but .dot")
+	p.sync("--max-delete", "100%").want(t, 0)
+	p.want(map[string]string{".dot": ""}, map[string]string{".dot": ""})
+}
+
+// A watch that finds that too much would be removed ends, and removes nothing.
+func TestMaxDeleteWhileWatching(t *testing.T) {
+	p := newSyncPair(t)
+	for i := range 60 {
+		writeFile(t, filepath.Join(p.here, fmt.Sprintf("d/f%02d", i)), fmt.Sprint(i))
+	}
+	p.serve()
+	watch := p.command("sync", "--watch", "--json", "--state", p.state, p.here, p.url)
+	var errs logBuffer
+	watch.Stderr = &errs
+	out, err := watch.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(patience, func() { _ = watch.Process.Kill() }).Stop()
+	if _, err := out.Read(make([]byte, 1<<16)); err != nil { // they are in step
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(p.here, "d"), filepath.Join(p.home, "away")); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(p.here, "new"), "")
+	for buf := make([]byte, 1<<16); err == nil; {
+		_, err = out.Read(buf)
+	}
+	_ = watch.Wait()
+	if code := watch.ProcessState.ExitCode(); code != 3 || !strings.Contains(errs.String(), "60 of 6") {
+		t.Errorf("status %d: %s", code, &errs)
+	}
+	if n := len(readTree(t, p.there)); n < 60 {
+		t.Errorf("%d files are left", n)
+	}
+	p.server.end(syscall.SIGTERM)
+}

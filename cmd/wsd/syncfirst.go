@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/wsd-dev/wsd/client/mirror"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// The values of --from.
+const (
+	fromHere  = "here"
+	fromThere = "there"
+)
+
+// exitRefused is the status of a synchronisation that asks for a flag before it changes
+// anything.
+const exitRefused = exitConflicts
+
+// refused is an error that asks for a flag.
+func refused(hint, format string, args ...any) error {
+	return &exitError{exitRefused, withHint(fmt.Errorf(format, args...), hint)}
+}
+
+// isRefused reports whether an error asks for a flag.
+func isRefused(err error) bool {
+	exit, ok := errors.AsType[*exitError](err)
+	return ok && exit.code == exitRefused
+}
+
+// syncContact is a "contact" of --json.
+type syncContact struct {
+	Type     string   `json:"type"`
+	ToRemote int      `json:"toRemote"` // files
+	ToLocal  int      `json:"toLocal"`
+	Differ   int      `json:"differ"`
+	Same     int      `json:"same"`
+	Names    []string `json:"names"`
+}
+
+// meet looks at two sides that were never in step, and refuses to mix what they have unless
+// a flag says how.
+func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
+	if j.met || j.flags.merge {
+		j.met = true
+		return nil
+	}
+	c, err := m.Contact(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c == nil && j.flags.from != "":
+		return refused("leave --from out; --mirror makes the server what is here; to begin anew, remove "+j.local.db.Path(),
+			"%s and the server have been in step before, and --from is about the first time", j.local.dir)
+	case c == nil:
+	case j.flags.from == fromHere:
+		if c.Here+c.Differ+c.Same == 0 {
+			return refused("--from there brings what the server has", "%s has no files, and all of the server's would be removed", j.local.dir)
+		}
+		j.undo = true
+	case j.flags.from == fromThere:
+		if err := j.yield(ctx, m, c); err != nil {
+			return err
+		}
+	case c.Here+c.Differ+c.Same > 0 && c.There+c.Differ+c.Same > 0 && c.Here+c.There+c.Differ > 0:
+		return j.out.refuseContact(c)
+	}
+	j.met = true
+	return nil
+}
+
+// yield removes what only this side has.
+func (j *syncJob) yield(ctx context.Context, m *mirror.Mirror, c *mirror.Contact) error {
+	if c.There+c.Differ+c.Same == 0 {
+		return refused("--from here sends what is here", "the server has no files, and all in %s would be removed", j.local.dir)
+	}
+	j.yields = true
+	if j.dryRun {
+		j.leaves = c
+		return nil
+	}
+	n, err := m.Yield(ctx, c)
+	if err == nil && n > 0 {
+		j.out.note("removed here, since the server does not have them: %s; 'wsd sync lost' lists them", filesText(n))
+	}
+	return err
+}
+
+// refuseContact says what there is on both sides.
+func (o *syncOutput) refuseContact(c *mirror.Contact) error {
+	out := syncContact{Type: "contact", ToRemote: c.Here, ToLocal: c.There, Differ: c.Differ, Same: c.Same, Names: []string{}}
+	for _, name := range c.Names {
+		out.Names = append(out.Names, localName(name))
+	}
+	if o.enc != nil {
+		o.object(out)
+	}
+	return refused("--merge brings both together, --from here makes the server what is here, --from there makes "+safe(o.job.local.dir)+" what the server has",
+		"%s and the server both have files and were never in step: %s would go to the server, %s would come from there, %d differ%s; nothing was changed",
+		safe(o.job.local.dir), filesText(c.Here), strconv.Itoa(c.There), c.Differ, namesText(out.Names, 0))
+}
+
+func filesText(n int) string {
+	if n == 1 {
+		return "1 file"
+	}
+	return fmt.Sprintf("%d files", n)
+}
+
+// namesText names some paths, and how many there are besides.
+func namesText(names []string, more int) string {
+	if len(names) == 0 {
+		return ""
+	}
+	shown := make([]string, len(names))
+	for i, name := range names {
+		shown[i] = safe(name)
+	}
+	text := " (" + strings.Join(shown, ", ")
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + ")"
+}
+
+// checkPlace refuses directories that are hardly meant, unless a flag says that they are.
+func (f *syncFlags) checkPlace(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && !f.create:
+		return refused("--create makes it; is the path right?", "%s does not exist", dir)
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is no directory", dir)
+	}
+	if f.allowHome {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if err != nil {
+		return err
+	}
+	if real == "/" {
+		return refused("--allow-home lets it be; is the path right?", "%s is the root of all files", dir)
+	}
+	for _, home := range homes() {
+		for at := home; ; at = filepath.Dir(at) {
+			if above, err := os.Stat(at); err == nil && os.SameFile(info, above) {
+				if at == home {
+					return refused("--allow-home lets it be; is the path right?", "%s is your home directory, with all keys and settings that are in it", dir)
+				}
+				return refused("--allow-home lets it be; is the path right?", "%s holds your home directory %s", dir, home)
+			}
+			if at == filepath.Dir(at) {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// homes are the home directories of the user, without links. "/" is none.
+func homes() []string {
+	list := []string{os.Getenv("HOME")}
+	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
+		list = append(list, u.HomeDir)
+	}
+	var out []string
+	for _, home := range list {
+		if real, err := filepath.EvalSymlinks(home); err == nil && filepath.IsAbs(real) && real != "/" {
+			out = append(out, real)
+		}
+	}
+	return out
+}
+
+// A deleteLimit is --max-delete: how many files may be removed at a side.
+type deleteLimit struct {
+	given   bool
+	count   int
+	percent int // with count < 0
+}
+
+// askAbove is up to how many files of a side may all be removed unless --max-delete is given.
+const askAbove = 50
+
+// Type implements pflag.Value.
+func (*deleteLimit) Type() string { return "limit" }
+
+// String implements pflag.Value.
+func (l *deleteLimit) String() string {
+	switch {
+	case !l.given:
+		return ""
+	case l.count < 0:
+		return strconv.Itoa(l.percent) + "%"
+	default:
+		return strconv.Itoa(l.count)
+	}
+}
+
+// Set implements pflag.Value.
+func (l *deleteLimit) Set(text string) error {
+	digits, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.ParseUint(digits, 10, 31)
+	if err != nil || percent && n > 100 {
+		return errors.New("want a number of files, or a share of them such as 10%")
+	}
+	*l = deleteLimit{given: true, count: int(n)}
+	if percent {
+		l.count, l.percent = -1, int(n)
+	}
+	return nil
+}
+
+// allows reports whether n of so many files may be removed.
+func (l *deleteLimit) allows(n, of int) bool {
+	switch {
+	case !l.given:
+		return of <= askAbove || n <= of/2
+	case l.count < 0:
+		return n*100 <= of*l.percent
+	default:
+		return n <= l.count
+	}
+}
+
+// syncTooMany is a "tooMany" of --json.
+type syncTooMany struct {
+	Type  string   `json:"type"`
+	At    string   `json:"at"` // "local", "remote"
+	Count int      `json:"count"`
+	Of    int      `json:"of"`
+	Names []string `json:"names"`
+}
+
+// tooMany says that too much would be removed.
+func (o *syncOutput) tooMany(e *mirror.DeletesError) error {
+	out := syncTooMany{Type: "tooMany", At: "local", Count: e.Count, Of: e.Of}
+	where := "here"
+	if e.Remote {
+		out.At, where = "remote", "at the server"
+	}
+	for _, name := range e.Names {
+		out.Names = append(out.Names, localName(name))
+	}
+	if o.enc != nil {
+		o.object(out)
+	}
+	return refused("--max-delete 100% lets all of them go, --dry-run lists them",
+		"%d of %s would be removed %s%s, and none was", e.Count, filesText(e.Of), where, namesText(out.Names, e.Count-len(e.Names)))
+}
+
+// checkEmptied refuses a directory that had files and has nothing now, or nothing but names
+// that begin with a dot: more likely it is not the one that was meant, or not mounted, than
+// that all is to be removed at the server.
+func (l *syncLocal) checkEmptied(ctx context.Context, t *tree.Tree, limit *deleteLimit) error {
+	info, err := t.Info(ctx)
+	if err != nil || info.Files == 0 || limit.given && limit.allows(int(info.Files), int(info.Files)) {
+		return err
+	}
+	list, err := os.ReadDir(l.dir)
+	if err != nil {
+		return err
+	}
+	left := ""
+	for _, e := range list {
+		if !strings.HasPrefix(e.Name(), ".") {
+			return nil
+		}
+		if left == "" {
+			left = " but " + e.Name()
+		}
+	}
+	if left != "" {
+		had, err := hadMore(ctx, t)
+		if err != nil || !had {
+			return err
+		}
+	}
+	return refused("if all of it is to go at the server too, say --max-delete 100%; to begin anew, remove "+l.db.Path(),
+		"%s had %d files when it was last synchronised, and has nothing now%s", l.dir, info.Files, safe(left))
+}
+
+// hadMore reports whether a tree has a name that does not begin with a dot.
+func hadMore(ctx context.Context, t *tree.Tree) (bool, error) {
+	for last := ""; ; {
+		const page = 256
+		list, err := t.ReadDir(ctx, localMount, last, page)
+		if err != nil {
+			return false, err
+		}
+		for i := range list {
+			if last = list[i].Name(); !strings.HasPrefix(last, ".") {
+				return true, nil
+			}
+		}
+		if len(list) < page {
+			return false, nil
+		}
+	}
+}
