@@ -15,6 +15,21 @@ type WatermarksResult struct {
 	ChecksBase bool `json:"checksBase,omitempty" wire:"optional"`
 	// Lost is the greatest id of sync/lost so far, absent before there is any.
 	Lost int64 `json:"lost,omitempty" wire:"optional"`
+	// Skipped are the paths that the server's disk and its tree do not have in common.
+	Skipped []SkippedPaths `json:"skipped,omitempty" wire:"optional"`
+}
+
+// SkippedPaths are the paths that are left out for one reason.
+type SkippedPaths struct {
+	Why   string        `json:"why"` // "unwritten", "unreadable", "special", "name"
+	Count int           `json:"count"`
+	Paths []SkippedPath `json:"paths"` // the first of them
+}
+
+// SkippedPath is a path that is left out. Bytes of it that are not UTF-8 are written as \xe9.
+type SkippedPath struct {
+	Path  string `json:"path"`
+	Error string `json:"error,omitempty" wire:"optional"` // what the system said
 }
 
 // HashesParams names objects by the hexadecimal digits of their SHA-256.
@@ -62,6 +77,9 @@ type PushParams struct {
 	// Ignore are names that the sender leaves alone: what has one stays in a directory that
 	// an entry removes.
 	Ignore []string `json:"ignore,omitempty" wire:"optional"`
+	// Partly: the sender reads of sync/watermarks which entries could not be written to the
+	// disk, so that the push does not fail because of them, nor for want of room.
+	Partly bool `json:"partly,omitempty" wire:"optional"`
 }
 
 // PushResult answers sync/push.

@@ -214,7 +214,7 @@ func TestReadEntry(t *testing.T) {
 func TestWatermarksDoNotChange(t *testing.T) {
 	e := newEnd(t)
 	first := e.marks()
-	if first != (changes.Watermarks{CurrentRev: 1}) {
+	if first != (marks{CurrentRev: 1}) {
 		t.Errorf("%+v", first)
 	}
 	for range 3 {

@@ -132,14 +132,19 @@ func (e *end) text(path string) string {
 	return string(b)
 }
 
-func (e *end) marks() changes.Watermarks {
+// marks are the watermarks that can be compared.
+type marks struct {
+	CurrentRev, PushRev int64
+	Fetch               tree.Cursor
+}
+
+func (e *end) marks() marks {
 	e.Helper()
 	w, err := e.Watermarks(context.Background(), false)
 	if err != nil || !w.ChecksBase {
 		e.Fatal(w, err)
 	}
-	w.ChecksBase = false
-	return w
+	return marks{w.CurrentRev, w.PushRev, w.Fetch}
 }
 
 // keep stores contents as objects.

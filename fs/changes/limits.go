@@ -29,6 +29,10 @@ const (
 	// counted.
 	MaxKept = 1000
 	MaxLost = 1000
+	// MaxSkipped bounds the paths that are named of those that a workspace leaves out for one
+	// reason, and maxSkippedBytes their bytes in an answer. The rest are counted.
+	MaxSkipped      = 100
+	maxSkippedBytes = 32 << 10
 
 	// readAhead is how many objects of a push are taken from the peer while others are
 	// being written, batchObjects and batchBytes what is written in one transaction.

@@ -187,7 +187,7 @@ func TestBadPacks(t *testing.T) {
 			if changes.Code(err) != tt.code || tt.code == "EPACK_PROTOCOL" && changes.Name(err) != "PackProtocolError" {
 				t.Errorf("%s, %s: %v", changes.Code(err), changes.Name(err), err)
 			}
-			if e.paths() != "" || e.marks() != (changes.Watermarks{CurrentRev: 1}) {
+			if e.paths() != "" || e.marks() != (marks{CurrentRev: 1}) {
 				t.Errorf("%s, %+v", e.paths(), e.marks())
 			}
 			if _, err := e.ApplyChangePack(t.Context(), "g1", inPieces(good, 100)); err != nil || e.paths() != "/a /b" {

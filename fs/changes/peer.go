@@ -55,6 +55,8 @@ type Watermarks struct {
 	Fetch      tree.Cursor // up to where it has applied what was pushed to it
 	ChecksBase bool        // Push looks at PushInput.Base
 	Lost       int64       // the greatest number of a version that Lost has, or had
+	// Skipped are the paths that its disk and its tree do not have in common.
+	Skipped []Skipped
 }
 
 // PushInput goes with pushed entries.
@@ -72,6 +74,9 @@ type PushInput struct {
 	// Ignore are names that the sender leaves alone: what has one in a directory that an
 	// entry removes stays there, with the directories that it is in.
 	Ignore []string
+	// Partly: the sender reads of Watermarks which entries could not be written to the disk.
+	// The push does not fail because of them, nor for want of room.
+	Partly bool
 }
 
 // PushResult says that a push was applied.

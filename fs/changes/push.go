@@ -108,6 +108,9 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spoo
 			return err
 		}
 	}
+	if in.Partly {
+		how |= AnyRoom
+	}
 	from := func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
 		done.before = e.Rev()
 		entries := spooled.all()
@@ -129,6 +132,9 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spoo
 	if spooled.count > 0 {
 		var err error
 		done.Applied, err = s.ws.Apply(ctx, from, how, also)
+		if pending, ok := errors.AsType[*PendingError](err); ok && pending.Partly && in.Partly {
+			err = nil // Watermarks names what is missing
+		}
 		done.Kept = Topmost(append(kept, done.Kept...))
 		if n := len(done.Overtaken); n > 0 {
 			first := &done.Overtaken[0]

@@ -24,7 +24,7 @@ func TestPush(t *testing.T) {
 	if e.paths() != "/d /d/a /l" || e.text("/l") != "alpha" || e.all()["/d"] != "dir 700" {
 		t.Error(e.all())
 	}
-	if diff := cmp.Diff(changes.Watermarks{CurrentRev: 4, Fetch: tree.At(9)}, e.marks()); diff != "" {
+	if diff := cmp.Diff(marks{CurrentRev: 4, Fetch: tree.At(9)}, e.marks()); diff != "" {
 		t.Error(diff)
 	}
 	// The same again changes nothing and is acknowledged.
@@ -133,7 +133,7 @@ func TestPushBrokenStream(t *testing.T) {
 	s := failing(errCut, dirEntry(1, "/d", 0o755))
 	s = changes.FromFunc(s.Next, func(err error) { closed = err })
 	_, err := e.Push(t.Context(), changes.PushInput{SenderRev: 4}, s)
-	if !errors.Is(err, errCut) || !errors.Is(closed, errCut) || e.paths() != "" || e.marks() != (changes.Watermarks{CurrentRev: 1}) {
+	if !errors.Is(err, errCut) || !errors.Is(closed, errCut) || e.paths() != "" || e.marks() != (marks{CurrentRev: 1}) {
 		t.Errorf("%v, %v, %s, %+v", err, closed, e.paths(), e.marks())
 	}
 }

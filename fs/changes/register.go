@@ -64,7 +64,10 @@ func (s *Service) watermarks(ctx context.Context, p *protocol.WatermarksParams) 
 	if err != nil {
 		return nil, err
 	}
-	return &protocol.WatermarksResult{CurrentRev: w.CurrentRev, PushRev: w.PushRev, FetchCursor: CursorToWire(w.Fetch), ChecksBase: w.ChecksBase, Lost: w.Lost}, nil
+	return &protocol.WatermarksResult{
+		CurrentRev: w.CurrentRev, PushRev: w.PushRev, FetchCursor: CursorToWire(w.Fetch), ChecksBase: w.ChecksBase,
+		Lost: w.Lost, Skipped: SkippedToWire(w.Skipped),
+	}, nil
 }
 
 func (s *Service) hasObjects(ctx context.Context, p *protocol.HashesParams) (*protocol.HasObjectsResult, error) {
@@ -121,7 +124,7 @@ func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.P
 		return nil, err
 	}
 	entries := FromStream(in, EntryFromWire)
-	input := PushInput{SenderRev: p.SenderRev, Ignore: p.Ignore}
+	input := PushInput{SenderRev: p.SenderRev, Ignore: p.Ignore, Partly: p.Partly}
 	var r PushResult
 	if input.Cursor, err = optionalCursor(p.SenderCursor); err == nil {
 		input.Base, err = optionalCursor(p.Base)

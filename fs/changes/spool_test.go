@@ -44,7 +44,7 @@ func TestEndlessEntries(t *testing.T) {
 	if grown := heap() - before; grown > 6<<20 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
-	if e.marks() != (changes.Watermarks{CurrentRev: 1}) {
+	if e.marks() != (marks{CurrentRev: 1}) {
 		t.Error(e.marks())
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {

@@ -20,7 +20,13 @@ type Workspace interface {
 	// on disk and not yet in the tree is settled before. entries is called in the update,
 	// with the tree as it is before them, so that it can decide by what it finds there; what
 	// it returns is read once and must not wait for anything. An error among them fails it.
+	//
+	// A PendingError says that the entries are in the tree, and not all of them on disk.
 	Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (Applied, error)
+	// Skipped are the paths that disk and tree do not have in common as of the last Settle or
+	// Apply, for each reason. keep leaves out paths of the tree for which it returns false;
+	// nil leaves out none. It waits for nothing.
+	Skipped(keep func(path string) bool) []Skipped
 }
 
 // Applied is what Workspace.Apply did.

@@ -13,21 +13,9 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// A PendingError says that entries are in the tree for good, but not all of them are in
-// the directory yet. What is missing is brought there by the next Settle, Apply or Open.
-type PendingError struct{ Err error }
-
-// Error says why.
-func (e *PendingError) Error() string {
-	return "applied, but not yet in the directory: " + e.Err.Error()
-}
-
-// Unwrap is why.
-func (e *PendingError) Unwrap() error { return e.Err }
-
 // Apply applies entries to the tree, all or none of them, and brings them to the
-// directory. Those outside of the mount are in the tree only. With a PendingError the
-// result counts all the same.
+// directory. Those outside of the mount are in the tree only. With a changes.PendingError
+// the result counts all the same.
 func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (changes.Applied, error) {
 	var done changes.Applied
 	fd, st, err := w.begin(ctx)
@@ -54,8 +42,10 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 				done.Changed++
 			}
 		}
-		if err := p.fits(e, fd); err != nil {
-			return err
+		if how&changes.AnyRoom == 0 {
+			if err := p.fits(e, fd); err != nil {
+				return err
+			}
 		}
 		if err := p.finish(e); err != nil {
 			return err
@@ -75,11 +65,11 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 	// It is decided: an end of the call changes nothing of it.
 	brought := w.bring(context.WithoutCancel(ctx), fd, p.items, &done)
 	err = w.tolerate(brought)
-	if stuck, ok := errors.AsType[*stuckError](brought); ok && slices.ContainsFunc(p.order, stuck.has) {
-		err = brought
-	}
 	if err != nil {
-		return done, &PendingError{err}
+		return done, &changes.PendingError{Err: err}
+	}
+	if stuck, ok := errors.AsType[*stuckError](brought); ok && slices.ContainsFunc(p.order, stuck.has) {
+		return done, &changes.PendingError{Err: brought, Partly: true}
 	}
 	return done, nil
 }

@@ -340,7 +340,7 @@ func TestNoSpace(t *testing.T) {
 					b.file("/workspace/f", "new", 0o644), b.file("/workspace/small", "s", 0o644), b.file("/workspace/d/g", "deep", 0o600), remove("/workspace/gone"),
 				}
 				done, err := b.ws.Apply(t.Context(), seq(batch), tree.SkipSame, nil)
-				if _, ok := errors.AsType[*disk.PendingError](err); !ok || !errors.Is(err, reason) || done.Changed != 4 {
+				if _, ok := errors.AsType[*changes.PendingError](err); !ok || !errors.Is(err, reason) || done.Changed != 4 {
 					t.Errorf("%+v, %v", done, err)
 				}
 				b.write("beside", "a command's")

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -47,7 +47,7 @@ func (b *bench) pend(entries ...tree.Entry) {
 		return nil
 	})
 	_, err := b.ws.Apply(context.Background(), seq(append(entries, remove("/workspace/a"))), tree.SkipSame, nil)
-	if _, ok := errors.AsType[*disk.PendingError](err); !ok {
+	if _, ok := errors.AsType[*changes.PendingError](err); !ok {
 		b.t.Fatalf("applied: %v", err)
 	}
 	b.ws.Hook(nil)

@@ -42,7 +42,8 @@ const DefaultMount = "/workspace"
 var ErrNoDirectory = errors.New("the workspace's directory is gone")
 
 var (
-	errName    = errors.New("no name that a tree can have")
+	errName    = errors.New("not UTF-8")
+	errLong    = errors.New("longer than a tree can have it")
 	errSpecial = errors.New("neither file, directory nor link")
 )
 
@@ -52,6 +53,7 @@ type Workspace struct {
 	log   *slog.Logger
 	stats counters
 	temp  *tempNames
+	skips skips
 	// limits are those of limits.go; tests have smaller ones.
 	limits limits
 	// hook is for tests: it is called at the moments that their names say, and what it
@@ -243,7 +245,7 @@ func (w *Workspace) where(path string) (string, bool) {
 func (w *Workspace) skipped(err error, path string) {
 	c, why := &w.stats.denied, "cannot be read"
 	switch {
-	case errors.Is(err, errName):
+	case errors.Is(err, errName), errors.Is(err, errLong):
 		c, why = &w.stats.names, "a name is not UTF-8 or too long"
 	case errors.Is(err, errSpecial):
 		c, why = &w.stats.special, "neither file, directory nor link"

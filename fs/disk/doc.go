@@ -46,9 +46,9 @@
 //     then it is read, even if its times are the same. (Without Watch the times decide.)
 //   - Names of one file are independent files with the same content.
 //   - Names that are not UTF-8, paths of more than 4,096 bytes and targets of links that are
-//     either are left out, as are fifos, sockets and devices, which are never opened. They
-//     are counted in [Stats], with one warning for each reason.
-//   - What we have no right to read stays as it was known, is counted, and looked at again by
+//     either are left out, as are fifos, sockets and devices, which are never opened.
+//     [Workspace.Skipped] names them, and there is one warning for each reason.
+//   - What we have no right to read stays as it was known, is named, and looked at again by
 //     each settle. A changed mode of such a file is taken.
 //   - A directory that becomes a link while it is looked at is not followed: everything is
 //     opened from the directory above it, one name at a time and never through a link.
@@ -71,7 +71,7 @@
 // (.wsd-tmp-0123456789abcdef, which no settle sees) and renamed when it is whole. When
 // all is there the rows of the journal go, in one transaction with the index. Whatever
 // happens before, a crash included, the next Settle, Apply or Open does the rest; if it was
-// an error, Apply returns a [PendingError].
+// an error, Apply returns a [changes.PendingError].
 //
 // A path that cannot be brought (somebody else's directory is in the way, something is
 // mounted there, the disk has no room for it, or fails) holds up nothing but itself: the Apply

@@ -30,6 +30,11 @@ func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 		if err := w.readAll(ctx, root, batch); err != nil {
 			return err
 		}
+		for _, c := range batch {
+			if c.unread != nil {
+				s.skip(c.unread, c.path)
+			}
+		}
 		if err := w.commit(ctx, s, batch); err != nil {
 			return err
 		}
@@ -218,8 +223,7 @@ func (w *Workspace) read(ctx context.Context, walk *walker, c *change, keep *kee
 	case gone(err) || errors.Is(err, errSpecial):
 		c.vanished = true
 	case denied(err):
-		w.skipped(err, c.path)
-		c.unread = true
+		c.unread = err
 	default:
 		return pathError("read", c.path, err)
 	}
@@ -250,7 +254,7 @@ func (w *Workspace) commit(ctx context.Context, s *scan, batch []*change) error 
 			}
 			switch {
 			case err != nil:
-				w.skipped(err, c.path)
+				s.skip(err, c.path)
 			case c.vanished || !taken:
 				later = append(later, c.path)
 			case c.stat.kind == 0:
@@ -329,7 +333,7 @@ func (w *Workspace) take(e *tree.Edit, c *change) (bool, error) {
 	if c.vanished {
 		return false, nil
 	}
-	if c.unread {
+	if c.unread != nil {
 		// What can be told without reading is its mode.
 		if c.old.kind != tree.KindFile || c.old.ino != c.stat.ino || c.old.size != c.stat.size || c.old.mtime != c.stat.mtime {
 			return false, nil

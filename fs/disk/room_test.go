@@ -77,7 +77,7 @@ func TestNoRoom(t *testing.T) {
 					b.same()
 					return
 				}
-				if _, pending := errors.AsType[*disk.PendingError](err); pending || !errors.Is(err, unix.ENOSPC) || changes.Code(err) != "ENOSPC" || changes.Path(err) == "" {
+				if _, pending := errors.AsType[*changes.PendingError](err); pending || !errors.Is(err, unix.ENOSPC) || changes.Code(err) != "ENOSPC" || changes.Path(err) == "" {
 					t.Fatalf("refused with %v", err)
 				}
 				if b.rev() != rev {

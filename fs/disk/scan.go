@@ -18,8 +18,8 @@ type change struct {
 	known bool
 	// read: the content is to be read, whatever the times say.
 	read bool
-	// unread: the content could not be read, and is taken to be what it was.
-	unread bool
+	// unread is why the content could not be read; it is taken to be what it was.
+	unread error
 	// vanished: there was nothing to read any more. The next look will tell.
 	vanished bool
 	target   string
@@ -42,6 +42,12 @@ type scan struct {
 	// odd are directories, new ones, that have what no tree can have.
 	odd map[string]struct{}
 	err error
+
+	left map[string]leftOut // what a tree cannot have, and what could not be read
+	// entered are the directories of which all names were looked at, looked single paths. They
+	// are not noted when the scan is of all.
+	all             bool
+	entered, looked map[string]struct{}
 }
 
 func (w *Workspace) newScan(ctx context.Context, rootDev uint64) *scan {
@@ -104,6 +110,7 @@ type sub struct {
 func (s *scan) dir(fd int, n *node, path string) {
 	defer closeFD(fd)
 	s.w.watchDir(fd, path)
+	s.visited(&s.entered, path)
 	var subs []sub
 	known := 0
 	err := s.w.fault("list", path)
@@ -129,7 +136,6 @@ func (s *scan) dir(fd int, n *node, path string) {
 		err = s.missing(fd, path, n)
 	}
 	if gone(err) && path != "" { // it was removed since it was opened
-		s.w.skipped(err, path)
 		s.later(path)
 		return
 	}
@@ -171,7 +177,7 @@ func (s *scan) below(fd int, path string, subs []sub) {
 		}
 		switch {
 		case gone(err) || denied(err):
-			s.w.skipped(err, path)
+			s.skip(err, path)
 			s.later(path)
 			continue
 		case err != nil:
@@ -203,8 +209,12 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 		}
 		return false, nil
 	}
-	if !utf8.ValidString(name) || len(name) > tree.MaxSegment || len(s.w.cfg.Mount)+len(dir)+len(name)+2 > tree.MaxPath {
-		s.w.skipped(errName, under(dir, name))
+	switch {
+	case !utf8.ValidString(name):
+		s.skip(errName, under(dir, name))
+		return false, nil
+	case len(name) > tree.MaxSegment || len(s.w.cfg.Mount)+len(dir)+len(name)+2 > tree.MaxPath:
+		s.skip(errLong, under(dir, name))
 		return false, nil
 	}
 	st, err := statAt(fd, name)
@@ -212,13 +222,13 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 	case gone(err):
 		return false, nil
 	case denied(err):
-		s.w.skipped(err, under(dir, name))
+		s.skip(err, under(dir, name))
 		s.later(under(dir, name))
 		return true, nil
 	case err != nil:
 		return false, err
 	case st.kind == 0:
-		s.w.skipped(errSpecial, under(dir, name))
+		s.skip(errSpecial, under(dir, name))
 		return false, nil
 	}
 	st.dev = s.device(st.dev)
@@ -252,8 +262,11 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 			return true, nil
 		case err != nil:
 			return false, err
-		case !utf8.ValidString(c.target) || len(c.target) > tree.MaxTarget || c.target == "":
-			s.w.skipped(errName, path)
+		case !utf8.ValidString(c.target) || c.target == "":
+			s.skip(errName, path)
+			return false, nil
+		case len(c.target) > tree.MaxTarget:
+			s.skip(errLong, path)
 			return false, nil
 		}
 	}
@@ -280,7 +293,7 @@ func (s *scan) some(walk *walker, dir string, list map[string]why) error {
 	case gone(err):
 		return nil
 	case denied(err):
-		s.w.skipped(err, dir)
+		s.skip(err, dir)
 		s.later(dir)
 		return nil
 	case err != nil:
@@ -289,6 +302,7 @@ func (s *scan) some(walk *walker, dir string, list map[string]why) error {
 	var subs []sub
 	for name, look := range list {
 		kid := n.kids[name]
+		s.visited(&s.looked, under(dir, name))
 		there, err := s.entry(fd, dir, name, kid, look, &subs)
 		if err != nil {
 			return err

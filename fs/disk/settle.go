@@ -121,6 +121,7 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 		full = full || lost
 		w.readAgain(dirty)
 	}
+	s.all = full
 	var err error
 	if full {
 		err = w.scanAll(root, s)
@@ -145,6 +146,7 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 	if err := w.record(ctx, root, s); err != nil {
 		return err
 	}
+	w.skips.update(root, s)
 	w.full = false
 	for _, path := range s.again {
 		w.index.again[path] = struct{}{}

@@ -149,6 +149,7 @@ func (w *Workspace) tolerate(err error) error {
 		}
 	}
 	w.stuck, w.stuckDirs = now, map[string]struct{}{}
+	w.skips.stuck(now)
 	for path := range now {
 		for path != "" {
 			path, _ = split(path)

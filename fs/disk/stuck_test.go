@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -32,7 +33,7 @@ func TestStuck(t *testing.T) {
 		b.ws.Hook(stuck)
 		batch := []tree.Entry{b.file("/workspace/mounted", "pushed", 0o600), b.file("/workspace/other", "pushed too", 0o644)}
 		done, err := b.ws.Apply(t.Context(), seq(batch), tree.SkipSame, nil)
-		if _, ok := errors.AsType[*disk.PendingError](err); !ok || !errors.Is(err, unix.EBUSY) || done.Changed != 2 {
+		if _, ok := errors.AsType[*changes.PendingError](err); !ok || !errors.Is(err, unix.EBUSY) || done.Changed != 2 {
 			t.Fatalf("%+v, %v", done, err)
 		}
 		b.apply(b.file("/workspace/later", "fine", 0o644)) // of another batch
@@ -82,7 +83,7 @@ func (b *bench) refuse(command func(), paths ...string) {
 func (b *bench) push(entries ...tree.Entry) {
 	b.t.Helper()
 	_, err := b.ws.Apply(context.Background(), seq(entries), tree.SkipSame, nil)
-	if _, ok := errors.AsType[*disk.PendingError](err); !ok {
+	if _, ok := errors.AsType[*changes.PendingError](err); !ok {
 		b.t.Fatalf("pushed: %v", err)
 	}
 }

@@ -1,0 +1,106 @@
+package changes
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+// A SkipReason says why a path is not the same on the disk of a workspace and in its tree.
+type SkipReason string
+
+// The reasons.
+const (
+	// Unwritten: the tree has what is not on the disk yet. Every settle tries again.
+	Unwritten SkipReason = "unwritten"
+	// Unreadable: what is on the disk could not be read, and the tree has what was known of it.
+	Unreadable SkipReason = "unreadable"
+	// Special: it is neither file, directory nor link.
+	Special SkipReason = "special"
+	// BadName: a tree cannot have its name or target, which is not UTF-8 or too long.
+	BadName SkipReason = "name"
+)
+
+// Skipped are the paths of a workspace that are left out for one reason.
+type Skipped struct {
+	Why   SkipReason
+	Count int           // how many there are
+	Paths []SkippedPath // the first of them, up to MaxSkipped
+}
+
+// A SkippedPath is one that is left out.
+type SkippedPath struct {
+	Path  string // in the tree, as ShowName shows it
+	Error string // what the system said, "" for nothing
+}
+
+// ShowName makes a name of any bytes UTF-8: those that are not are written as \xe9.
+func ShowName(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	var b strings.Builder
+	for len(name) > 0 {
+		r, n := utf8.DecodeRuneInString(name)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, name[0])
+		} else {
+			b.WriteString(name[:n])
+		}
+		name = name[n:]
+	}
+	return b.String()
+}
+
+// A PendingError says that entries are in the tree for good, but not all of them are on the
+// disk yet. What is missing is brought there by the next call, or the next start.
+type PendingError struct {
+	Err error
+	// Partly: all is done but what Workspace.Skipped names as Unwritten.
+	Partly bool
+}
+
+// Error says why.
+func (e *PendingError) Error() string {
+	return "applied, but not yet in the directory: " + e.Err.Error()
+}
+
+// Unwrap is why.
+func (e *PendingError) Unwrap() error { return e.Err }
+
+// AnyRoom lets Workspace.Apply also apply entries for which the disk has no room: they are
+// in the tree, and on the disk once there is room.
+const AnyRoom tree.ApplyMode = 1 << 7
+
+// SkippedToWire is the JSON form of what is left out, cut to the limits of one answer.
+func SkippedToWire(list []Skipped) []protocol.SkippedPaths {
+	var out []protocol.SkippedPaths
+	for _, s := range list {
+		w := protocol.SkippedPaths{Why: string(s.Why), Count: s.Count, Paths: []protocol.SkippedPath{}}
+		left := maxSkippedBytes
+		for _, p := range s.Paths {
+			if left -= len(p.Path) + len(p.Error); left < 0 {
+				break
+			}
+			w.Paths = append(w.Paths, protocol.SkippedPath{Path: p.Path, Error: p.Error})
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// SkippedFromWire is what a JSON form stands for.
+func SkippedFromWire(list []protocol.SkippedPaths) []Skipped {
+	var out []Skipped
+	for _, w := range list {
+		s := Skipped{Why: SkipReason(w.Why), Count: max(w.Count, len(w.Paths))}
+		for _, p := range w.Paths {
+			s.Paths = append(s.Paths, SkippedPath{Path: p.Path, Error: p.Error})
+		}
+		out = append(out, s)
+	}
+	return out
+}

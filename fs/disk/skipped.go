@@ -1,0 +1,156 @@
+package disk
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+)
+
+// A leftOut says why a path of the directory is not in step.
+type leftOut struct {
+	why  changes.SkipReason
+	text string // what the system said
+}
+
+// skips are the paths that are not in step. They are safe for concurrent use.
+type skips struct {
+	mu        sync.Mutex
+	left      map[string]leftOut // of the directory
+	unwritten map[string]leftOut // of the journal
+}
+
+// Skipped implements changes.Workspace.
+func (w *Workspace) Skipped(keep func(path string) bool) []changes.Skipped {
+	w.skips.mu.Lock()
+	defer w.skips.mu.Unlock()
+	paths := map[changes.SkipReason][]changes.SkippedPath{}
+	for _, list := range []map[string]leftOut{w.skips.unwritten, w.skips.left} {
+		for path, l := range list {
+			if full := w.treePath(path); keep == nil || keep(full) {
+				paths[l.why] = append(paths[l.why], changes.SkippedPath{Path: changes.ShowName(full), Error: l.text})
+			}
+		}
+	}
+	var out []changes.Skipped
+	for _, why := range []changes.SkipReason{changes.Unwritten, changes.Unreadable, changes.Special, changes.BadName} {
+		list := paths[why]
+		if len(list) == 0 {
+			continue
+		}
+		slices.SortFunc(list, func(a, b changes.SkippedPath) int { return strings.Compare(a.Path, b.Path) })
+		out = append(out, changes.Skipped{Why: why, Count: len(list), Paths: slices.Clone(list[:min(len(list), changes.MaxSkipped)])})
+	}
+	return out
+}
+
+// leftOutFor is what an error says of a path that cannot be taken into the tree.
+func leftOutFor(err error) leftOut {
+	switch {
+	case errors.Is(err, errSpecial):
+		return leftOut{why: changes.Special}
+	case errors.Is(err, errName):
+		return leftOut{changes.BadName, errName.Error()}
+	case errors.Is(err, errLong):
+		return leftOut{changes.BadName, errLong.Error()}
+	}
+	return leftOut{changes.Unreadable, systemText(err)}
+}
+
+// systemText is what the system said, without the names that we have for files.
+func systemText(err error) string {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
+		return errno.Error()
+	}
+	return err.Error()
+}
+
+// skip notes that a scan leaves a path out.
+func (s *scan) skip(err error, path string) {
+	if gone(err) {
+		return
+	}
+	s.w.skipped(err, path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left == nil {
+		s.left = map[string]leftOut{}
+	}
+	s.left[path] = leftOutFor(err)
+}
+
+// visited notes that a scan has looked at a path, or at all that is in a directory.
+func (s *scan) visited(set *map[string]struct{}, path string) {
+	if s.all || s.w.skips.none() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if *set == nil {
+		*set = map[string]struct{}{}
+	}
+	(*set)[path] = struct{}{}
+}
+
+func (k *skips) none() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.left) == 0
+}
+
+// update takes over what a scan has left out. What a scan of some paths has not come to is
+// left out as before, if it is still there.
+func (k *skips) update(root int, s *scan) {
+	if s.all {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.left = s.left
+		return
+	}
+	if k.none() && len(s.left) == 0 {
+		return
+	}
+	walk := newWalker(root)
+	defer walk.forget()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for path, l := range k.left {
+		dir, name := split(path)
+		_, looked := s.looked[path]
+		_, entered := s.entered[dir]
+		if looked || entered {
+			continue
+		}
+		fd, err := walk.open(dir)
+		if err == nil {
+			_, err = statAt(fd, name)
+		}
+		if gone(err) {
+			continue
+		}
+		if s.left == nil {
+			s.left = map[string]leftOut{}
+		}
+		if _, ok := s.left[path]; !ok {
+			s.left[path] = l
+		}
+	}
+	k.left = s.left
+}
+
+// stuck takes over which paths cannot be brought.
+func (k *skips) stuck(paths map[string]stuckPath) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unwritten = nil
+	for path, p := range paths {
+		if k.unwritten == nil {
+			k.unwritten = map[string]leftOut{}
+		}
+		k.unwritten[path] = leftOut{changes.Unwritten, systemText(p.err)}
+	}
+}
