@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -34,7 +35,8 @@ func (k ChangeKind) String() string {
 
 // how entries of the remote are applied here: what is the same is left alone, which also
 // ends the exchange of what both have, and nothing is written through links.
-const how = tree.SkipSame | tree.RealParents
+// What the disk has no room for is left out, and named.
+const how = tree.SkipSame | tree.RealParents | changes.AnyRoom
 
 // errCopies ends an update since versions must be copied aside before.
 var errCopies = errors.New("versions are to be copied first")
@@ -73,6 +75,7 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			next = next.tidied()
 			return m.store(e, &next)
 		})
+		err = partly(err)
 		if errors.Is(err, errCopies) {
 			if err := m.copyAside(ctx, d.copies, kept); err != nil {
 				return fmt.Errorf("keep versions that lose: %w", err)

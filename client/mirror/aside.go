@@ -34,7 +34,7 @@ func (m *Mirror) copyAside(ctx context.Context, list []toCopy, kept map[string]c
 			}
 		}
 	}, tree.SkipSame, nil)
-	if err != nil {
+	if err = partly(err); err != nil {
 		return err
 	}
 	for path, c := range made {

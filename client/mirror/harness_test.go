@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"reflect"
 	"sort"
 	"strings"
 	"testing"
@@ -256,7 +257,7 @@ func (w *world) rest() {
 	there, _ := w.remote.tree.Info(context.Background())
 	r := w.sync()
 	r.InStep = false
-	if r != (Result{}) {
+	if !reflect.DeepEqual(r, Result{}) {
 		w.t.Errorf("a sync at rest moved %+v", r)
 	}
 	info2, _ := w.local.tree.Info(context.Background())

@@ -78,6 +78,9 @@ type Result struct {
 	Undone                int // versions of the remote that are kept here, since they were undone
 	// InStep: both ends had all of each other's changes when the call ended.
 	InStep bool
+	// Here and There are the paths that this side and the remote leave out, for each reason, as
+	// the local tree calls them.
+	Here, There []changes.Skipped
 }
 
 func (r *Result) moved() bool {
@@ -98,6 +101,7 @@ func (r *Result) add(o *Result) {
 	r.Held = o.Held
 	r.Undone += o.Undone
 	r.InStep = o.InStep
+	r.Here, r.There = o.Here, o.There
 }
 
 // A Mirror keeps two ends in step. It owns no goroutine between calls and needs no
@@ -122,6 +126,7 @@ type Mirror struct {
 	// the number of the version that it has lost last.
 	checksBase bool
 	theirLost  int64
+	there      []changes.Skipped // what the remote leaves out
 }
 
 // New returns a mirror. It looks at nothing yet.
@@ -212,7 +217,7 @@ func (m *Mirror) tick(ctx context.Context, r *Result) error {
 			return err
 		}
 	}
-	wm, err := m.cfg.Remote.Watermarks(ctx, false)
+	wm, err := m.watermarks(ctx, false)
 	if err != nil {
 		return fmt.Errorf("read the remote's watermarks: %w", err)
 	}
@@ -220,6 +225,7 @@ func (m *Mirror) tick(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
+	r.Here, r.There = m.here(), m.there
 	r.InStep = m.s.peer.Fetch.Compare(tree.At(wm.CurrentRev)) >= 0 && m.s.peer.Push.Compare(tree.At(info.Rev)) >= 0
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -32,6 +33,8 @@ type Plan struct {
 	Anew bool
 	// TooMany: it would remove more than Config.MayDelete lets, and change nothing.
 	TooMany *DeletesError
+	// Here and There are as those of a Result.
+	Here, There []changes.Skipped
 }
 
 // Plan finds what Sync would move, tells of each path and changes nothing: no file, no
@@ -68,6 +71,7 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 		if err := m.planPush(ctx, &p, &after, tell); err != nil {
 			return fmt.Errorf("plan the push: %w", err)
 		}
+		p.Here, p.There = m.here(), m.there
 		return nil
 	})
 	return p, err

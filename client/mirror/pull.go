@@ -38,7 +38,7 @@ func (m *Mirror) pull(ctx context.Context, r *Result) error {
 
 // target is up to where a pull goes: what the remote has when it begins.
 func (m *Mirror) target(ctx context.Context) (tree.Cursor, error) {
-	wm, err := m.cfg.Remote.Watermarks(ctx, true)
+	wm, err := m.watermarks(ctx, true)
 	if err != nil {
 		return tree.Cursor{}, fmt.Errorf("read the remote's watermarks: %w", err)
 	}

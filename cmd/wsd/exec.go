@@ -162,7 +162,8 @@ have one (K, M, G, T: powers of 1,024); --limit may be given again. With --json
 With --json each line is an object: {"type":"started","processId","limits"}, then
 {"type":"output","seq","stream","text" or "base64"}, at last {"type":"exited",
 "exitCode","signal","timedOut","limit","sandboxDenied"}; with --sync then
-{"type":"change","path","kind","what","size"} and {"type":"withheld","path","kind","why"}.
+{"type":"change","path","kind","what","size"}, {"type":"withheld","path","kind","why"}
+and {"type":"skipped","side","why","path","error"}.
 
 Exit status: the command's own; 128 plus the number of the signal that ended it;
 124 when --timeout ended it; 126 when it cannot be executed; 127 when it is not

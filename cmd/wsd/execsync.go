@@ -105,14 +105,21 @@ func syncError(err error) error {
 func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, told bool) error {
 	job.verbose, job.asJSON = told, told && job.out.enc != nil
 	err := job.meet(ctx, job.mirror(remote))
+	var r mirror.Result
 	if err == nil {
-		_, err = job.mirror(remote).Tick(ctx)
+		r, err = job.mirror(remote).Tick(ctx)
 	}
 	if err == nil {
 		job.undo, job.yields = false, false
 	}
 	job.out.endBar()
 	job.out.tellKept()
+	if err == nil {
+		// What could not be read is named; the command runs without it.
+		if failed, ok := errors.AsType[*exitError](job.out.skipped(r.Here, r.There)); ok && failed.code == exitFailure {
+			return failed.err
+		}
+	}
 	if isRefused(err) && !job.met {
 		job.local.forget()
 	}

@@ -97,15 +97,20 @@ With --watch it goes on until it is ended, and a lost connection is made again.
 With --dry-run nothing changes: it prints what would move, '<' to LOCAL, '>' to the
 server, and names the conflicts with what --on-conflict would make of them.
 
+What could not be written or read, on either side, is named with the reason by each
+run until it can be; all else goes on. So are pipes, sockets and devices, and names
+that are not UTF-8, which are left out. -v names up to a hundred for each reason.
+
 With --json each line is an object: {"type":"change"} for what changed in LOCAL,
-{"type":"conflict"}, {"type":"withheld"}, {"type":"kept"}, {"type":"move"} of a --dry-run, at last
-{"type":"result"}.
+{"type":"conflict"}, {"type":"withheld"}, {"type":"skipped"}, {"type":"kept"},
+{"type":"move"} of a --dry-run, at last {"type":"result"}.
 
 Exit status: 0 both sides are the same but for what is withheld, or a --watch was
 ended by a signal; 1 on failure; 2 for a command line that wsd does not
 understand; 3 when nothing was changed, since a flag must say that it is meant, or
 since there were conflicts and --on-conflict is fail; 4 when all has moved that there
-was at first, but a side goes on changing.`,
+was at first, but a side goes on changing; 5 when something could not be read, which
+is named, and all else is the same.`,
 		Example: `  wsd sync ~/project ws://127.0.0.1:45678
   wsd sync --create ~/copy ws://127.0.0.1:45678
   wsd sync . --watch --on-conflict theirs --ignore node_modules
@@ -273,11 +278,15 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 			j.undo, j.yields = false, false
 			m = j.mirror(remote)
 		}
+		left := j.out.skipped(r.Here, r.There)
 		if !j.watch {
+			if failed, ok := errors.AsType[*exitError](left); ok && failed.code == exitFailure {
+				return left
+			}
 			if !r.InStep {
 				return &exitError{exitRestless, errors.New("all has moved that there was, but a side goes on changing")}
 			}
-			return nil
+			return left
 		}
 		if time.Since(j.local.swept) >= sweepInterval {
 			if err := j.local.sweep(ctx); err != nil && ctx.Err() == nil {

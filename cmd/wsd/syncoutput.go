@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -24,6 +25,8 @@ type syncOutput struct {
 	mu   sync.Mutex
 	bar  *progress // nil when none is shown
 	told string    // the trouble that was told last
+	// skippedBefore is what was left out when it was named last.
+	skippedBefore string
 	// kept are changes that are told in the order of their paths; nil when they are told
 	// as they come.
 	kept *[]mirror.Change
@@ -275,6 +278,7 @@ type syncResult struct {
 	Withheld   int    `json:"withheld"` // paths that did not come over, or not with all of their modes
 	Kept       int    `json:"kept"`     // paths that were removed on one side and stay on the other
 	InStep     bool   `json:"inStep"`
+	Skipped    int    `json:"skipped"` // paths that one side left out
 }
 
 // syncWithheld is a "withheld" of --json.
@@ -311,7 +315,7 @@ func (o *syncOutput) result(r *mirror.Result) {
 		return
 	}
 	if o.enc != nil {
-		o.object(syncResult{"result", r.Pushed, r.Pulled, r.Changed, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.Stayed, r.InStep})
+		o.object(syncResult{"result", r.Pushed, r.Pulled, r.Changed, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.Stayed, r.InStep, skippedCount(r.Here, r.There)})
 		return
 	}
 	if o.job.quiet {
@@ -357,6 +361,7 @@ type syncPlan struct {
 	Conflicts    int    `json:"conflicts"`
 	Withheld     int    `json:"withheld"`
 	Anew         bool   `json:"anew"`
+	Skipped      int    `json:"skipped"`
 }
 
 // plan prints what would move.
@@ -410,8 +415,9 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 	if p.MoreWithheld > 0 && o.enc == nil {
 		o.line(o.stderr, "and %d more", p.MoreWithheld)
 	}
+	left := o.skipped(p.Here, p.There)
 	if o.enc != nil {
-		return o.enc.Encode(syncPlan{"result", p.ToRemote, p.ToLocal, p.BytesToSend, p.BytesToGet, len(p.Conflicts) + p.MoreConflicts, len(p.Withheld) + p.MoreWithheld, p.Anew})
+		return errors.Join(o.enc.Encode(syncPlan{"result", p.ToRemote, p.ToLocal, p.BytesToSend, p.BytesToGet, len(p.Conflicts) + p.MoreConflicts, len(p.Withheld) + p.MoreWithheld, p.Anew, skippedCount(p.Here, p.There)}), left)
 	}
 	if p.Anew {
 		o.line(o.stderr, "the server's store is another one than before: all is compared anew")
@@ -419,5 +425,5 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 	if !o.job.quiet {
 		o.line(o.stderr, "to the server: %s, %s; from there: %s, %s", paths(p.ToRemote), byteCount(p.BytesToSend), paths(p.ToLocal), byteCount(p.BytesToGet))
 	}
-	return nil
+	return left
 }

@@ -136,6 +136,7 @@ func (e *end) text(path string) string {
 type marks struct {
 	CurrentRev, PushRev int64
 	Fetch               tree.Cursor
+	Lost                int64
 }
 
 func (e *end) marks() marks {
@@ -144,7 +145,7 @@ func (e *end) marks() marks {
 	if err != nil || !w.ChecksBase {
 		e.Fatal(w, err)
 	}
-	return marks{w.CurrentRev, w.PushRev, w.Fetch}
+	return marks{w.CurrentRev, w.PushRev, w.Fetch, w.Lost}
 }
 
 // keep stores contents as objects.

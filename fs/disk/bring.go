@@ -392,6 +392,9 @@ func (b *bringer) finishDir(it *item) error {
 		return unix.ENOENT // another one has come to its place
 	}
 	if uint32(st.mode) != it.mode {
+		if err := b.w.fault("finish", it.path); err != nil {
+			return err
+		}
 		if err := retry(func() error { return chmod(fd, it.mode) }); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"unicode/utf8"
 
@@ -209,15 +210,17 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 		}
 		return false, nil
 	}
-	switch {
-	case !utf8.ValidString(name):
-		s.skip(errName, under(dir, name))
-		return false, nil
-	case len(name) > tree.MaxSegment || len(s.w.cfg.Mount)+len(dir)+len(name)+2 > tree.MaxPath:
-		s.skip(errLong, under(dir, name))
-		return false, nil
-	}
 	st, err := statAt(fd, name)
+	if err == nil {
+		switch {
+		case !utf8.ValidString(name):
+			err = errName
+		case len(name) > tree.MaxSegment || len(s.w.cfg.Mount)+len(dir)+len(name)+2 > tree.MaxPath:
+			err = errLong
+		case st.kind == 0:
+			err = errSpecial
+		}
+	}
 	switch {
 	case gone(err):
 		return false, nil
@@ -225,11 +228,11 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 		s.skip(err, under(dir, name))
 		s.later(under(dir, name))
 		return true, nil
+	case errors.Is(err, errName), errors.Is(err, errLong), errors.Is(err, errSpecial):
+		s.skip(err, under(dir, name))
+		return false, nil
 	case err != nil:
 		return false, err
-	case st.kind == 0:
-		s.skip(errSpecial, under(dir, name))
-		return false, nil
 	}
 	st.dev = s.device(st.dev)
 	var old stat

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+)
+
+// exitUnread is the status of wsd sync when all is the same on both sides but for what
+// could not be read.
+const exitUnread = 5
+
+// skippedLines is how many paths are named for one reason without -v.
+const skippedLines = 10
+
+// syncSkipped is a "skipped" of --json.
+type syncSkipped struct {
+	Type  string `json:"type"`
+	Side  string `json:"side"` // where it is: "here", "server"
+	Why   string `json:"why"`  // "unwritten", "unreadable", "special", "name"
+	Path  string `json:"path,omitempty"`
+	Error string `json:"error,omitempty"`
+	More  int    `json:"more,omitempty"` // paths that are not named
+}
+
+// skippedCount is how many paths are left out.
+func skippedCount(sides ...[]changes.Skipped) int {
+	n := 0
+	for _, side := range sides {
+		for _, s := range side {
+			n += s.Count
+		}
+	}
+	return n
+}
+
+// skippedTexts say what became of a path: here, at the server, and why if the system says
+// nothing.
+var skippedTexts = map[changes.SkipReason][3]string{
+	changes.Unwritten:  {"not written here", "not written at the server", "it is tried again each time"},
+	changes.Unreadable: {"not read here", "not read at the server", "no permission"},
+	changes.Special:    {"left out here", "left out at the server", "neither file, directory nor link"},
+	changes.BadName:    {"left out here", "left out at the server", "a name that is not UTF-8 or too long"},
+}
+
+// skipped names what is left out, unless it was named before, and returns what that makes
+// of the exit status.
+func (o *syncOutput) skipped(here, there []changes.Skipped) error {
+	var names strings.Builder
+	fmt.Fprint(&names, here, there)
+	if now := names.String(); o.skippedBefore != now {
+		o.skippedBefore = now
+		o.nameSkipped("here", here)
+		o.nameSkipped("server", there)
+	}
+	return skippedError(here, there)
+}
+
+func (o *syncOutput) nameSkipped(side string, list []changes.Skipped) {
+	for _, s := range list {
+		texts, ok := skippedTexts[s.Why]
+		if !ok { // of a server that knows more
+			texts = [3]string{"left out here", "left out at the server", string(s.Why)}
+		}
+		what := texts[0]
+		if side == "server" {
+			what = texts[1]
+		}
+		paths := s.Paths
+		if o.enc == nil && !o.job.verbose {
+			paths = paths[:min(len(paths), skippedLines)]
+		}
+		for _, p := range paths {
+			if o.enc != nil {
+				o.object(syncSkipped{Type: "skipped", Side: side, Why: string(s.Why), Path: localName(p.Path), Error: p.Error})
+				continue
+			}
+			o.line(o.stderr, "%s: %s: %s", what, o.name(p.Path), safe(firstSet(p.Error, texts[2])))
+		}
+		more := s.Count - len(paths)
+		switch {
+		case more <= 0:
+		case o.enc != nil:
+			o.object(syncSkipped{Type: "skipped", Side: side, Why: string(s.Why), More: more})
+		case len(paths) < len(s.Paths):
+			o.line(o.stderr, "%s: %d more; -v names up to %d", what, more, changes.MaxSkipped)
+		default:
+			o.line(o.stderr, "%s: %d more", what, more)
+		}
+	}
+}
+
+// skippedError is the error of a run that left out what it should not.
+func skippedError(sides ...[]changes.Skipped) error {
+	unwritten, unread := 0, 0
+	for _, side := range sides {
+		for _, s := range side {
+			switch s.Why {
+			case changes.Unwritten:
+				unwritten += s.Count
+			case changes.Unreadable:
+				unread += s.Count
+			case changes.Special, changes.BadName:
+			}
+		}
+	}
+	switch {
+	case unwritten > 0:
+		return &exitError{exitFailure, withHint(fmt.Errorf("%s could not be written; all else is the same on both sides", paths(unwritten)), "each run tries again; make room, or see who owns the directory")}
+	case unread > 0:
+		return &exitError{exitUnread, fmt.Errorf("%s could not be read; all else is the same on both sides", paths(unread))}
+	}
+	return nil
+}
