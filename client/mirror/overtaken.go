@@ -119,7 +119,7 @@ func (m *Mirror) bringBackSome(ctx context.Context, list []lost.Version, upTo in
 		next.held = next.held.with(c.holds)
 		return m.store(e, &next)
 	})
-	if err != nil {
+	if err = partly(err); err != nil {
 		// It may be for good all the same, and only not be on disk yet.
 		stored, loadErr := m.loadState(context.WithoutCancel(ctx))
 		if loadErr != nil || stored.notes.OurLost < upTo {
