@@ -110,8 +110,8 @@ func (m *Mirror) applied(b *batch, d *decision, changed int, r *Result) {
 	r.Changed += changed
 	r.Conflicts += len(d.conflicts)
 	r.Withheld += len(d.withheld)
-	m.tellStayed(m.stayedOf(d.stayed, false), r)
 	r.Undone += d.undone
+	m.tellStayed(m.stayedOf(d.stayed, false), r)
 	m.meter.count(func(p *Progress) { p.Pulled += int64(len(b.entries)) })
 	if m.cfg.OnChange != nil {
 		for _, c := range d.changes {

@@ -19,7 +19,6 @@ type decision struct {
 	policy Policy
 	all    bool              // each change is wanted
 	keep   bool              // versions that lose are kept (package lost)
-	dry    bool              // nothing of it is to stay, and content need not be held
 	kept   map[string]copied // versions that were copied aside, by path
 
 	before    int64 // our revision before the entries

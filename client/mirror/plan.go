@@ -53,13 +53,13 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 		}
 		p.Anew = next.notes.Lost > m.s.notes.Lost
 		m.s, m.loaded = m.unholding(next), false // it is not stored
-		if err := m.planDeletes(ctx, &p); err != nil {
-			return err
-		}
 		if m.policy == Fail {
 			if err := m.refuseHeld(ctx); err != nil {
 				return err
 			}
+		}
+		if err := m.planDeletes(ctx, &p); err != nil {
+			return err
 		}
 		var after decided
 		if err := m.planBack(ctx, &p, &after); err != nil {

@@ -67,7 +67,7 @@ func (m *Mirror) surveyBatch(ctx context.Context, b *batch, local *localChanges,
 	_, err := m.tree.Update(ctx, func(e *tree.Edit) error {
 		kept := map[string]copied{}
 		decide := func() error {
-			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.policy, all: all, dry: true}
+			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.policy, all: all}
 			return d.decide(b.entries)
 		}
 		err := decide()

@@ -26,16 +26,11 @@ func (d *decision) undo(x *tree.Entry) error {
 	if err := d.keepUndone(x, cur); err != nil {
 		return err
 	}
-	if cur != nil && d.m.s.changed(cur.Path, cur.Rev) {
-		return nil // it is going to be sent
-	}
 	if live(cur) {
-		if _, err := d.edit.Apply(cur, 0); err != nil {
-			return err
-		}
-		stays, err := d.edit.Entry(cur.Path)
-		d.more = append(d.more, stays)
-		return err
+		return d.sendAgain(x.Path)
+	}
+	if cur != nil && d.m.s.changed(cur.Path, cur.Rev) {
+		return nil // that it is removed here is going to be sent
 	}
 	return d.bury(x)
 }
@@ -46,7 +41,7 @@ func (d *decision) keepUndone(x, cur *tree.Entry) error {
 		return nil
 	}
 	d.undone++
-	if d.dry {
+	if !d.keep {
 		return nil
 	}
 	v := lost.Version{Path: x.Path, At: d.edit.Now(), Why: lost.Undone, Entry: *x}
@@ -73,7 +68,7 @@ func (d *decision) bury(x *tree.Entry) error {
 		}
 		top = p
 	}
-	if d.dry { // the content is not held
+	if !d.keep { // the content is not held
 		d.more = append(d.more, tree.Entry{Kind: tree.KindDelete, Rev: d.edit.Rev(), Path: x.Path, Prior: tree.Fingerprint(x)})
 		return nil
 	}

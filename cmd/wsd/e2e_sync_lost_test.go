@@ -120,7 +120,7 @@ func lose(t *testing.T, store, path, text string, mode uint32, at time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := lost.Version{Path: path, At: time.Now(), Why: lost.Overtaken, Entry: tree.Entry{
+	v := lost.Version{Path: path, At: time.Now(), Why: lost.Conflict, Entry: tree.Entry{
 		Kind: tree.KindFile, Mode: mode, MTime: at, Size: int64(len(text)), Parts: parts,
 	}}
 	if _, err := of.Update(t.Context(), func(e *tree.Edit) error { return lost.Keep(e, &v) }); err != nil {
@@ -146,7 +146,7 @@ func TestLosersAreFiles(t *testing.T) {
 	lose(t, p.state, "/workspace/d/e/f", "deep\n", 0o644, then)
 
 	list := p.run("sync", "lost", "--state", p.state)
-	list.want(t, 0, `(?m)^VERSION  LOST +WHY +SIZE +PATH$`, `(?m)^2 +20\S+ \S+ +overtaken +16 B +zzz\n3 .* d/e/f$`)
+	list.want(t, 0, `(?m)^VERSION  LOST +WHY +SIZE +PATH$`, `(?m)^2 +20\S+ \S+ +conflict +16 B +zzz\n3 .* d/e/f$`)
 	var first syncLost
 	line, _, _ := strings.Cut(p.run("sync", "lost", "--json", "--state", p.state).stdout, "\n")
 	if err := json.Unmarshal([]byte(line), &first); err != nil {
@@ -287,4 +287,72 @@ func TestConflictOfModes(t *testing.T) {
 	p.sync("--on-conflict", "theirs").want(t, 0,
 		"(?m)^conflict: f: here mode 0755, at the server mode 0600; kept the server's",
 		"(?m)^conflict: d: here mode 0700, at the server mode 0750; kept the server's")
+}
+
+// A conflict names the command that brings the version back that was not kept, also where
+// the name is one that a shell would take apart.
+func TestConflictNamesTheCommand(t *testing.T) {
+	p := newSyncPair(t)
+	p.serve()
+	name := "it's a\tfile"
+	writeFile(t, filepath.Join(p.here, name), "base\n")
+	writeFile(t, filepath.Join(p.here, "plain"), "base\n")
+	p.sync().want(t, 0)
+	for _, n := range []string{name, "plain"} {
+		writeFile(t, filepath.Join(p.here, n), "mine\n")
+		writeFile(t, filepath.Join(p.there, n), "theirs\n")
+	}
+	out := p.sync("--on-conflict", "theirs")
+	out.want(t, 0, `(?m); kept the server's; wsd sync restore --version \d+ --state \S+/here\.db \S+/here/plain brings the other one back$`)
+	wantFile(t, filepath.Join(p.here, name), "theirs\n")
+	shell, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	commands := regexp.MustCompile(`wsd (sync restore .*) brings`).FindAllStringSubmatch(out.stderr, -1)
+	if len(commands) != 2 {
+		t.Fatalf("the commands: %q", commands)
+	}
+	for _, c := range commands {
+		cmd := p.command()
+		wsd := cmd.Path
+		cmd.Path, cmd.Args = shell, []string{"bash", "-c", wsd + " " + c[1]}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", c[1], err, out)
+		}
+	}
+	for _, n := range []string{name, "plain"} {
+		wantFile(t, filepath.Join(p.here, n), "mine\n")
+	}
+}
+
+// A path can be held in conflict, and resolved later.
+func TestConflictHeldAndResolved(t *testing.T) {
+	p := newSyncPair(t)
+	p.serve()
+	for _, n := range []string{"a", "d/b", "d/c"} {
+		writeFile(t, filepath.Join(p.here, n), "base\n")
+	}
+	p.sync().want(t, 0)
+	for _, n := range []string{"a", "d/b", "d/c"} {
+		writeFile(t, filepath.Join(p.here, n), "mine\n")
+		writeFile(t, filepath.Join(p.there, n), "theirs\n")
+	}
+	writeFile(t, filepath.Join(p.here, "other"), "moves\n")
+	p.sync("--on-conflict", "hold").want(t, 0,
+		`conflict: a: .*; held: wsd sync resolve --ours\|--theirs --state \S+ \S+/here/a decides`, "held in conflict, and left as they are on both sides: 3 paths")
+	wantFile(t, filepath.Join(p.there, "other"), "moves\n")
+	wantFile(t, filepath.Join(p.here, "a"), "mine\n")
+	wantFile(t, filepath.Join(p.there, "a"), "theirs\n")
+	p.run("sync", "conflicts", "--state", p.state, p.here, p.url).want(t, 0, "(?m)^conflict: a: here", "(?m)^conflict: d/c: here")
+	p.run("sync", "resolve", "--state", p.state, filepath.Join(p.here, "a"), p.url).want(t, 2, "wants one of --ours, --theirs and --both")
+	p.run("sync", "resolve", "--ours", "--state", p.state, filepath.Join(p.here, "other"), p.url).want(t, 1, "not held in conflict", "'wsd sync conflicts' lists")
+	p.run("sync", "resolve", "--ours", "--state", p.state, filepath.Join(p.here, "a"), p.url).want(t, 0)
+	wantFile(t, filepath.Join(p.there, "a"), "mine\n")
+	p.run("sync", "resolve", "--theirs", "--state", p.state, filepath.Join(p.here, "d"), p.url).want(t, 0)
+	wantFile(t, filepath.Join(p.here, "d/b"), "theirs\n")
+	wantFile(t, filepath.Join(p.here, "d/c"), "theirs\n")
+	p.run("sync", "conflicts", "--json", "--state", p.state, p.here, p.url).want(t, 0)
+	p.run("sync", "conflicts", "--state", p.state, p.here, p.url).want(t, 0, "no path is held in conflict")
+	p.run("sync", "conflicts", p.here, p.url).want(t, 1, "was never in step with the server")
 }

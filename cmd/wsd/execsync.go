@@ -19,15 +19,20 @@ import (
 type execSync struct {
 	on    bool
 	dir   string
+	quiet bool
 	flags syncFlags
 }
 
+// execTold is up to how many changes of a command are told one by one.
+const execTold = 10
+
 // syncOnly are the flags that mean nothing without --sync.
-var syncOnly = []string{"dir", "ignore", "on-conflict", "state", "remote-path", "merge", "from", "create", "allow-home", "max-delete", flagLostAge, flagLostBytes, flagAllowCode, flagAllowSetuid}
+var syncOnly = []string{"dir", "quiet", "ignore", "on-conflict", "state", "remote-path", "merge", "from", "create", "allow-home", "max-delete", flagLostAge, flagLostBytes, flagAllowCode, flagAllowSetuid}
 
 func (s *execSync) add(f *pflag.FlagSet) {
 	f.BoolVar(&s.on, "sync", false, "run in the server's workspace, in step with your directory")
 	f.StringVar(&s.dir, "dir", ".", "with --sync: the directory is `DIR`")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "with --sync: do not print what the command has changed")
 	s.flags.add(f)
 }
 
@@ -67,7 +72,7 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 		return err
 	}
 	job.out = newSyncOutput(job)
-	job.out.kept = new([]mirror.Change)
+	job.out.kept, job.out.most = new([]mirror.Change), execTold
 	defer job.out.close()
 	if !r.events {
 		job.out.stdout = r.app.stderr // the command's is its own
@@ -103,7 +108,7 @@ func syncError(err error) error {
 // step brings both sides in step. told says that what changes here is the command's doing,
 // and is told.
 func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, told bool) error {
-	job.verbose, job.asJSON = told, told && job.out.enc != nil
+	job.verbose, job.asJSON = told && !s.quiet, told && job.out.enc != nil
 	err := job.meet(ctx, job.mirror(remote))
 	var r mirror.Result
 	if err == nil {

@@ -80,8 +80,9 @@ than --max-delete says, nothing is: it ends with status 3.
 A path that has changed on both sides since they last agreed is a conflict. Each
 is reported with the hashes of both versions, and --on-conflict decides: both, the
 default, takes the server's version and keeps the one here beside it as
-NAME.conflict-HASH, theirs takes the server's, ours keeps the one here, fail changes
-nothing and ends with status 3.
+NAME.conflict-HASH, theirs takes the server's, ours keeps the one here, hold leaves
+both as they are ('wsd sync conflicts', 'wsd sync resolve'), fail changes nothing and
+ends with status 3.
 
 ` + allowHelp + ` What is withheld stays at the
 server as it is there, and comes over with the flag later.
@@ -91,7 +92,8 @@ LOCAL names is left alone on both sides.
 
 A version of a file that something else took the place of before it was sent, or that
 lost a conflict, is kept: 'wsd sync lost' lists such versions and 'wsd sync restore'
-brings one back. A directory called lost or restore is ./lost or ./restore here.
+brings one back. A directory that is called as
+one of the commands below is ./lost here.
 
 With --watch it goes on until it is ended, and a lost connection is made again.
 With --dry-run nothing changes: it prints what would move, '<' to LOCAL, '>' to the
@@ -142,7 +144,7 @@ is named, and all else is the same.`,
 	flags.BoolVar(&job.asJSON, "json", false, "print one JSON object a line")
 	job.flags.add(flags)
 	connect.add(flags)
-	cmd.AddCommand(newSyncLostCmd(a), newSyncRestoreCmd(a))
+	cmd.AddCommand(newSyncConflictsCmd(a), newSyncResolveCmd(a), newSyncLostCmd(a), newSyncRestoreCmd(a))
 	return cmd
 }
 

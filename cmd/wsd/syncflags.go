@@ -41,7 +41,7 @@ type syncFlags struct {
 
 func (f *syncFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.ignore, "ignore", nil, "do not synchronise files and directories called `NAME`, wherever\nthey are; may be given again")
-	flags.StringVar(&f.onConflict, "on-conflict", "both", "what becomes of a path that changed on both sides: `MODE` both,\ntheirs, ours or fail")
+	flags.StringVar(&f.onConflict, "on-conflict", "both", "what becomes of a path that changed on both sides: `MODE` both,\ntheirs, ours, hold or fail")
 	flags.StringVar(&f.store, "state", "", "keep what is known of both sides in `FILE` (default: one for each\ndirectory and server in $XDG_STATE_HOME/wsd/sync)")
 	flags.BoolVar(&f.merge, "merge", false, "at the first time, bring together what both sides have")
 	flags.StringVar(&f.from, "from", "", "at the first time, `SIDE` here makes the server what is here, there\nmakes LOCAL what the server has")
@@ -56,7 +56,7 @@ func (f *syncFlags) add(flags *pflag.FlagSet) {
 // check finds what the flags themselves got wrong.
 func (f *syncFlags) check(cmd *cobra.Command) (err error) {
 	if f.policy, err = mirror.ParsePolicy(f.onConflict); err != nil {
-		return usagef("write --on-conflict theirs, ours, both or fail", "invalid value for --on-conflict: %w", err)
+		return usagef("write --on-conflict both, theirs, ours, hold or fail", "invalid value for --on-conflict: %w", err)
 	}
 	switch {
 	case f.from != "" && f.from != fromHere && f.from != fromThere:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,7 @@ type syncOutput struct {
 	// kept are changes that are told in the order of their paths; nil when they are told
 	// as they come.
 	kept *[]mirror.Change
+	most int // up to how many of them are told one by one, 0 for all
 }
 
 func newSyncOutput(j *syncJob) *syncOutput {
@@ -137,10 +139,18 @@ func (o *syncOutput) tellKept() {
 	}
 	list := *o.kept
 	slices.SortFunc(list, func(a, b mirror.Change) int { return strings.Compare(a.Path, b.Path) })
+	*o.kept = nil
+	if o.most > 0 && len(list) > o.most && o.enc == nil {
+		count := map[mirror.ChangeKind]int{}
+		for _, c := range list {
+			count[c.What]++
+		}
+		o.line(o.stdout, "changed here: %s (%d created, %d modified, %d deleted)", paths(len(list)), count[mirror.Created], count[mirror.Modified], count[mirror.Deleted])
+		return
+	}
 	for _, c := range list {
 		o.tell(c)
 	}
-	*o.kept = nil
 }
 
 func (o *syncOutput) tell(c mirror.Change) {
@@ -182,11 +192,13 @@ type syncConflict struct {
 	By     string      `json:"by,omitempty"`
 	Kept   string      `json:"kept"` // "local", "remote", "both", "none"
 	Copy   string      `json:"copy,omitempty"`
+	Lost   int64       `json:"lost,omitempty"` // the number of the version that was not kept
+	Held   bool        `json:"held,omitempty"`
 }
 
 func (o *syncOutput) conflict(c mirror.Conflict) {
 	if o.enc != nil {
-		out := syncConflict{"conflict", localName(c.Path), versionOf(&c.Local), versionOf(&c.Remote), "", c.Kept.String(), ""}
+		out := syncConflict{"conflict", localName(c.Path), versionOf(&c.Local), versionOf(&c.Remote), "", c.Kept.String(), "", c.Lost, c.Held}
 		if c.By != "" {
 			out.By = localName(c.By)
 		}
@@ -214,6 +226,12 @@ func (o *syncOutput) conflict(c mirror.Conflict) {
 	case mirror.KeptNone:
 		kept = ""
 	}
+	switch {
+	case c.Held:
+		kept = "; held: " + o.command("resolve --ours|--theirs", c.Path) + " decides"
+	case c.Lost != 0 && c.Copy == "":
+		kept += "; " + o.command(fmt.Sprintf("restore --version %d", c.Lost), lostPath(&c)) + " brings the other one back"
+	}
 	by := ""
 	if c.By != "" {
 		by = " (" + o.name(c.By) + ")"
@@ -222,14 +240,59 @@ func (o *syncOutput) conflict(c mirror.Conflict) {
 	o.line(o.stderr, "conflict: %s: here %s, at the server %s%s%s", o.name(c.Path), here, there, by, kept)
 }
 
+// lostPath is the path of the version of a conflict that was not kept.
+func lostPath(c *mirror.Conflict) string {
+	if c.Kept == mirror.KeptLocal {
+		return firstSet(c.By, c.Path)
+	}
+	return c.Path
+}
+
+// command is a command about a path, as one types it.
+func (o *syncOutput) command(what, path string) string {
+	text := "wsd sync " + what
+	if file := o.job.flags.store; file != "" {
+		text += " --state " + quoted(file)
+	}
+	return text + " " + quoted(filepath.Join(o.job.local.dir, filepath.FromSlash(localName(path))))
+}
+
+// quoted is a word as a shell reads it. It has no bytes that a terminal would obey.
+func quoted(word string) string {
+	plain, printable := word != "", true
+	for i := range len(word) {
+		c := word[i]
+		plain = plain && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("/._-+,:@%", c) >= 0)
+		printable = printable && c >= ' ' && c < 0x7f && c != '\''
+	}
+	switch {
+	case plain:
+		return word
+	case printable:
+		return "'" + word + "'"
+	}
+	var b strings.Builder
+	b.WriteString("$'")
+	for i := range len(word) {
+		switch c := word[i]; {
+		case c == '\'' || c == '\\':
+			b.WriteString("\\" + string(c))
+		case c >= ' ' && c < 0x7f:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "\\x%02x", c)
+		}
+	}
+	return b.String() + "'"
+}
+
 // versionTexts are the versions of a conflict in a few words: the modes, where nothing else
 // tells them apart.
 func versionTexts(c *mirror.Conflict) (here, there string) {
-	l, r := &c.Local, &c.Remote
-	if c.By == "" && l.Kind == r.Kind && l.Hash == r.Hash && l.Target == r.Target && l.Mode != r.Mode {
-		return fmt.Sprintf("mode %04o", l.Mode), fmt.Sprintf("mode %04o", r.Mode)
+	if c.OfModes() {
+		return fmt.Sprintf("mode %04o", c.Local.Mode), fmt.Sprintf("mode %04o", c.Remote.Mode)
 	}
-	return versionText(l), versionText(r)
+	return versionText(&c.Local), versionText(&c.Remote)
 }
 
 // versionText is a version in a few words.
@@ -277,6 +340,8 @@ type syncResult struct {
 	Conflicts  int    `json:"conflicts"`
 	Withheld   int    `json:"withheld"` // paths that did not come over, or not with all of their modes
 	Kept       int    `json:"kept"`     // paths that were removed on one side and stay on the other
+	Held       int    `json:"held"`     // paths that are held in conflict
+	Undone     int    `json:"undone"`   // versions of the server that are kept here
 	InStep     bool   `json:"inStep"`
 	Skipped    int    `json:"skipped"` // paths that one side left out
 }
@@ -307,6 +372,9 @@ func (o *syncOutput) result(r *mirror.Result) {
 	o.endBar()
 	o.tellKept()
 	o.told = ""
+	if r.Held > 0 {
+		o.note("held in conflict, and left as they are on both sides: %s; 'wsd sync conflicts' lists them", paths(r.Held))
+	}
 	if r.Undone > 0 {
 		o.note("changed at the server, and undone there: %s of the server's are kept here; 'wsd sync lost' lists them", versionsText(r.Undone))
 	}
@@ -315,7 +383,7 @@ func (o *syncOutput) result(r *mirror.Result) {
 		return
 	}
 	if o.enc != nil {
-		o.object(syncResult{"result", r.Pushed, r.Pulled, r.Changed, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.Stayed, r.InStep, skippedCount(r.Here, r.There)})
+		o.object(syncResult{"result", r.Pushed, r.Pulled, r.Changed, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.Stayed, r.Held, r.Undone, r.InStep, skippedCount(r.Here, r.There)})
 		return
 	}
 	if o.job.quiet {

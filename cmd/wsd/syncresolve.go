@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/client/mirror"
+)
+
+func newSyncConflictsCmd(a *app) *cobra.Command {
+	var connect connectFlags
+	job := &syncJob{app: a, flags: syncFlags{connect: &connect}, quiet: true}
+	cmd := &cobra.Command{
+		Use:   "conflicts [flags] LOCAL [URL]",
+		Short: "List the paths that are held in conflict",
+		Long: `Lists the paths that 'wsd sync --on-conflict hold' has left as they are on both sides,
+with what each side has of them now. Nothing is moved. 'wsd sync resolve' decides.
+
+The directory, the server and the flags are those of the 'wsd sync'.
+
+Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.`,
+		Example: "  wsd sync conflicts ~/project\n  wsd sync conflicts --json . ws://127.0.0.1:45678",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) > 2 {
+				return usagef("write 'wsd sync conflicts DIR'", "conflicts wants a directory and a server, got %d arguments", len(args))
+			}
+			return job.flags.check(cmd)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				connect.url = args[1]
+			}
+			return job.once(cmd.Context(), args[0], func(ctx context.Context, m *mirror.Mirror) error {
+				list, err := m.Conflicts(ctx)
+				if err != nil {
+					return err
+				}
+				job.out.stderr = job.out.stdout // it is what was asked for
+				for _, c := range list {
+					job.out.conflict(c)
+				}
+				if len(list) == 0 && job.out.enc == nil {
+					return say(a.stdout, "no path is held in conflict")
+				}
+				return nil
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&job.asJSON, "json", false, "print one JSON object a line")
+	job.flags.add(f)
+	connect.add(f)
+	return cmd
+}
+
+func newSyncResolveCmd(a *app) *cobra.Command {
+	var connect connectFlags
+	var ours, theirs, both bool
+	job := &syncJob{app: a, flags: syncFlags{connect: &connect}}
+	cmd := &cobra.Command{
+		Use:   "resolve --ours|--theirs|--both [flags] PATH [URL]",
+		Short: "Decide about a path that is held in conflict",
+		Long: `Decides about PATH, and all below it, that 'wsd sync --on-conflict hold' has left as they
+are on both sides: --ours sends the version here, --theirs takes the server's, --both
+takes both. The version that loses is kept ('wsd sync lost'). What else there is to
+move moves as with 'wsd sync --on-conflict hold'.
+
+The directory is the nearest one above PATH that was in step with the server; the
+server and the flags are those of the 'wsd sync'.
+
+Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand; 3 when
+nothing was changed, since a flag must say that it is meant.`,
+		Example: "  wsd sync resolve --ours notes.txt\n  wsd sync resolve --theirs ~/project/src ws://127.0.0.1:45678",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) > 2 {
+				return usagef("write 'wsd sync resolve --ours PATH'", "resolve wants a path and a server, got %d arguments", len(args))
+			}
+			given := 0
+			for _, flag := range []bool{ours, theirs, both} {
+				if flag {
+					given++
+				}
+			}
+			if given != 1 {
+				return usagef("--ours sends the version here, --theirs takes the server's, --both takes both", "resolve wants one of --ours, --theirs and --both")
+			}
+			return job.flags.check(cmd)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			policy := map[bool]mirror.Policy{ours: mirror.Ours, theirs: mirror.Theirs, both: mirror.Both}[true]
+			if len(args) == 2 {
+				connect.url = args[1]
+			}
+			file, err := landingPath(args[0])
+			if err != nil {
+				return err
+			}
+			dir, err := job.dirOf(cmd.Context(), filepath.Dir(file))
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(dir, file)
+			if err != nil || !filepath.IsLocal(rel) {
+				return errors.Join(err, fmt.Errorf("%s is not in %s", file, dir))
+			}
+			return job.once(cmd.Context(), dir, func(ctx context.Context, m *mirror.Mirror) error {
+				r, err := m.Resolve(ctx, localMount+"/"+filepath.ToSlash(rel), policy)
+				if errors.Is(err, mirror.ErrNotHeld) {
+					return withHint(err, "'wsd sync conflicts' lists what is held")
+				}
+				if err == nil {
+					job.out.result(&r)
+				}
+				return err
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&ours, "ours", false, "send the version here")
+	f.BoolVar(&theirs, "theirs", false, "take the server's version")
+	f.BoolVar(&both, "both", false, "take the server's version, and keep the one here beside it")
+	f.BoolVar(&job.asJSON, "json", false, "print one JSON object a line")
+	job.flags.add(f)
+	connect.add(f)
+	return cmd
+}
+
+// dirOf finds the directory that a path is in and that has a state with the server.
+func (j *syncJob) dirOf(ctx context.Context, dir string) (string, error) {
+	if j.flags.store != "" {
+		var found string
+		err := withKept(ctx, j.flags.store, func(s *keptState) (err error) {
+			found, _, err = s.where(ctx, localMount+"/.")
+			return err
+		})
+		if found == "" && err == nil {
+			err = fmt.Errorf("%s: it is of no directory", j.flags.store)
+		}
+		return found, err
+	}
+	target, err := j.flags.connect.syncTarget()
+	if err != nil {
+		return "", err
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil {
+			store, err := syncStore(at, target.identity())
+			if err != nil {
+				return "", err
+			}
+			if _, err := os.Stat(store); err == nil {
+				return at, nil
+			}
+		}
+		if at == filepath.Dir(at) {
+			return "", withHint(fmt.Errorf("neither %s nor a directory above it was in step with the server", dir), "write the URL that 'wsd sync' was given, or its --state FILE")
+		}
+	}
+}
+
+// once calls fn with the mirror of a directory that was in step with the server, over one
+// connection.
+func (j *syncJob) once(ctx context.Context, dir string, fn func(context.Context, *mirror.Mirror) error) (err error) {
+	j.flags.policy, j.met = mirror.Hold, true
+	if j.target, err = j.flags.connect.syncTarget(); err != nil {
+		return err
+	}
+	remote, err := j.target.dial(ctx, j.app, &j.flags, client.Options{ClientName: "wsd"})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remote.close()) }()
+	if j.local, err = openSyncLocal(ctx, dir, j.target.identity(), &j.flags, false, false); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, j.local.close()) }()
+	if j.local.made {
+		j.local.forget()
+		return withHint(fmt.Errorf("%s was never in step with the server", dir), "write the URL that 'wsd sync' was given, or its --state FILE")
+	}
+	j.out = newSyncOutput(j)
+	defer j.out.close()
+	return j.explain(ctx, fn(ctx, j.mirror(remote)))
+}
