@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsd-dev/wsd/client"
-	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/server/sqlite"
 	"github.com/wsd-dev/wsd/server/workspace"
@@ -17,32 +16,35 @@ import (
 func newGCCmd(a *app) *cobra.Command {
 	var o storeFlags
 	var connect connectFlags
-	var asJSON bool
+	var asJSON, now bool
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Collect the garbage of a workspace's store",
 		Long: `Deletes content that no file of the workspace has any more, and gives the room
 back to the file system. Content stays for an hour after a client last sent it or
 asked for it; a first collection then marks it, and one that comes an hour later
-deletes it. A server does so by itself every hour.
+deletes it, sooner when there is much ('wsd serve --help' has the bounds). A
+server does so by itself. --now deletes all of it but what a client has sent, or
+was told is there, within the last 15 minutes: it may be about to use that.
 
 A store that a server of yours has open is collected by that server.
 
 Exit status: 0; 1 failure; 2 usage.`,
-		Example: "  wsd gc                      # of the workspace that your server serves\n  wsd gc --workspace .",
+		Example: "  wsd gc                      # of the workspace that your server serves\n  wsd gc --now --workspace .",
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.collect(cmd, &o, &connect, asJSON) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.collect(cmd, &o, &connect, now, asJSON) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	o.addFlags(f, "collect the garbage of")
+	f.BoolVar(&now, "now", false, "delete garbage of any age")
 	f.BoolVar(&asJSON, "json", false, "print what was done as JSON")
 	connect.add(f)
 	return cmd
 }
 
-func (a *app) collect(cmd *cobra.Command, o *storeFlags, connect *connectFlags, asJSON bool) error {
-	done, err := a.collected(cmd, o, connect)
+func (a *app) collect(cmd *cobra.Command, o *storeFlags, connect *connectFlags, now, asJSON bool) error {
+	done, err := a.collected(cmd, o, connect, now)
 	if err != nil {
 		return err
 	}
@@ -54,7 +56,7 @@ func (a *app) collect(cmd *cobra.Command, o *storeFlags, connect *connectFlags, 
 }
 
 // collected collects at the server that is named or has the store open, or here.
-func (a *app) collected(cmd *cobra.Command, o *storeFlags, connect *connectFlags) (done protocol.CollectResult, err error) {
+func (a *app) collected(cmd *cobra.Command, o *storeFlags, connect *connectFlags, now bool) (done protocol.CollectResult, err error) {
 	ctx := cmd.Context()
 	if connect.url != "" || o.dir == "" && o.store == "" {
 		target, err := connect.syncTarget()
@@ -65,7 +67,7 @@ func (a *app) collected(cmd *cobra.Command, o *storeFlags, connect *connectFlags
 		if err != nil {
 			return done, err
 		}
-		return askCollect(ctx, c)
+		return askCollect(ctx, c, now)
 	}
 	cfg := o.config(cmd.Flags(), nil)
 	w, err := workspace.OpenStore(ctx, cfg)
@@ -78,12 +80,12 @@ func (a *app) collected(cmd *cobra.Command, o *storeFlags, connect *connectFlags
 		if err != nil {
 			return done, err
 		}
-		return askCollect(ctx, c)
+		return askCollect(ctx, c, now)
 	}
 	if err != nil {
 		return done, explainStore(err)
 	}
-	got, err := w.Collect(ctx, tree.Policy{})
+	got, err := w.Collect(ctx, now)
 	return protocol.CollectResult{Chunks: got.Chunks, Bytes: got.Bytes, Marked: got.Marked}, errors.Join(err, w.Close())
 }
 
@@ -106,14 +108,18 @@ func serverOf(store string) *runningServer {
 }
 
 // askCollect has a server collect, and closes the connection.
-func askCollect(ctx context.Context, c *client.Client) (done protocol.CollectResult, err error) {
+func askCollect(ctx context.Context, c *client.Client, now bool) (done protocol.CollectResult, err error) {
 	defer c.Close()
 	ok, err := c.Supports(ctx, protocol.CapWorkspaceCollect)
 	if err == nil && !ok {
 		err = withHint(errNoWorkspace, workspaceHint+"; --workspace and --store name a store that no server has open")
 	}
 	if err == nil {
-		err = c.Call(ctx, protocol.MethodWorkspaceCollect, nil, &done)
+		var params any // an older server takes none
+		if now {
+			params = &protocol.CollectParams{Now: true}
+		}
+		err = c.Call(ctx, protocol.MethodWorkspaceCollect, params, &done)
 	}
 	return done, err
 }

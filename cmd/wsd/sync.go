@@ -26,8 +26,6 @@ const (
 	syncPause    = 250 * time.Millisecond
 	maxSyncPause = 30 * time.Second
 	syncAttempts = 5
-	// sweepInterval is how often the store here is made smaller while --watch goes on.
-	sweepInterval = time.Hour
 )
 
 // syncJob is a run of wsd sync.
@@ -290,11 +288,6 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 			}
 			return left
 		}
-		if time.Since(j.local.swept) >= sweepInterval {
-			if err := j.local.sweep(ctx); err != nil && ctx.Err() == nil {
-				j.out.trouble(fmt.Errorf("make the state smaller: %w", err))
-			}
-		}
 		if err := j.await(ctx, m); err != nil {
 			return err
 		}
@@ -307,6 +300,11 @@ func (j *syncJob) await(ctx context.Context, m *mirror.Mirror) error {
 	defer here.Stop()
 	defer far.Stop()
 	for {
+		if j.local.due() {
+			if err := j.local.sweep(ctx); err != nil && ctx.Err() == nil {
+				j.out.trouble(fmt.Errorf("make the state smaller: %w", err))
+			}
+		}
 		look := m.LocalPending
 		select {
 		case <-ctx.Done():

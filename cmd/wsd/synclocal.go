@@ -12,10 +12,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/wsd-dev/wsd/fs/disk"
-	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/server/sqlite"
 	"github.com/wsd-dev/wsd/server/workspace"
@@ -31,10 +31,11 @@ type syncLocal struct {
 	forest *tree.Forest
 	disk   *disk.Workspace
 	ignore []string // of its own file
-	bounds lost.Bounds
-	swept  time.Time // when the store was last made smaller
-	temp   string    // a directory that goes as it is closed, "" for none
-	made   bool      // the store is new
+	bounds workspace.Bounds
+	swept  time.Time   // when the store was last made smaller
+	full   atomic.Bool // the disk was full since
+	temp   string      // a directory that goes as it is closed, "" for none
+	made   bool        // the store is new
 }
 
 // openSyncLocal opens a directory and what is known of it and a server. watch has the
@@ -44,7 +45,7 @@ func openSyncLocal(ctx context.Context, dir, remote string, f *syncFlags, watch,
 	if err := f.checkPlace(dir); err != nil {
 		return nil, err
 	}
-	l := &syncLocal{bounds: f.lost.bounds(), swept: time.Now()}
+	l := &syncLocal{bounds: workspace.Bounds{Lost: f.lost.bounds()}, swept: time.Now()}
 	store, err := l.place(dir, remote, f.store, dry)
 	if err == nil {
 		l.ignore, err = readIgnoreFile(filepath.Join(l.dir, ignoreFile))
@@ -123,7 +124,7 @@ func syncStore(dir, remote string) (string, error) {
 }
 
 func (l *syncLocal) open(ctx context.Context, store string, watch bool, limit *deleteLimit) (err error) {
-	if l.db, err = sqlite.Open(ctx, sqlite.Config{Path: store}); err != nil {
+	if l.db, err = sqlite.Open(ctx, sqlite.Config{Path: store, Full: func() { l.full.Store(true) }}); err != nil {
 		return err
 	}
 	l.forest = tree.New(l.db.Tree(), tree.Config{})
@@ -138,12 +139,15 @@ func (l *syncLocal) open(ctx context.Context, store string, watch bool, limit *d
 	return err
 }
 
-// sweep forgets lost versions beyond the bounds, and collects garbage.
+// due reports whether it is time to make the store smaller.
+func (l *syncLocal) due() bool { return l.full.Load() || time.Since(l.swept) >= workspace.CollectInterval }
+
+// sweep forgets lost versions and deletes garbage beyond the bounds.
 func (l *syncLocal) sweep(ctx context.Context) error {
 	l.swept = time.Now()
-	_, err := lost.Trim(ctx, l.forest, l.bounds, l.swept)
-	_, collected := l.forest.Collect(ctx, tree.Policy{})
-	return errors.Join(err, collected)
+	l.full.Store(false)
+	_, err := workspace.Tidy(ctx, l.db, l.forest, l.bounds)
+	return err
 }
 
 // close sweeps and closes what is open.

@@ -65,6 +65,7 @@ type workspaceOptions struct {
 	durability string
 	lost       lostFlags
 	runs       runsFlags
+	garbage    garbageFlags
 }
 
 func (o *workspaceOptions) addFlags(f *pflag.FlagSet) {
@@ -75,10 +76,11 @@ func (o *workspaceOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.durability, "durability", durabilityNormal, "`LEVEL` normal: what is acknowledged survives a crash of wsd;\nfull: also a power cut")
 	o.lost.add(f)
 	o.runs.add(f)
+	o.garbage.add(f)
 }
 
 // names of the flags that mean nothing without --workspace.
-var workspaceFlags = []string{"store", "mount-point", "workspace-watch", "sync-ignore", "durability", flagLostAge, flagLostBytes, flagRunLog, flagRunsAge, flagRunsBytes}
+var workspaceFlags = []string{"store", "mount-point", "workspace-watch", "sync-ignore", "durability", flagLostAge, flagLostBytes, flagRunLog, flagRunsAge, flagRunsBytes, flagGarbageBytes, flagGarbageShare}
 
 // check finds what the flags themselves got wrong, and takes what the environment says.
 func (o *workspaceOptions) check(cmd *cobra.Command, serve *serveOptions) error {
@@ -94,6 +96,9 @@ func (o *workspaceOptions) check(cmd *cobra.Command, serve *serveOptions) error 
 		return err
 	}
 	if err := o.runs.check(); err != nil {
+		return err
+	}
+	if err := o.garbage.check(); err != nil {
 		return err
 	}
 	if o.durability != durabilityNormal && o.durability != durabilityFull {
@@ -171,6 +176,7 @@ func (o *workspaceOptions) open(ctx context.Context, cmd *cobra.Command, log *sl
 	cfg.Lost = o.lost.bounds()
 	cfg.NoWatch, cfg.Ignore = !o.watch, o.ignore
 	o.runs.config(&cfg)
+	cfg.Garbage = o.garbage.bounds()
 	if o.durability == durabilityFull {
 		cfg.Durability = sqlite.Full
 	}

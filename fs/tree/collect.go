@@ -1,9 +1,11 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -28,12 +30,16 @@ const (
 type Policy struct {
 	Unseen time.Duration // 0 for DefaultUnseen; at least MinUnseen
 	Grace  time.Duration // 0 for DefaultGrace, negative for none
+	// MaxBytes is how much garbage may wait for Unseen and Grace: of more the oldest is
+	// deleted at once, but for what was seen within MinUnseen. 0 for any, negative for none.
+	MaxBytes int64
 }
 
 // Collected is what a collection did.
 type Collected struct {
 	Chunks, Bytes int64 // deleted
 	Marked        int64 // found to be garbage, and left for a later collection
+	Waiting       int64 // bytes of garbage that are left, with MaxBytes
 }
 
 // Collect deletes chunks that are garbage. Garbage is what no file consists of, no reader
@@ -58,32 +64,80 @@ func (f *Forest) Collect(ctx context.Context, p Policy) (Collected, error) {
 		seenBefore: now - max(p.Unseen, MinUnseen).Milliseconds(),
 		deadUntil:  now - max(p.Grace, 0).Milliseconds(),
 	}
+	err := f.unreferenced(ctx, s.seenBefore, func(list []Chunk) error { return s.takeAll(ctx, list) })
+	if err == nil && p.MaxBytes != 0 {
+		s.seenBefore, s.deadUntil = now-MinUnseen.Milliseconds(), now
+		err = s.bound(ctx, max(p.MaxBytes, 0))
+	}
+	return s.done, wrap("collect garbage", err)
+}
+
+// unreferenced calls fn with the chunks that nothing refers to, some at a time.
+func (f *Forest) unreferenced(ctx context.Context, seenBefore int64, fn func([]Chunk) error) error {
 	for after := (Hash{}); ; {
 		var list []Chunk
 		err := f.store.View(ctx, func(tx Tx) error {
 			var err error
-			list, err = tx.Unreferenced(after, s.seenBefore, collectRows)
+			list, err = tx.Unreferenced(after, seenBefore, collectRows)
 			return err
 		})
 		if err != nil {
-			return s.done, wrap("collect garbage", err)
+			return err
 		}
-		for rest := list; len(rest) > 0; {
-			n, size := 0, int64(0)
-			for n < len(rest) && (n == 0 || size+rest[n].Size <= collectBytes) {
-				size += rest[n].Size
-				n++
-			}
-			if err := s.take(ctx, rest[:n]); err != nil {
-				return s.done, wrap("collect garbage", err)
-			}
-			rest = rest[n:]
+		if len(list) > 0 {
+			after = list[len(list)-1].Hash
 		}
-		if len(list) < collectRows {
-			return s.done, nil
+		last := len(list) < collectRows
+		if err := fn(list); err != nil || last {
+			return err
 		}
-		after = list[len(list)-1].Hash
 	}
+}
+
+// bound deletes garbage beyond so many bytes: what was marked first, then what was seen
+// first.
+func (s *sweep) bound(ctx context.Context, most int64) error {
+	var all []Chunk
+	err := s.forest.unreferenced(ctx, s.seenBefore, func(list []Chunk) error {
+		for i := range list {
+			s.done.Waiting += list[i].Size
+		}
+		all = append(all, list...)
+		return nil
+	})
+	if err != nil || s.done.Waiting <= most {
+		return err
+	}
+	slices.SortFunc(all, func(a, b Chunk) int {
+		if (a.Dead == 0) != (b.Dead == 0) {
+			return cmp.Compare(b.Dead, a.Dead) // those that are not marked come last
+		}
+		return cmp.Or(cmp.Compare(a.Dead, b.Dead), cmp.Compare(a.Seen, b.Seen))
+	})
+	n := 0
+	for left := s.done.Waiting; n < len(all) && left > most; n++ {
+		left -= all[n].Size
+	}
+	before := s.done.Bytes
+	err = s.takeAll(ctx, all[:n])
+	s.done.Waiting -= s.done.Bytes - before
+	return err
+}
+
+// takeAll is take for a list of any length.
+func (s *sweep) takeAll(ctx context.Context, list []Chunk) error {
+	for len(list) > 0 {
+		n, size := 0, int64(0)
+		for n < len(list) && n < collectRows && (n == 0 || size+list[n].Size <= collectBytes) {
+			size += list[n].Size
+			n++
+		}
+		if err := s.take(ctx, list[:n]); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
 }
 
 type sweep struct {

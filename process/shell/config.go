@@ -35,9 +35,6 @@ type Config struct {
 	// process.HostSpawner.
 	Spawner process.Spawner
 
-	// Full, if set, is called when the Store has no room. The run waits until there is.
-	Full func()
-
 	// MaxLogBytes is how much output of a run is kept, the newest; 0 for DefaultMaxLogBytes.
 	// GetExec finds only runs that have not printed more.
 	MaxLogBytes int64
@@ -76,9 +73,6 @@ func (c Config) withDefaults() Config {
 	c.KeepFor = max(c.KeepFor, c.TTL)
 	if c.KeepBytes <= 0 {
 		c.KeepBytes = DefaultKeepBytes
-	}
-	if c.Full == nil {
-		c.Full = func() {}
 	}
 	if c.MaxRuns <= 0 {
 		c.MaxRuns = DefaultMaxRuns

@@ -104,7 +104,6 @@ func (r *run) append(ctx context.Context, b *Batch) error {
 		if delay == minFullDelay {
 			r.logger().Warn("there is no room for the log, the command waits until there is", "err", err)
 		}
-		r.shell.cfg.Full()
 		timer := time.NewTimer(delay)
 		select {
 		case <-timer.C:

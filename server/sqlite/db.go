@@ -64,6 +64,9 @@ type Config struct {
 	Durability Durability
 	Readers    int          // 0 for DefaultReaders
 	Logger     *slog.Logger // nil for none
+	// Full, if set, is called when something failed since the disk is full. It must not
+	// block.
+	Full func()
 }
 
 // A DB is an open database. It is safe for concurrent use.
@@ -75,7 +78,8 @@ type DB struct {
 	reader chan *conn
 	conns  []*conn
 
-	id string
+	id   string
+	full func() // nil for nothing
 
 	group group // of small transactions
 
@@ -92,7 +96,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the workspace's store: %w", err)
 	}
-	db := &DB{path: path, done: make(chan struct{})}
+	db := &DB{path: path, done: make(chan struct{}), full: cfg.Full}
 	db.group.db = db
 	if err := db.open(ctx, &cfg); err != nil {
 		return nil, errors.Join(db.explain("open", err), db.release())
@@ -228,7 +232,11 @@ func (db *DB) explain(doing string, err error) error {
 	if _, ok := errors.AsType[*InUseError](err); ok {
 		return fmt.Errorf("%s the workspace's store: %w", doing, err)
 	}
-	return sqlitefile.Explain(doing, "the workspace's store "+db.path, err)
+	err = sqlitefile.Explain(doing, "the workspace's store "+db.path, err)
+	if db.full != nil && errors.Is(err, sqlitefile.ErrFull) {
+		db.full()
+	}
+	return err
 }
 
 // take takes a connection; the caller gives it back.
@@ -298,6 +306,12 @@ func (db *DB) Check(ctx context.Context) error {
 		return db.explain("check", err)
 	}
 	return db.explain("check", tree.New(db.Tree(), tree.Config{}).Check(ctx))
+}
+
+// FreePages is how many pages of the file are free.
+func (db *DB) FreePages(ctx context.Context) (n int64, err error) {
+	err = db.view(ctx, func(c *conn) error { return c.row("PRAGMA freelist_count").Scan(&n) })
+	return n, db.explain("look at", err)
 }
 
 // shrinkPages is how many pages are given back in one transaction.

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -11,58 +12,101 @@ import (
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
-// CollectInterval is how often an open workspace collects garbage. The first time is soon
-// after it was opened, for those that are not open for that long.
-const CollectInterval = time.Hour
+// CollectInterval is how often an open workspace is tidied. The first time is soon after
+// it was opened, for those that are not open for that long.
+const CollectInterval = 15 * time.Minute
 
-// firstCollect is when that is.
-const firstCollect = time.Minute
+const (
+	// firstCollect is when that is.
+	firstCollect = time.Minute
+	// urgentCollect is how soon after the last time it is tidied again when the disk is full.
+	urgentCollect = 10 * time.Second
+)
+
+// Bounds say how small a store is kept.
+type Bounds struct {
+	Lost    lost.Bounds
+	Garbage Garbage
+}
 
 // A keeper keeps the store small, beside everything else.
 type keeper struct {
-	stop context.CancelFunc
-	done sync.WaitGroup
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+	urgent chan struct{} // holds a token when the disk is full
 }
 
-// keepHouse starts a keeper; its close stops it. Versions that something took the place of
-// are kept within bounds.
-func keepHouse(db *sqlite.DB, forest *tree.Forest, bounds lost.Bounds, log *slog.Logger) *keeper {
+func newKeeper() *keeper { return &keeper{urgent: make(chan struct{}, 1)} }
+
+// full has the store tidied soon. It never blocks.
+func (k *keeper) full() {
+	select {
+	case k.urgent <- struct{}{}:
+	default:
+	}
+}
+
+// keepHouse starts a keeper; its close stops it.
+func (k *keeper) keepHouse(db *sqlite.DB, forest *tree.Forest, bounds Bounds, log *slog.Logger) {
 	ctx, stop := context.WithCancel(context.Background())
-	k := &keeper{stop: stop}
+	k.stop = stop
 	k.done.Go(func() { // ends with ctx; close waits for it
 		timer := time.NewTimer(firstCollect)
 		defer timer.Stop()
+		var last time.Time
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-timer.C:
+			case <-k.urgent:
+				if wait := urgentCollect - time.Since(last); wait > 0 {
+					timer.Reset(wait)
+					continue
+				}
 			}
-			trimmed, err := lost.Trim(ctx, forest, bounds, time.Now())
-			if trimmed.Versions > 0 {
-				log.Info("versions that something took the place of are forgotten", "versions", trimmed.Versions, "bytes", trimmed.Bytes)
-			}
-			if ctx.Err() == nil && err != nil {
-				log.Error("versions that something took the place of were not forgotten", "err", err)
-			}
-			collected, err := collect(ctx, db, forest, tree.Policy{})
-			switch {
-			case ctx.Err() != nil:
+			done, err := Tidy(ctx, db, forest, bounds)
+			if ctx.Err() != nil {
 				return
-			case err != nil:
-				log.Error("garbage was not collected", "err", err)
-			case collected.Chunks > 0:
-				log.Info("garbage collected", "chunks", collected.Chunks, "bytes", collected.Bytes)
 			}
+			done.log(log)
+			if err != nil {
+				log.Error("the store was not made smaller", "err", err)
+			}
+			last = time.Now()
 			timer.Reset(CollectInterval)
 		}
 	})
-	return k
 }
 
 func (k *keeper) close() {
-	k.stop()
+	if k.stop != nil {
+		k.stop()
+	}
 	k.done.Wait()
+}
+
+// Tidied is what Tidy has done.
+type Tidied struct {
+	Lost      lost.Trimmed
+	Collected tree.Collected
+}
+
+func (t *Tidied) log(log *slog.Logger) {
+	if t.Lost.Versions > 0 {
+		log.Info("versions that something took the place of are forgotten", "versions", t.Lost.Versions, "bytes", t.Lost.Bytes)
+	}
+	if t.Collected.Chunks > 0 {
+		log.Info("garbage collected", "chunks", t.Collected.Chunks, "bytes", t.Collected.Bytes)
+	}
+}
+
+// Tidy forgets lost versions and deletes garbage beyond bounds, and gives their room back.
+func Tidy(ctx context.Context, db *sqlite.DB, forest *tree.Forest, bounds Bounds) (done Tidied, err error) {
+	var trimmed, collected error
+	done.Lost, trimmed = lost.Trim(ctx, forest, bounds.Lost, time.Now())
+	done.Collected, collected = collect(ctx, db, forest, bounds.Garbage.policy(db.Path()))
+	return done, errors.Join(trimmed, collected)
 }
 
 // collect deletes garbage and gives its room back.
@@ -71,10 +115,18 @@ func collect(ctx context.Context, db *sqlite.DB, forest *tree.Forest, policy tre
 	if err != nil {
 		return c, err
 	}
+	if free, err := db.FreePages(ctx); err != nil || free == 0 {
+		return c, err
+	}
 	return c, db.Shrink(ctx)
 }
 
-// Collect does so now.
-func (w *Workspace) Collect(ctx context.Context, policy tree.Policy) (tree.Collected, error) {
+// Collect deletes garbage now. With now it does so whatever the age of it, but for what a push
+// may be about to refer to.
+func (w *Workspace) Collect(ctx context.Context, now bool) (tree.Collected, error) {
+	policy := w.garbage.policy(w.Store)
+	if now {
+		policy = tree.Policy{MaxBytes: -1}
+	}
 	return collect(ctx, w.DB, w.Forest, policy)
 }

@@ -3,16 +3,15 @@ package workspace
 import (
 	"context"
 
-	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
 // Register adds the methods about the workspace as a whole, which a *Service serves.
 func Register(t *rpc.Table) {
-	rpc.Handle(t, rpc.Spec[protocol.Empty]{
+	rpc.Handle(t, rpc.Spec[protocol.CollectParams]{
 		Name: protocol.MethodWorkspaceCollect, Family: "workspace",
-		Order: func(*protocol.Empty) rpc.Order { return rpc.Serial("workspace:collect") },
+		Order: rpc.Always[protocol.CollectParams](rpc.Serial("workspace:collect")),
 	}, (*Service).collect)
 }
 
@@ -25,8 +24,8 @@ func NewService(w *Workspace) *Service { return &Service{w} }
 // Close implements rpc.Service.
 func (*Service) Close() error { return nil }
 
-func (s *Service) collect(ctx context.Context, _ *protocol.Empty) (*protocol.CollectResult, error) {
-	c, err := s.workspace.Collect(ctx, tree.Policy{})
+func (s *Service) collect(ctx context.Context, p *protocol.CollectParams) (*protocol.CollectResult, error) {
+	c, err := s.workspace.Collect(ctx, p.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -42,8 +42,10 @@ type Config struct {
 	RunsAge   time.Duration
 	RunsBytes int64
 	// Lost bounds the versions of files that something took the place of.
-	Lost   lost.Bounds
-	Logger *slog.Logger // nil discards
+	Lost lost.Bounds
+	// Garbage bounds the content that no file has any more.
+	Garbage Garbage
+	Logger  *slog.Logger // nil discards
 }
 
 // A Workspace is open: what it consists of, for whoever serves it.
@@ -65,9 +67,10 @@ type Workspace struct {
 	// Archive keeps the logs of processes of sessions.
 	Archive *process.Archive
 
-	log   *slog.Logger
-	point *mountPoint
-	keep  *keeper
+	log     *slog.Logger
+	point   *mountPoint
+	keep    *keeper
+	garbage Garbage
 }
 
 // closeTimeout bounds the last look at the directory.
@@ -122,10 +125,10 @@ func openStore(ctx context.Context, cfg *Config) (*Workspace, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	w := &Workspace{MountPoint: cmp.Or(cfg.MountPoint, disk.DefaultMount), log: cfg.Logger}
+	w := &Workspace{MountPoint: cmp.Or(cfg.MountPoint, disk.DefaultMount), log: cfg.Logger, keep: newKeeper(), garbage: cfg.Garbage}
 	err := w.locate(cfg)
 	if err == nil {
-		w.DB, err = sqlite.Open(ctx, sqlite.Config{Path: w.Store, Durability: cfg.Durability, Logger: w.log})
+		w.DB, err = sqlite.Open(ctx, sqlite.Config{Path: w.Store, Durability: cfg.Durability, Logger: w.log, Full: w.keep.full})
 	}
 	if err == nil {
 		w.Forest = tree.New(w.DB.Tree(), tree.Config{})
@@ -149,7 +152,7 @@ func (w *Workspace) open(ctx context.Context, cfg *Config) error {
 	if w.Archive, err = process.OpenArchive(ctx, process.ArchiveConfig{Store: w.DB.ProcessLogs(), Logger: w.log}); err != nil {
 		return err
 	}
-	w.keep = keepHouse(w.DB, w.Forest, cfg.Lost, w.log)
+	w.keep.keepHouse(w.DB, w.Forest, Bounds{cfg.Lost, cfg.Garbage}, w.log)
 	return nil
 }
 

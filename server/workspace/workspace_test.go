@@ -298,8 +298,8 @@ func TestCollect(t *testing.T) {
 	if err := w.Disk.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		got, err := w.Collect(t.Context(), tree.Policy{})
+	for _, now := range []bool{false, true} {
+		got, err := w.Collect(t.Context(), now)
 		if err != nil || got.Chunks != 0 {
 			t.Errorf("collected %+v, %v: it was seen a moment ago", got, err)
 		}

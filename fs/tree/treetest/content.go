@@ -365,6 +365,7 @@ func collect(t *testing.T, open func(testing.TB) tree.Store) {
 			}
 		})
 	}
+	t.Run("bounded", func(t *testing.T) { collectBounded(t, newBench(t, open(t))) })
 	t.Run("many", func(t *testing.T) {
 		b := newBench(t, open(t))
 		var chunks []tree.Data
@@ -387,6 +388,62 @@ func collect(t *testing.T, open func(testing.TB) tree.Store) {
 			t.Fatal(got, err)
 		}
 	})
+}
+
+// Of garbage beyond a bound the oldest goes at once, but nothing that a push under way may
+// refer to.
+func collectBounded(t *testing.T, b *bench) {
+	put := func(name string) tree.Hash {
+		t.Helper()
+		data := tree.Data{Bytes: bytes.Repeat([]byte(name), 1000)}
+		data.Hash = tree.Sum(data.Bytes)
+		if _, err := b.forest.PutChunks(t.Context(), data); err != nil {
+			t.Fatal(err)
+		}
+		return data.Hash
+	}
+	held := func(want string, hashes map[string]tree.Hash) {
+		t.Helper()
+		got := ""
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			if h, ok := hashes[name]; ok {
+				if _, err := b.forest.Chunk(t.Context(), h, nil); err == nil {
+					got += name
+				}
+			}
+		}
+		if got != want {
+			t.Fatalf("%s are held, want %s", got, want)
+		}
+	}
+	collect := func(most int64, want tree.Collected) {
+		t.Helper()
+		got, err := b.forest.Collect(t.Context(), tree.Policy{MaxBytes: most})
+		if err != nil || got != want {
+			t.Fatalf("%+v, %v; want %+v", got, err, want)
+		}
+	}
+	all := map[string]tree.Hash{"a": put("a")}
+	b.clock.advance(tree.DefaultUnseen + time.Minute)
+	collect(1<<20, tree.Collected{Marked: 1, Waiting: 1000})
+	for _, name := range []string{"b", "c", "d"} {
+		all[name] = put(name)
+		b.clock.advance(time.Minute)
+	}
+	collect(1000, tree.Collected{Waiting: 1000}) // the others may be wanted
+	held("abcd", all)
+	b.clock.advance(tree.MinUnseen)
+	all["e"] = put("e")
+	collect(2500, tree.Collected{Chunks: 2, Bytes: 2000, Waiting: 2000})
+	held("cde", all)
+	if _, err := b.forest.Held(t.Context(), []tree.Hash{all["c"]}); err != nil {
+		t.Fatal(err)
+	}
+	collect(-1, tree.Collected{Chunks: 1, Bytes: 1000})
+	held("ce", all)
+	b.clock.advance(tree.MinUnseen + time.Minute)
+	collect(-1, tree.Collected{Chunks: 2, Bytes: 2000})
+	held("", all)
 }
 
 // Writers, readers, pushes and collections at once: each read is of one moment, and no
