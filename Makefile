@@ -7,6 +7,7 @@ GO_WANT        := 1.26
 GOLANGCI       := v2.15.0
 GOVULNCHECK    := v1.9.0
 CODEX          := 0.171.0
+MUTAGEN        := v0.18.1
 LISTEN         ?= ws://127.0.0.1:45678
 FUZZTIME       ?= 60s
 TEST_TIMEOUT   ?= 10m
@@ -16,6 +17,7 @@ PLATFORMS      ?= linux/amd64 linux/arm64 darwin/arm64
 CACHE          := $(CURDIR)/.cache
 LINTER         := $(CACHE)/bin/golangci-lint-$(GOLANGCI)
 VULNCHECK      := $(CACHE)/bin/govulncheck-$(GOVULNCHECK)
+MUTAGEN_BIN    := $(CACHE)/bin/mutagen-$(MUTAGEN)
 CODEX_BIN      := $(CACHE)/npm/codex-$(CODEX)/node_modules/.bin/codex
 CAPNWEB        := 0.8.0 0.10.0 0.12.0
 CAPNWEB_DIR    := $(CACHE)/npm/capnweb
@@ -44,11 +46,11 @@ export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help go serve build test race fuzz e2e attack interop lint vuln fmt cover bench bench-peer bench-relay bench-sync proto \
-	docs cross release ci clean distclean
+.PHONY: help go serve build test race fuzz e2e attack interop lint vuln fmt cover bench bench-peer bench-relay bench-sync \
+	bench-workspace proto docs cross release ci clean distclean
 
 help: ## print the targets
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r t d; do printf '  %-11s %s\n' "$$t" "$$d"; done
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r t d; do printf '  %-15s %s\n' "$$t" "$$d"; done
 
 go:
 	@command -v $(GO) >/dev/null 2>&1 || { \
@@ -92,7 +94,7 @@ fuzz: go ## run every fuzz target for FUZZTIME (60s)
 		fi'
 
 e2e: build ## run bin/wsd long and hard, from outside
-	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./bench/peer/
+	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./bench/peer/ ./bench/synctools/
 	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 2 -timeout 20m ./cmd/wsd/netem/ ./cmd/wsd/crash/
 
 ATTACK_FLAGS ?=
@@ -141,7 +143,13 @@ bench-relay: build $(CODEX_BIN) ## measure the relay beside a direct way and the
 	$(GO) build -o $(CACHE)/bench-relay ./bench/relay
 	$(CACHE)/bench-relay --wsd bin/wsd --codex $(CODEX_BIN) --dir $(CACHE) $(BENCH_FLAGS)
 
-bench-sync: build ## measure the workspace's synchronisation, beside rsync and git (needs both)
+SYNC_SCALE ?= full
+bench-sync: build $(MUTAGEN_BIN) ## measure wsd sync beside mutagen, rsync and unison (SYNC_SCALE=small: one minute)
+	@mkdir -p $(CACHE)
+	$(GO) build -o $(CACHE)/bench-sync ./bench/synctools
+	$(CACHE)/bench-sync --wsd bin/wsd --mutagen $(MUTAGEN_BIN) --dir $(CACHE) --scale $(SYNC_SCALE) $(BENCH_FLAGS)
+
+bench-workspace: build ## measure the calls of a served workspace, beside rsync and git (needs both)
 	@mkdir -p $(CACHE)
 	$(GO) build -o $(CACHE)/bench-workspace ./bench/workspace
 	$(CACHE)/bench-workspace --wsd bin/wsd --dir $(CACHE) $(BENCH_FLAGS)
@@ -187,7 +195,7 @@ ci: go ## what a change must pass: lint, race, fuzz, endurance, attacks, interop
 	done
 
 clean: ## remove what was built
-	rm -rf bin dist $(CACHE)/bench-peer $(CACHE)/bench-relay $(CACHE)/bench-workspace $(CACHE)/cover.*
+	rm -rf bin dist $(CACHE)/bench-peer $(CACHE)/bench-relay $(CACHE)/bench-sync $(CACHE)/bench-workspace $(CACHE)/cover.*
 
 distclean: clean ## remove the tools in .cache/ too
 	rm -rf $(CACHE)
@@ -202,6 +210,13 @@ $(VULNCHECK): | go
 	@mkdir -p $(CACHE)/bin
 	GOBIN=$(CACHE)/bin/new CGO_ENABLED=0 $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
 	@mv $(CACHE)/bin/new/govulncheck $@ && rmdir $(CACHE)/bin/new
+
+# Its go.mod replaces a module, which go install refuses: it is built where it lies.
+$(MUTAGEN_BIN): | go
+	@mkdir -p $(CACHE)/bin
+	@echo "building mutagen $(MUTAGEN), once"
+	dir=$$(cd / && $(GO) mod download -json github.com/mutagen-io/mutagen@$(MUTAGEN) | sed -n 's/^.*"Dir": "\(.*\)",$$/\1/p') && \
+		test -n "$$dir" && cd "$$dir" && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -tags mutagencli -o $@ ./cmd/mutagen
 
 .PHONY: npm
 npm:

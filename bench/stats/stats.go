@@ -3,6 +3,7 @@ package stats
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -30,6 +31,16 @@ func Median[T time.Duration | float64](values []T) T {
 		return (sorted[n/2-1] + sorted[n/2]) / 2
 	}
 	return sorted[len(sorted)/2]
+}
+
+// Quantile is the smallest of values that a share q of them does not exceed, 0 if there are
+// none.
+func Quantile[T time.Duration | float64](values []T, q float64) T {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(max(int(math.Ceil(q*float64(len(sorted))))-1, 0), len(sorted)-1)]
 }
 
 // Milliseconds is d in ms.

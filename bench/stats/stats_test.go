@@ -17,6 +17,21 @@ func TestMedian(t *testing.T) {
 	}
 }
 
+func TestQuantile(t *testing.T) {
+	twenty := make([]float64, 20)
+	for i := range twenty {
+		twenty[i] = float64(20 - i)
+	}
+	for _, c := range []struct {
+		values  []float64
+		q, want float64
+	}{{nil, 0.5, 0}, {[]float64{3}, 0.95, 3}, {twenty, 0.5, 10}, {twenty, 0.95, 19}, {twenty, 1, 20}, {twenty, 0, 1}} {
+		if got := Quantile(c.values, c.q); got != c.want {
+			t.Errorf("Quantile(%v, %v) = %v, want %v", c.values, c.q, got, c.want)
+		}
+	}
+}
+
 func TestRepeatStopsAtAnError(t *testing.T) {
 	n, failed := 0, errors.New("third")
 	_, err := Repeat(5, func() error {

@@ -4,6 +4,7 @@ package target
 
 import (
 	"errors"
+	"os/exec"
 	"syscall"
 	"time"
 )
@@ -26,3 +27,18 @@ func (s *Server) Threads() (int, error) { return 0, errNoProc }
 
 // Children needs Linux.
 func (s *Server) Children() ([]int, error) { return nil, errNoProc }
+
+// Usage needs Linux.
+func (s *Server) Usage() (Usage, error) { return Usage{}, errNoProc }
+
+// ResetPeak needs Linux.
+func (s *Server) ResetPeak() error { return errNoProc }
+
+// Measure needs Linux.
+func Measure(*exec.Cmd) (Usage, error) { return Usage{}, errNoProc }
+
+// Flush needs Linux.
+func Flush(string) error { return errNoProc }
+
+// Room needs Linux.
+func Room(string) (int64, error) { return 0, errNoProc }

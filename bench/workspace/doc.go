@@ -2,7 +2,7 @@
 // Go client: content and entries each way, commands, a whole source tree beside rsync,
 // single changes among many, and what a change costs as the tree grows.
 //
-// `make bench-sync` runs it. What the reference daemon reaches with its own client on two
+// `make bench-workspace` runs it. What the reference daemon reaches with its own client on two
 // quiet cores is printed beside the figures that it has.
 //
 // A new file is what a pushed entry costs most, and on ext4 that is up to twenty times
