@@ -99,6 +99,10 @@ type PushResult struct {
 	// synchronised, and KeptMore how many more there are.
 	Kept     []KeptPath `json:"kept,omitempty" wire:"optional"`
 	KeptMore int        `json:"keptMore,omitempty" wire:"optional"`
+	// Disowned are files that were replaced and whose owner or group the server may not keep,
+	// and DisownedMore how many more there are.
+	Disowned     []string `json:"disowned,omitempty" wire:"optional"`
+	DisownedMore int      `json:"disownedMore,omitempty" wire:"optional"`
 }
 
 // KeptPath is a path that stays although it was to be removed.

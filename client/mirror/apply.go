@@ -87,12 +87,14 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			if d != nil && m.committed(ctx, b) {
 				m.applied(b, d, len(d.take), r)
 				m.tellStayed(m.stayedOf(done.Kept, false), r)
+				m.disowned(done.Disowned, 0, false, r)
 			}
 			return err
 		}
 		m.s = next
 		m.applied(b, d, done.Changed, r)
 		m.tellStayed(m.stayedOf(done.Kept, false), r)
+		m.disowned(done.Disowned, 0, false, r)
 		return nil
 	}
 	return errors.New("what is changed there does not stop changing here")

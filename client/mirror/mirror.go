@@ -81,6 +81,9 @@ type Result struct {
 	// Here and There are the paths that this side and the remote leave out, for each reason, as
 	// the local tree calls them.
 	Here, There []changes.Skipped
+	// DisownedHere and DisownedThere are files that were replaced and whose owner or group could
+	// not be kept.
+	DisownedHere, DisownedThere changes.Skipped
 }
 
 func (r *Result) moved() bool {
@@ -102,6 +105,8 @@ func (r *Result) add(o *Result) {
 	r.Undone += o.Undone
 	r.InStep = o.InStep
 	r.Here, r.There = o.Here, o.There
+	addSkipped(&r.DisownedHere, o.DisownedHere)
+	addSkipped(&r.DisownedThere, o.DisownedThere)
 }
 
 // A Mirror keeps two ends in step. It owns no goroutine between calls and needs no

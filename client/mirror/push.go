@@ -314,6 +314,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 	sent := len(b.entries) - len(again)
 	r.Pushed += sent
 	m.tellStayed(m.stayedOf(res.Kept, true), r)
+	m.disowned(res.Disowned, res.MoreDisowned, true, r)
 	m.meter.count(func(p *Progress) { p.Pushed += int64(sent) })
 	return len(again) > 0 || len(back) > 0, nil
 }

@@ -121,7 +121,7 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 	job.out.tellKept()
 	if err == nil {
 		// What could not be read is named; the command runs without it.
-		if failed, ok := errors.AsType[*exitError](job.out.skipped(r.Here, r.There)); ok && failed.code == exitFailure {
+		if failed, ok := errors.AsType[*exitError](job.out.leftOut(&r)); ok && failed.code == exitFailure {
 			return failed.err
 		}
 	}

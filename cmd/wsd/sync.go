@@ -278,7 +278,7 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 			j.undo, j.yields = false, false
 			m = j.mirror(remote)
 		}
-		left := j.out.skipped(r.Here, r.There)
+		left := j.out.leftOut(&r)
 		if !j.watch {
 			if failed, ok := errors.AsType[*exitError](left); ok && failed.code == exitFailure {
 				return left

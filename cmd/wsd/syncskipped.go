@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/wsd-dev/wsd/client/mirror"
 	"github.com/wsd-dev/wsd/fs/changes"
 )
 
@@ -18,7 +20,7 @@ const skippedLines = 10
 type syncSkipped struct {
 	Type  string `json:"type"`
 	Side  string `json:"side"` // where it is: "here", "server"
-	Why   string `json:"why"`  // "unwritten", "unreadable", "special", "name"
+	Why   string `json:"why"`  // "unwritten", "unreadable", "special", "name", "owner"
 	Path  string `json:"path,omitempty"`
 	Error string `json:"error,omitempty"`
 	More  int    `json:"more,omitempty"` // paths that are not named
@@ -41,7 +43,20 @@ var skippedTexts = map[changes.SkipReason][3]string{
 	changes.Unwritten:  {"not written here", "not written at the server", "it is tried again each time"},
 	changes.Unreadable: {"not read here", "not read at the server", "no permission"},
 	changes.Special:    {"left out here", "left out at the server", "neither file, directory nor link"},
+	changes.Disowned:   {"written here", "written at the server", "its owner or group could not be kept"},
 	changes.BadName:    {"left out here", "left out at the server", "a name that is not UTF-8 or too long"},
+}
+
+// leftOut names what a run has left out.
+func (o *syncOutput) leftOut(r *mirror.Result) error {
+	here, there := r.Here, r.There
+	if r.DisownedHere.Count > 0 {
+		here = append(slices.Clone(here), r.DisownedHere)
+	}
+	if r.DisownedThere.Count > 0 {
+		there = append(slices.Clone(there), r.DisownedThere)
+	}
+	return o.skipped(here, there)
 }
 
 // skipped names what is left out, unless it was named before, and returns what that makes
@@ -101,7 +116,7 @@ func skippedError(sides ...[]changes.Skipped) error {
 				unwritten += s.Count
 			case changes.Unreadable:
 				unread += s.Count
-			case changes.Special, changes.BadName:
+			case changes.Special, changes.BadName, changes.Disowned:
 			}
 		}
 	}

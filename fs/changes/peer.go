@@ -94,6 +94,9 @@ type PushResult struct {
 	// Kept are as those of Applied, up to MaxKept: what Ignore hides is there as well.
 	Kept     []Kept
 	MoreKept int
+	// Disowned are as those of Applied, up to MaxSkipped.
+	Disowned     []string
+	MoreDisowned int
 }
 
 // FetchQuery says which changes are wanted.

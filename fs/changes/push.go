@@ -40,6 +40,8 @@ func (s *Server) Push(ctx context.Context, in PushInput, entries Stream[tree.Ent
 	out.MoreOvertaken = len(done.Overtaken) - len(out.Overtaken)
 	out.Kept = done.Kept[:min(len(done.Kept), MaxKept)]
 	out.MoreKept = len(done.Kept) - len(out.Kept)
+	out.Disowned = done.Disowned[:min(len(done.Disowned), MaxSkipped)]
+	out.MoreDisowned = len(done.Disowned) - len(out.Disowned)
 	if cur.Rev > 0 {
 		out.AppliedPushCursor = cur
 	}

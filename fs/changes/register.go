@@ -140,6 +140,7 @@ func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.P
 		Rev: r.Rev, Before: r.Before, Applied: r.Applied, AppliedPushCursor: CursorToWire(r.AppliedPushCursor),
 		Conflicts: r.Conflicts, Overtaken: LostToWire(r.Overtaken), OvertakenMore: r.MoreOvertaken,
 		Kept: KeptToWire(r.Kept), KeptMore: r.MoreKept,
+		Disowned: r.Disowned, DisownedMore: r.MoreDisowned,
 	}, nil
 }
 

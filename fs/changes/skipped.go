@@ -22,6 +22,9 @@ const (
 	Special SkipReason = "special"
 	// BadName: a tree cannot have its name or target, which is not UTF-8 or too long.
 	BadName SkipReason = "name"
+	// Disowned: it was replaced, and has another owner or group than before, since we may not
+	// keep those. It is no state but something that happens: Workspace.Skipped has none.
+	Disowned SkipReason = "owner"
 )
 
 // Skipped are the paths of a workspace that are left out for one reason.
@@ -35,6 +38,15 @@ type Skipped struct {
 type SkippedPath struct {
 	Path  string // in the tree, as ShowName shows it
 	Error string // what the system said, "" for nothing
+}
+
+// DisownedOf lists files that were replaced without their owner.
+func DisownedOf(paths []string, more int) Skipped {
+	s := Skipped{Why: Disowned, Count: len(paths) + more}
+	for _, path := range paths[:min(len(paths), MaxSkipped)] {
+		s.Paths = append(s.Paths, SkippedPath{Path: ShowName(path)})
+	}
+	return s
 }
 
 // ShowName makes a name of any bytes UTF-8: those that are not are written as \xe9.

@@ -40,6 +40,8 @@ type Applied struct {
 	// Kept are paths that were to be removed, and stay with what was never synchronised: what
 	// nobody had settled yet, what no tree can have.
 	Kept []Kept
+	// Disowned are paths of files that were replaced and whose owner or group may not be kept.
+	Disowned []string
 }
 
 // Kept is a path that stays although it was to be removed.

@@ -355,8 +355,7 @@ func (w *Workspace) bring(ctx context.Context, root int, kept map[string]*item, 
 		err = b.run(list)
 		b.walk.forget()
 		if done != nil {
-			done.Overtaken = append(done.Overtaken, b.overtaken...)
-			done.Kept = append(done.Kept, b.kept...)
+			b.report(done)
 		}
 		if err == nil && w.cfg.Sync {
 			err = syncAll(root)

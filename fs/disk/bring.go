@@ -31,7 +31,8 @@ type bringer struct {
 
 	mu        sync.Mutex
 	overtaken []lost.Version
-	waits     int // for files to be closed
+	waits     int      // for files to be closed
+	disowned  []string // files whose owner or group could not be kept, as the tree calls them
 }
 
 func newBringer(ctx context.Context, w *Workspace, root int, stuck *stuckList) *bringer {

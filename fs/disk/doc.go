@@ -93,7 +93,9 @@
 // have. Where something else is to be in its place, it gets the name NAME.conflict-12345678.
 //
 // An entry for Mount itself sets the directory's mode; its deletion empties the directory.
-// Files and links cannot take its place. Owners are never changed. Directories and files
+// Files and links cannot take its place. A file that is
+// replaced keeps its owner, group, access control list and extended attributes as far as we may
+// give them; Applied.Disowned names those of which we may not. Directories and files
 // whose modes keep us out, or from changing what is in them, and that are ours, are opened up
 // for as long as it takes. The journal has them before that, so that a crash changes no mode.
 //

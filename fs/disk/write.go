@@ -206,7 +206,11 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 		return stat{}, err
 	}
 	temp := f.b.w.temp.next()
-	made, err := f.make(dir, temp, it)
+	replaced := ""
+	if was.there && was.stat.kind == tree.KindFile {
+		replaced = name
+	}
+	made, err := f.make(dir, temp, replaced, it)
 	if err == nil {
 		err = setTimes(dir, temp, it.mtime)
 	}
@@ -248,10 +252,11 @@ func (b *bringer) fits(it *item) error {
 	return nil
 }
 
-// make makes a file with the content and the mode of an item. It is closed under the name
+// make makes a file with the content and the mode of an item, and all else of the file that it
+// replaces, if any. It is closed under the name
 // that nobody looks at: under its own it would be read by the next settle, as what others
 // write is.
-func (f *fileBringer) make(dir int, name string, it *item) (stat, error) {
+func (f *fileBringer) make(dir int, name, replaced string, it *item) (stat, error) {
 	fd, err := openAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, it.mode&0o777)
 	if err != nil {
 		return stat{}, err
@@ -266,11 +271,16 @@ func (f *fileBringer) make(dir int, name string, it *item) (stat, error) {
 			return stat{}, pathError("write", it.path, err)
 		}
 	}
+	if replaced != "" {
+		if err := f.b.adopt(fd, dir, replaced, it); err != nil {
+			return stat{}, err
+		}
+	}
 	st, err := statFD(fd)
 	if err != nil || uint32(st.mode) == it.mode {
 		return st, err
 	}
-	// The process's umask, or bits that a file is not made with.
+	// The process's umask, bits that a file is not made with, or what came with its owner.
 	if err := retry(func() error { return unix.Fchmod(fd, it.mode) }); err != nil {
 		return stat{}, pathError("chmod", it.path, err)
 	}

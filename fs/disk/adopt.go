@@ -1,0 +1,55 @@
+package disk
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/atomicfile"
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// adopt gives a new file what the one under a name has that a tree knows nothing of: owner,
+// group, access control list and extended attributes.
+func (b *bringer) adopt(fd, dir int, name string, it *item) error {
+	var st unix.Stat_t
+	err := retry(func() error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	if gone(err) || err == nil && kindOf(uint32(st.Mode)) != tree.KindFile { //nolint:unconvert,nolintlint // of another type on some systems
+		return nil
+	}
+	if err != nil {
+		return pathError("stat", it.path, err)
+	}
+	old, err := openFileAt(dir, name)
+	if err == nil {
+		defer closeFD(old)
+		err = retry(func() error { return unix.Fstat(old, &st) })
+	} else if forbidden(err) {
+		old, err = -1, nil
+	}
+	if err != nil {
+		if gone(err) {
+			err = nil
+		}
+		return err
+	}
+	if err := atomicfile.Adopt(fd, old, &st); err != nil {
+		b.disown(it.path, &st, err)
+	}
+	return nil
+}
+
+// disown notes that a file is no longer its owner's, or group's.
+func (b *bringer) disown(path string, st *unix.Stat_t, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.disowned = append(b.disowned, b.w.treePath(path)); len(b.disowned) == 1 {
+		b.w.log.Warn("a file was replaced whose owner or group may not be kept", "path", path, "uid", st.Uid, "gid", st.Gid, "err", err)
+	}
+}
+
+// report adds to the result of a call what an entry did beside what it says.
+func (b *bringer) report(done *changes.Applied) {
+	done.Overtaken = append(done.Overtaken, b.overtaken...)
+	done.Kept = append(done.Kept, b.kept...)
+	done.Disowned = append(done.Disowned, b.disowned...)
+}
