@@ -68,7 +68,7 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			next.held = next.held.with(d.holds)
 			if b.last {
 				var err error
-				if next.held, err = next.held.refreshed(e); err != nil {
+				if next.held, err = next.held.refreshed(e, &next); err != nil {
 					return err
 				}
 			}

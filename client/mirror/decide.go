@@ -49,6 +49,7 @@ func (d *decision) decide(entries []tree.Entry) error {
 	}
 	s, rev := &d.m.s, d.edit.Rev()
 	clean := s.clean(rev)
+	each := d.all || s.held.conflicts() > 0 // is looked at
 	for i := range entries {
 		d.policy = d.m.policyAt(entries[i].Path)
 		top, h, conflict := d.conflictAt(entries[i].Path)
@@ -83,7 +84,7 @@ func (d *decision) decide(entries []tree.Entry) error {
 		}
 		for i := range list {
 			x := &list[i]
-			if _, known := d.isHeld(x.Path); !known && !conflict && !d.touched && !d.all && (clean || !d.local.touches(s, x.Path, rev)) {
+			if _, known := d.isHeld(x.Path); !known && !each && !d.touched && (clean || !d.local.touches(s, x.Path, rev)) {
 				d.taken(x)
 				continue
 			}
@@ -349,11 +350,18 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 		}
 		d.letGo(x.Path)
 	}
-	if !live(cur) {
+	if live(cur) {
+		// A directory that stays because of what is in it is sent as well.
+		return d.sendAgain(x.Path)
+	}
+	if cur == nil || !d.m.s.unanswered() {
 		return nil
 	}
-	// A directory that stays because of what is in it is sent as well.
-	return d.sendAgain(x.Path)
+	// The remote may have applied the removal before. It is another one now, not the same that
+	// comes a second time.
+	d.touched = true
+	_, err = d.edit.Touch(x.Path)
+	return err
 }
 
 // sendAgain has what is at a path sent, if that is not due anyway.

@@ -143,7 +143,7 @@ func (m *Mirror) refreshed(ctx context.Context) error {
 		return nil
 	}
 	_, err := m.tree.Update(ctx, func(e *tree.Edit) (err error) {
-		if next.held, err = m.s.held.refreshed(e); err != nil {
+		if next.held, err = m.s.held.refreshed(e, &m.s); err != nil {
 			return err
 		}
 		return m.store(e, &next)
@@ -156,14 +156,18 @@ func (m *Mirror) refreshed(ctx context.Context) error {
 	return nil
 }
 
-// refreshed is fresh. A conflict of which the remote turns out to know nothing is none: what
-// is here is sent.
-func (s *heldSet) refreshed(e *tree.Edit) (*heldSet, error) {
+// refreshed is fresh. What was changed here while it was held, and is still here, is sent.
+func (s *heldSet) refreshed(e *tree.Edit, of *state) (*heldSet, error) {
 	for _, path := range s.inConflict() {
-		if h, _ := s.at(path); h.Stale && !h.Sent {
-			if _, err := touchAll(e, path, nil); err != nil {
-				return nil, err
-			}
+		h, _ := s.at(path)
+		if !h.Stale {
+			continue
+		}
+		_, err := touchAll(e, path, func(e *tree.Entry) bool {
+			return e.Rev > h.Since && !of.notes.Pulled.has(e.Rev) && after(e).Compare(of.peer.Push) <= 0
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return s.fresh(), nil
@@ -282,6 +286,10 @@ func (d *decision) holdBelow(top string, h *held) {
 // heldStill takes note of an entry of a path that is held in conflict, at or above it.
 func (d *decision) heldStill(top string, h held, x *tree.Entry) error {
 	if x.Path != top {
+		if h.Stale { // it was about to be decided, and now it is not
+			h.Stale = false
+			d.remember(top, &h)
+		}
 		return nil
 	}
 	cur, err := d.at(top)
@@ -292,13 +300,12 @@ func (d *decision) heldStill(top string, h held, x *tree.Entry) error {
 		d.accept(x, cur) // both sides have come to agree
 		return nil
 	}
-	h.Remote, h.Kind, h.Stale, h.Sent = printOf(x), x.Kind, false, false
+	h.Remote, h.Kind, h.Stale = printOf(x), x.Kind, false
 	d.remember(top, &h)
 	return nil
 }
 
-// sendHeld sends what is here of a path that was held in conflict. It is let go when all has
-// come that is fetched for its sake.
+// sendHeld sends what is here of a path that was held in conflict.
 func (d *decision) sendHeld(path string, h held) error {
 	sent, err := touchAll(d.edit, path, func(e *tree.Entry) bool { return e.Path == path || e.Rev > h.Since })
 	if err != nil {
@@ -306,8 +313,6 @@ func (d *decision) sendHeld(path string, h held) error {
 	}
 	d.touched = true
 	d.more = append(d.more, sent...)
-	h.Stale, h.Sent = true, true
-	d.remember(path, &h)
 	// The removal of a directory above it was not sent because of it.
 	for p := above(path); p != "/"; p = above(p) {
 		if e, err := d.at(p); err != nil || e == nil || live(e) {

@@ -247,39 +247,24 @@ func (m *Mirror) planBack(ctx context.Context, p *Plan, after *decided) error {
 	return nil
 }
 
-// overtakenThere gives back what a push has overtaken, and returns the local paths of that.
-func (m *Mirror) overtakenThere(ctx context.Context, res *changes.PushResult, r *Result) ([]string, error) {
-	list := res.Overtaken
-	if res.MoreOvertaken > 0 && len(list) > 0 {
-		more, err := m.lostThere(ctx, list[len(list)-1].ID)
-		if err != nil {
-			return nil, err
-		}
-		list = append(slices.Clone(list), more...)
-	}
-	return m.giveBackSome(ctx, list, tree.At(res.Rev), r)
-}
-
-// giveBack gives back what pushes have overtaken whose answers never came. It reports
+// giveBack gives back what was overtaken at the remote since the last time: by pushes whose
+// answers never came, or since what they brought was long in coming to its disk. It reports
 // whether it did.
 func (m *Mirror) giveBack(ctx context.Context, target tree.Cursor, r *Result) (bool, error) {
-	if !m.s.unanswered() || m.theirLost <= m.s.notes.TheirLost {
+	if m.theirLost < m.s.notes.TheirLost || m.s.notes.TheirLost == 0 && m.theirLost == 0 {
 		return false, nil
 	}
-	upTo := m.theirLost
-	list, err := m.lostThere(ctx, m.s.notes.TheirLost)
-	if err != nil {
-		return false, err
-	}
-	back, err := m.giveBackSome(ctx, list, target, r)
-	if err != nil {
-		return false, err
-	}
 	next := m.s
-	next.notes.TheirLost = upTo
+	var back []string
+	var err error
+	if next.notes.TheirLost == 0 { // what was lost before is nothing to us
+		next.notes.TheirLost = m.theirLost + 1
+	} else if back, next.notes.TheirLost, err = m.giveBackSince(ctx, next.notes.TheirLost, target, r); err != nil {
+		return false, err
+	}
 	_, err = m.tree.Update(ctx, func(e *tree.Edit) error {
 		for _, path := range back {
-			if _, err := touchAll(e, path, nil); err != nil {
+			if err := touch(e, path); err != nil {
 				return err
 			}
 		}
@@ -293,31 +278,53 @@ func (m *Mirror) giveBack(ctx context.Context, target tree.Cursor, r *Result) (b
 	return len(back) > 0, nil
 }
 
-// lostThere lists what was overtaken at the remote at paths of pushes that were not answered,
-// or at ones below them.
-func (m *Mirror) lostThere(ctx context.Context, after int64) ([]lost.Version, error) {
-	var out []lost.Version
-	for {
-		list, more, err := m.cfg.Remote.Lost(ctx, after, 0)
+// giveBackSince gives back what was overtaken at the remote and has a number from one on. It
+// returns the local paths, and from which number on there will be others.
+func (m *Mirror) giveBackSince(ctx context.Context, number int64, base tree.Cursor, r *Result) ([]string, int64, error) {
+	var list []lost.Version
+	for more := true; more; {
+		some, any, err := m.cfg.Remote.Lost(ctx, number-1, 0)
 		if errors.Is(err, errors.ErrUnsupported) {
-			return nil, nil
+			return nil, number, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list what the remote has lost: %w", err)
+			return nil, number, fmt.Errorf("list what the remote has lost: %w", err)
 		}
-		for i := range list {
-			if v := &list[i]; v.Why == lost.Overtaken && m.wasSent(v.Path) && len(out) < maxSent {
-				out = append(out, *v)
+		for i := range some {
+			v := &some[i]
+			if v.ID < number {
+				return nil, number, &InvariantError{"the versions that it has lost are not in order"}
 			}
-			if list[i].ID <= after {
-				return nil, &InvariantError{"the versions that it has lost are not in order"}
+			number = v.ID + 1
+			ours, err := m.overtook(ctx, v)
+			if err != nil {
+				return nil, number, err
 			}
-			after = list[i].ID
+			if ours && len(list) < maxSent {
+				list = append(list, *v)
+			}
 		}
-		if !more || len(list) == 0 {
-			return out, nil
-		}
+		more = any && len(some) > 0
 	}
+	back, err := m.giveBackSome(ctx, list, base, r)
+	return back, number, err
+}
+
+// overtook reports whether it was a change from here that overtook a version at the remote:
+// one of a push that was not answered yet, or what both sides have at its path.
+func (m *Mirror) overtook(ctx context.Context, v *lost.Version) (bool, error) {
+	path, inside := m.roots.toLocal(v.Path)
+	if v.Why != lost.Overtaken || !inside || m.roots.isRoot(path) || hidden(path, m.cfg.Ignore) {
+		return false, nil
+	}
+	if m.wasSent(v.Path) {
+		return true, nil
+	}
+	e, err := m.tree.Entry(ctx, path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && tree.Fingerprint(&e) == v.By, err
 }
 
 func (m *Mirror) wasSent(path string) bool {
@@ -333,7 +340,8 @@ func (m *Mirror) wasSent(path string) bool {
 
 // giveBackSome makes versions changes of the remote's own again, of whose tree we know a
 // place at which they were overtaken. It returns their local paths. Those that cannot go
-// back, since their paths have changed once more, are kept here and reported.
+// back, since their paths have changed once more or a directory is there, are kept here and
+// reported.
 func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tree.Cursor, r *Result) ([]string, error) {
 	back := map[string]bool{}
 	for range maxTries {
@@ -385,29 +393,43 @@ func (m *Mirror) sortOut(ctx context.Context, list []lost.Version) (send, stay [
 	}
 	for i := range list {
 		v := &list[i]
-		path, inside := m.roots.toLocal(v.Path)
-		if !inside || m.roots.isRoot(path) {
-			continue
-		}
 		if last[v.Path] != i {
 			stay = append(stay, *v)
 			continue
 		}
 		at, err := m.cfg.Remote.ReadEntry(ctx, v.Path)
+		fits := false
+		if err == nil && live(at) && tree.Fingerprint(at) == tree.Fingerprint(&v.Entry) {
+			continue // it is back
+		}
+		if err == nil {
+			fits, err = m.fitsThere(ctx, v, at)
+		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("read what has overtaken %s: %w", v.Path, err)
 		}
-		by := ""
-		if at != nil {
-			by = tree.Fingerprint(at)
-		}
-		if by == v.By {
+		if fits {
 			send = append(send, *v)
 		} else {
 			stay = append(stay, *v)
 		}
 	}
 	return send, stay, nil
+}
+
+// fitsThere reports whether a version can go back to its place at the remote, where there is
+// something now: what has overtaken it, and nothing else would have to make room.
+func (m *Mirror) fitsThere(ctx context.Context, v *lost.Version, at *tree.Entry) (bool, error) {
+	if live(at) {
+		return at.Kind != tree.KindDir && tree.Fingerprint(at) == v.By, nil
+	}
+	for p := above(v.Path); v.By == "" && p != "/"; p = above(p) {
+		at, err := m.cfg.Remote.ReadEntry(ctx, p)
+		if err != nil || live(at) {
+			return err == nil && at.Kind == tree.KindDir, err
+		}
+	}
+	return v.By == "", nil
 }
 
 // keepTheirs keeps versions of the remote's here, and reports them.

@@ -26,8 +26,9 @@ type place struct {
 	t      *testing.T
 	dir    string
 	server *changes.Server
-	// during is called once, when a batch is decided and none of it is on disk yet.
-	during func()
+	// before is called once, just before a batch is decided, and during when it is and none of
+	// it is on disk yet.
+	before, during func()
 }
 
 func newPlace(t *testing.T) *place {
@@ -57,6 +58,10 @@ func newPlace(t *testing.T) *place {
 }
 
 func (p *place) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (changes.Applied, error) {
+	if fn := p.before; fn != nil {
+		p.before = nil
+		fn()
+	}
 	return p.Workspace.Apply(ctx, entries, how, func(e *tree.Edit) error {
 		if also != nil {
 			if err := also(e); err != nil {
@@ -417,6 +422,65 @@ func TestF1ChangedBeforeThePush(t *testing.T) {
 	}
 }
 
+// overtaken has a version kept that what is at its path has overtaken, as fs/disk does.
+func (e *end) overtaken(path, text string) {
+	e.t.Helper()
+	ctx := context.Background()
+	parts, err := e.forest.Stage(ctx, strings.NewReader(text))
+	if err != nil {
+		e.t.Fatalf("stage: %v", err)
+	}
+	v := lost.Version{Path: path, At: *e.clock, Why: lost.Overtaken, Entry: tree.Entry{
+		Kind: tree.KindFile, Path: path, Mode: 0o644, MTime: *e.clock, Size: int64(len(text)), Parts: parts,
+	}}
+	_, err = e.tree.Update(ctx, func(ed *tree.Edit) error {
+		if by, err := ed.Entry(path); err == nil {
+			v.By = tree.Fingerprint(&by)
+		}
+		return lost.Keep(ed, &v)
+	})
+	if err != nil {
+		e.t.Fatalf("keep: %v", err)
+	}
+}
+
+// What was pushed can be long in coming to the remote's disk: what it overtakes then is given
+// back as well, unless somebody else's change did it, or it was before our time.
+func TestF1OvertakenLate(t *testing.T) {
+	for _, policy := range []Policy{Theirs, Ours, Both} {
+		t.Run(policy.String(), func(t *testing.T) {
+			w := newWorld(t, Config{OnConflict: policy})
+			w.local.do("write /f L", "write /g L")
+			w.sync()
+			w.remote.overtaken("/f", "R")
+			w.remote.do("write /h 1")
+			w.remote.overtaken("/h", "2")
+			w.remote.overtaken("/g", "removed")
+			w.remote.do("rm /g")
+			w.restart()
+			w.sync()
+			f := map[Policy]string{Theirs: "/f 644 R", Ours: "/f 644 L", Both: "/f 644 R; /f.conflict-" + copyHash("L") + " 644 L"}[policy]
+			w.local.want(lines(f + "; /h 644 1")...)
+			kept := map[Policy][]string{Theirs: {"/f 644 L conflict"}, Ours: {"/f 644 R conflict"}, Both: nil}[policy]
+			got := slices.DeleteFunc(w.local.kept(), func(l string) bool { return strings.HasPrefix(l, "/g ") })
+			if diff := cmp.Diff(kept, got); diff != "" && (len(kept) > 0 || len(got) > 0) {
+				t.Errorf("kept (-want +got):\n%s", diff)
+			}
+			if len(w.conflicts) == 0 || !strings.HasPrefix(w.conflicts[len(w.conflicts)-1], "/f: ") {
+				t.Errorf("%q", w.conflicts)
+			}
+			w.conflicts = nil
+			w.rest()
+
+			w.lose(w.local, 7000) // somebody who comes later
+			w.sync()
+			w.wantConflicts()
+			w.local.want(lines(f + "; /h 644 1")...)
+			w.rest()
+		})
+	}
+}
+
 // A crash between the commit of a batch and its way to the disk: what was overtaken then is
 // found among what is kept.
 func TestF1FoundAfterACrash(t *testing.T) {
@@ -425,33 +489,10 @@ func TestF1FoundAfterACrash(t *testing.T) {
 			w := newWorld(t, Config{OnConflict: policy})
 			w.remote.do("write /f R", "write /gone R", "write /d/x R", "write /later R")
 			w.sync()
-			// As fs/disk does when it opens.
-			edit := func(path, text string) {
-				w.local.do("write /tmp " + text)
-				_, err := w.local.tree.Update(t.Context(), func(e *tree.Edit) error {
-					entry, err := e.Entry("/tmp")
-					if err != nil {
-						return err
-					}
-					v := lost.Version{Path: path, Why: lost.Overtaken, Entry: entry}
-					if by, err := e.Entry(path); err == nil {
-						v.By = tree.Fingerprint(&by)
-					}
-					if err := e.Remove("/tmp", false); err != nil {
-						return err
-					}
-					return lost.Keep(e, &v)
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+			w.local.overtaken("/f", "first")
+			for _, path := range []string{"/f", "/missing", "/d", "/gone/f", "/later"} {
+				w.local.overtaken(path, "L")
 			}
-			edit("/f", "first")
-			edit("/f", "L")
-			edit("/missing", "L")
-			edit("/d", "L")
-			edit("/gone/f", "L")
-			edit("/later", "L")
 			w.local.do("write /later newer")
 			w.restart()
 			_, plan, _ := w.plan()

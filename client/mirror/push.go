@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -257,8 +258,8 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 		// Should we not get the answer, this tells later what may come back of it.
 		next := m.s
 		next.sent = next.sent.with(b.entries)
-		if !m.s.unanswered() {
-			next.notes.TheirLost = m.theirLost
+		if next.notes.TheirLost == 0 {
+			next.notes.TheirLost = m.theirLost + 1
 		}
 		if err := m.commit(ctx, next); err != nil {
 			return false, err
@@ -275,11 +276,13 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 	if err != nil {
 		return false, err
 	}
-	back, err := m.overtakenThere(ctx, &res, r)
-	if err != nil {
-		return false, err
-	}
 	next := m.s
+	var back []string
+	if len(res.Overtaken) > 0 {
+		if back, next.notes.TheirLost, err = m.giveBackSince(ctx, next.notes.TheirLost, tree.At(res.Rev), r); err != nil {
+			return false, err
+		}
+	}
 	next.peer.Push = b.cursor
 	next.held = next.held.with(b.holds)
 	if len(b.entries) > 0 {
@@ -294,13 +297,8 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 	}
 	next = next.tidied()
 	_, err = m.tree.Update(ctx, func(e *tree.Edit) error {
-		for _, path := range again {
+		for _, path := range slices.Concat(again, back) {
 			if err := touch(e, path); err != nil {
-				return err
-			}
-		}
-		for _, path := range back {
-			if _, err := touchAll(e, path, nil); err != nil {
 				return err
 			}
 		}

@@ -32,8 +32,8 @@ type notes struct {
 	AgreedPush  tree.Cursor `json:"agreedPush,omitzero"`
 	AgreedFetch tree.Cursor `json:"agreedFetch,omitzero"`
 	Ignore      []string    `json:"ignore,omitempty"` // the names that are ignored
-	// OurLost and TheirLost are the greatest numbers of versions lost here, and there, that
-	// are dealt with.
+	// OurLost is the greatest number of a version lost here that is dealt with. TheirLost is
+	// the one behind that of the remote's, 0 when it is not known yet.
 	OurLost   int64 `json:"ourLost,omitempty"`
 	TheirLost int64 `json:"theirLost,omitempty"`
 }

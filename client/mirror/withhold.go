@@ -34,12 +34,11 @@ type held struct {
 	Stale bool `json:"stale,omitempty"`
 	// Conflict: the path stays as it is on both sides, with all below it unless it is Shallow.
 	// Since and Fetched are the revisions, ours and the remote's, up to which both sides had
-	// agreed on what is below it. Sent: what is here was taken, and is sent.
+	// agreed on what is below it.
 	Conflict bool  `json:"conflict,omitempty"`
 	Shallow  bool  `json:"shallow,omitempty"`
 	Since    int64 `json:"since,omitempty"`
 	Fetched  int64 `json:"fetched,omitempty"`
-	Sent     bool  `json:"sent,omitempty"`
 }
 
 // A heldSet has what is withheld or held in conflict, by local path. It is a value: to change it is to make
@@ -205,7 +204,12 @@ func (d *decision) keepHeld(path string, h held) {
 
 // letGo notes that nothing of a path is withheld any more.
 func (d *decision) letGo(path string) {
-	if _, known := d.isHeld(path); known {
+	h, known := d.isHeld(path)
+	switch {
+	case !known:
+	case h.Conflict && h.Stale:
+		// More may come of what is below it: it is let go when all has.
+	default:
 		d.remember(path, nil)
 	}
 }
