@@ -13,7 +13,7 @@ import (
 // Sync is the server's workspace as an end of a synchronisation. It needs the capability
 // sync.
 //
-// Watermarks, HasObjects, ReadEntry, Lost and the opening of what is fetched are sent again when
+// Watermarks, HasObjects, ReadEntry, Lost, Await and the opening of what is fetched are sent again when
 // the connection is lost before the answer. A stream that is open then fails with
 // ErrTransportClosed: open another from the cursor of the last entry. Calls that push are
 // sent once. Errors that the server has a name for are *changes.Error around *Error.
@@ -193,6 +193,15 @@ func (p syncPeer) Lost(ctx context.Context, after int64, limit int) ([]lost.Vers
 	}
 	list, err := changes.LostFromWire(r.Versions)
 	return list, r.More, err
+}
+
+// Await implements changes.Peer. A server of a version before it gives errors.ErrUnsupported.
+func (p syncPeer) Await(ctx context.Context, after int64) (int64, error) {
+	var r protocol.AwaitResult
+	if err := p.client.repeat(ctx, protocol.MethodSyncAwait, &protocol.AwaitParams{After: after}, &r); err != nil {
+		return 0, syncError(err)
+	}
+	return r.CurrentRev, nil
 }
 
 func optionalCursor(c *tree.Cursor) *protocol.Cursor {

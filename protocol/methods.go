@@ -50,6 +50,7 @@ const (
 	MethodSyncFetchChangePack = "sync/fetchChangePack"
 	MethodSyncApplyChangePack = "sync/applyChangePack"
 	MethodSyncLost            = "sync/lost"
+	MethodSyncAwait           = "sync/await"
 
 	MethodShellExec        = "shell/exec"
 	MethodShellGetExec     = "shell/getExec"

@@ -135,6 +135,16 @@ type LostResult struct {
 	More     bool          `json:"more,omitempty" wire:"optional"`
 }
 
+// AwaitParams waits for a change.
+type AwaitParams struct {
+	After int64 `json:"after"` // the revision that is known
+}
+
+// AwaitResult answers sync/await: with a greater revision, or after a minute without one.
+type AwaitResult struct {
+	CurrentRev int64 `json:"currentRev"`
+}
+
 // FetchChangesParams asks for changes.
 type FetchChangesParams struct {
 	After   *Cursor `json:"after,omitempty" wire:"nullable"`   // absent: from the beginning

@@ -95,6 +95,11 @@ func (c *Client) Lost(context.Context, int64, int) ([]lost.Version, bool, error)
 	return nil, false, fmt.Errorf("list versions that were lost: %w", errors.ErrUnsupported)
 }
 
+// Await implements changes.Peer: the wire has no such call.
+func (c *Client) Await(context.Context, int64) (int64, error) {
+	return 0, fmt.Errorf("wait for a change: %w", errors.ErrUnsupported)
+}
+
 // ApplyChangePack implements changes.Peer.
 func (c *Client) ApplyChangePack(ctx context.Context, generation string, pieces changes.Stream[[]byte]) (changes.PackResult, error) {
 	var r wire.ApplyResult

@@ -36,3 +36,18 @@ func (m *Mirror) RemotePending(ctx context.Context) (bool, error) {
 	})
 	return pending, err
 }
+
+// AwaitRemote returns once the remote may have something that was not pulled, or after some
+// time. Other calls of the mirror do not wait for it. errors.ErrUnsupported says that the
+// remote does not tell: RemotePending asks it.
+func (m *Mirror) AwaitRemote(ctx context.Context) error {
+	var after int64
+	_, err := m.run(ctx, func(context.Context, *Result) error {
+		after = m.s.peer.Fetch.Rev
+		return nil
+	})
+	if err == nil {
+		_, err = m.cfg.Remote.Await(ctx, after)
+	}
+	return err
+}

@@ -15,12 +15,8 @@ import (
 	"github.com/wsd-dev/wsd/fs/disk"
 )
 
-// How often --watch looks, and how it goes on when it cannot.
+// How a synchronisation goes on when it cannot.
 const (
-	// watchLocal is between two looks at what the system has told of the directory here,
-	// watchRemote between two questions whether something changed at the server.
-	watchLocal  = 250 * time.Millisecond
-	watchRemote = 2 * time.Second
 	// A lost connection is tried again after syncPause, doubled each time, at most after
 	// maxSyncPause; without --watch syncAttempts times.
 	syncPause    = 250 * time.Millisecond
@@ -263,10 +259,17 @@ func (j *syncJob) worthwhile(err error, attempt int, connected bool) bool {
 
 // over synchronises over a connection; well is called each time that it worked.
 func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if err := j.meet(ctx, j.mirror(remote)); err != nil {
 		return err
 	}
 	m := j.mirror(remote)
+	waiter := newSyncWaiter(j.local, func() {
+		if err := j.local.sweep(ctx); err != nil && ctx.Err() == nil {
+			j.out.trouble(fmt.Errorf("make the state smaller: %w", err))
+		}
+	})
 	for {
 		r, err := m.Sync(ctx)
 		if err != nil {
@@ -288,32 +291,7 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 			}
 			return left
 		}
-		if err := j.await(ctx, m); err != nil {
-			return err
-		}
-	}
-}
-
-// await returns when a side has something that the other one does not have.
-func (j *syncJob) await(ctx context.Context, m *mirror.Mirror) error {
-	here, far := time.NewTicker(watchLocal), time.NewTicker(watchRemote)
-	defer here.Stop()
-	defer far.Stop()
-	for {
-		if j.local.due() {
-			if err := j.local.sweep(ctx); err != nil && ctx.Err() == nil {
-				j.out.trouble(fmt.Errorf("make the state smaller: %w", err))
-			}
-		}
-		look := m.LocalPending
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-here.C:
-		case <-far.C:
-			look = m.RemotePending
-		}
-		if pending, err := look(ctx); pending || err != nil {
+		if err := waiter.wait(ctx, m); err != nil {
 			return err
 		}
 	}

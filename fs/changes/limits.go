@@ -1,5 +1,7 @@
 package changes
 
+import "time"
+
 // What a peer can make a Server keep or do. Each names the reaction to exceeding it.
 const (
 	// MaxHashes bounds a list of hashes, and the objects of one PushObjects. A longer one
@@ -33,6 +35,14 @@ const (
 	// reason, and maxSkippedBytes their bytes in an answer. The rest are counted.
 	MaxSkipped      = 100
 	maxSkippedBytes = 32 << 10
+
+	// MaxAwait is how long an Await waits. A connection has one at a time: the next one
+	// answers the one before.
+	MaxAwait = time.Minute
+	// awaitLook is how often an Await looks at a disk of which nobody tells, and awaitPause how
+	// long it lets changes gather otherwise.
+	awaitLook  = 2 * time.Second
+	awaitPause = 5 * time.Millisecond
 
 	// readAhead is how many objects of a push are taken from the peer while others are
 	// being written, batchObjects and batchBytes what is written in one transaction.

@@ -37,6 +37,9 @@ type Peer interface {
 	// from behind one on: up to limit and MaxLost of them, 0 for that many. It also reports
 	// whether there are more. errors.ErrUnsupported says that the peer cannot tell.
 	Lost(ctx context.Context, after int64, limit int) ([]lost.Version, bool, error)
+	// Await returns the tree's revision once it is above another one, what is on its disk
+	// included, or after some time, MaxAwait at most. errors.ErrUnsupported says that the peer cannot.
+	Await(ctx context.Context, after int64) (int64, error)
 }
 
 // A Stream gives items one after the other. One goroutine at a time uses it, and closes

@@ -23,6 +23,9 @@ func (p plain) Settle(context.Context) error { return nil }
 
 func (p plain) Skipped(func(path string) bool) []Skipped { return nil }
 
+// Stirred is of a disk that never changes.
+func (p plain) Stirred() <-chan struct{} { return make(chan struct{}) }
+
 func (p plain) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (Applied, error) {
 	var done Applied
 	rev, err := p.tree.Update(ctx, func(e *tree.Edit) error {

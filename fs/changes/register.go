@@ -3,6 +3,8 @@ package changes
 import (
 	"context"
 	"encoding/hex"
+	"errors"
+	"sync"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol"
@@ -14,7 +16,13 @@ import (
 type Service struct {
 	peer    Peer
 	streams *stream.Set
+
+	mu      sync.Mutex
+	relieve context.CancelCauseFunc // ends the sync/await under way
 }
+
+// errRelieved is why a sync/await ends when another one comes.
+var errRelieved = errors.New("another one waits")
 
 // NewService makes the Service of a connection whose streams are those of a Set, which is
 // bound beside it and closed after it. All connections have the same Peer.
@@ -39,6 +47,7 @@ func Register(t *rpc.Table) {
 	handle(t, protocol.MethodSyncFetchChangePack, (*Service).fetchChangePack)
 	handle(t, protocol.MethodSyncApplyChangePack, (*Service).applyChangePack)
 	handle(t, protocol.MethodSyncLost, (*Service).lost)
+	handle(t, protocol.MethodSyncAwait, (*Service).await)
 	stream.Announce(t, protocol.MethodSyncPushObjects, func(s *Service, p *protocol.PushObjectsParams) (*stream.Set, *protocol.StreamParam) {
 		return s.streams, &p.Objects
 	})

@@ -15,6 +15,9 @@ type Workspace interface {
 	Tree() *tree.Tree
 	// Settle returns once the tree has all that was on disk when it was called.
 	Settle(ctx context.Context) error
+	// Stirred returns a channel that is closed once what is on disk may have changed since it
+	// was last settled; nil if nobody tells of that.
+	Stirred() <-chan struct{}
 	// Apply applies entries in one update of the tree, all or none, together with what
 	// also then does (nil for nothing), and returns once they can be seen on disk. What is
 	// on disk and not yet in the tree is settled before. entries is called in the update,

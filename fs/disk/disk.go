@@ -68,7 +68,8 @@ type Workspace struct {
 	root   Root
 	state  rootState
 	index  *index
-	watch  *watcher // nil while nobody tells of changes
+	watch  *watcher                // nil while nobody tells of changes
+	told   atomic.Pointer[watcher] // the same, for those without the turn
 	// full: the next settle looks at everything.
 	full bool
 	// stale: the index is not what the rows say, and is to be read again.
@@ -151,6 +152,7 @@ func (w *Workspace) Close() error {
 	w.turn <- struct{}{}
 	defer w.release()
 	if !w.closed && w.watch != nil {
+		w.told.Store(nil)
 		w.watch.close()
 		w.watch = nil
 	}

@@ -34,6 +34,9 @@ type watcher struct {
 	count int // of the names in dirty
 	lost  bool
 	err   error // why a directory could not be watched
+	// stirred is closed while there is something to look at.
+	stirred chan struct{}
+	stirs   bool
 }
 
 func startWatcher() (*watcher, error) {
@@ -43,7 +46,7 @@ func startWatcher() (*watcher, error) {
 	}
 	w := &watcher{
 		sub: sub, stop: make(chan struct{}), done: make(chan struct{}),
-		dirs: map[watch.ID]string{}, ids: map[string]watch.ID{}, dirty: map[string]map[string]why{},
+		dirs: map[watch.ID]string{}, ids: map[string]watch.ID{}, dirty: map[string]map[string]why{}, stirred: make(chan struct{}),
 	}
 	go w.run() // ends with close
 	return w, nil
@@ -92,6 +95,10 @@ func (w *watcher) fold() {
 	}
 	if lost {
 		w.drop()
+	}
+	if !w.stirs && (w.lost || w.count > 0) {
+		w.stirs = true
+		close(w.stirred)
 	}
 }
 
@@ -143,7 +150,17 @@ func (w *watcher) take() (dirty map[string]map[string]why, lost bool) {
 	defer w.mu.Unlock()
 	dirty, lost = w.dirty, w.lost || !told
 	w.dirty, w.count, w.lost = map[string]map[string]why{}, 0, false
+	if w.stirs {
+		w.stirred, w.stirs = make(chan struct{}), false
+	}
 	return dirty, lost
+}
+
+// stir is the channel that is closed once take would return something.
+func (w *watcher) stir() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stirred
 }
 
 // peek calls fn with the names that take would return.
@@ -210,10 +227,20 @@ func (w *Workspace) startWatching(root int) {
 	err := trusted(root)
 	if err == nil {
 		w.watch, err = startWatcher()
+		w.told.Store(w.watch)
 	}
 	if err != nil {
 		w.notWatched(err)
 	}
+}
+
+// Stirred returns a channel that is closed once something in the directory may have changed
+// since the last Settle; nil if the system does not tell.
+func (w *Workspace) Stirred() <-chan struct{} {
+	if told := w.told.Load(); told != nil {
+		return told.stir()
+	}
+	return nil
 }
 
 // stopWatching gives up watching for good when some directory cannot be watched.
@@ -222,6 +249,7 @@ func (w *Workspace) stopWatching() {
 		return
 	}
 	if err := w.watch.failed(); err != nil {
+		w.told.Store(nil)
 		w.watch.close()
 		w.watch = nil
 		w.notWatched(err)

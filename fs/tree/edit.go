@@ -33,7 +33,7 @@ type Edit struct {
 // returns the tree's revision afterwards. Others read the old state meanwhile; those who
 // write wait: fn must not wait for anything.
 func (t *Tree) Update(ctx context.Context, fn func(*Edit) error) (int64, error) {
-	var rev int64
+	var rev, was int64
 	err := t.forest.store.Update(ctx, func(tx Tx) error {
 		e, err := t.edit(tx)
 		if err != nil {
@@ -42,11 +42,14 @@ func (t *Tree) Update(ctx context.Context, fn func(*Edit) error) (int64, error) 
 		if err := fn(e); err != nil {
 			return err
 		}
-		rev = e.ns.Rev
+		rev, was = e.ns.Rev, e.was.Rev
 		return e.finish()
 	})
 	if err != nil {
 		return 0, err
+	}
+	if rev != was {
+		t.forest.tell(t.name)
 	}
 	return rev, nil
 }

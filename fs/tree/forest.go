@@ -41,6 +41,8 @@ type Forest struct {
 	pins map[Hash]int
 	// sweeps is odd while a collection may be deleting chunks, and grows with each.
 	sweeps atomic.Int64
+	// changed has the channels of those who wait for a change of a tree, by its name.
+	changed map[string]chan struct{}
 }
 
 // New returns the forest of a store. There should be one for each store: what is being
@@ -52,7 +54,7 @@ func New(store Store, cfg Config) *Forest {
 	if cfg.DiffMaxLines == 0 {
 		cfg.DiffMaxLines = 10_000
 	}
-	return &Forest{store: store, cfg: cfg, pins: map[Hash]int{}}
+	return &Forest{store: store, cfg: cfg, pins: map[Hash]int{}, changed: map[string]chan struct{}{}}
 }
 
 // now is the time in milliseconds.
@@ -126,6 +128,30 @@ func (f *Forest) plant(tx Tx, name string) error {
 	}
 	ns.Root = root.Ino
 	return tx.PutNamespace(&ns)
+}
+
+// Changed returns a channel that is closed at the next change of the tree. A change that
+// came before the call does not close it: ask for it before you look at the tree.
+func (t *Tree) Changed() <-chan struct{} {
+	f := t.forest
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ch := f.changed[t.name]
+	if ch == nil {
+		ch = make(chan struct{})
+		f.changed[t.name] = ch
+	}
+	return ch
+}
+
+// tell closes the channels of those who wait for a change.
+func (f *Forest) tell(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ch := f.changed[name]; ch != nil {
+		close(ch)
+		delete(f.changed, name)
+	}
 }
 
 // Name is the tree's in its store.

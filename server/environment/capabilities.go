@@ -28,7 +28,7 @@ var needs = map[string][]string{
 		protocol.MethodSyncWatermarks, protocol.MethodSyncHasObjects, protocol.MethodSyncFetchObjects,
 		protocol.MethodSyncPushObjects, protocol.MethodSyncPush, protocol.MethodSyncFetchChanges,
 		protocol.MethodSyncReadEntry, protocol.MethodSyncFetchChangePack, protocol.MethodSyncApplyChangePack,
-		protocol.MethodSyncLost,
+		protocol.MethodSyncLost, protocol.MethodSyncAwait,
 	},
 	protocol.CapShell: {
 		protocol.MethodShellExec, protocol.MethodShellGetExec, protocol.MethodShellKillExec, protocol.MethodShellDisposeExec,

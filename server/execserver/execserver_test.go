@@ -81,7 +81,7 @@ var workspaceCapabilities = map[string][]string{
 	protocol.CapShell:            {"shell/disposeExec", "shell/exec", "shell/getExec", "shell/killExec"},
 	protocol.CapShellList:        {"shell/list"},
 	protocol.CapSync: {
-		"sync/applyChangePack", "sync/fetchChangePack", "sync/fetchChanges", "sync/fetchObjects", "sync/hasObjects",
+		"sync/applyChangePack", "sync/await", "sync/fetchChangePack", "sync/fetchChanges", "sync/fetchObjects", "sync/hasObjects",
 		"sync/lost", "sync/push", "sync/pushObjects", "sync/readEntry", "sync/watermarks",
 	},
 }

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wsd-dev/wsd/client/mirror"
+)
+
+// How --watch learns of changes.
+const (
+	// watchPause is how long changes of the directory gather before they are looked at.
+	watchPause = 10 * time.Millisecond
+	// watchLocal is between two looks at a directory of which the system does not tell,
+	// watchRemote between two questions to a server that does not tell.
+	watchLocal  = 250 * time.Millisecond
+	watchRemote = 2 * time.Second
+)
+
+// A syncWaiter waits for something to synchronise, over one connection.
+type syncWaiter struct {
+	local *syncLocal
+	sweep func() // makes the state smaller
+	told  chan error // gets the answer of the question under way
+	asked bool       // there is one
+	mute  bool       // the server does not tell
+}
+
+func newSyncWaiter(local *syncLocal, sweep func()) *syncWaiter {
+	return &syncWaiter{local: local, sweep: sweep, told: make(chan error, 1)}
+}
+
+// wait returns when a side may have something that the other one does not have. ctx is the
+// connection's: a question that is under way when wait returns ends with it.
+func (w *syncWaiter) wait(ctx context.Context, m *mirror.Mirror) error {
+	here, far := time.NewTicker(watchLocal), time.NewTicker(watchRemote)
+	defer here.Stop()
+	defer far.Stop()
+	for {
+		if w.local.due() {
+			w.sweep()
+		}
+		if !w.asked && !w.mute {
+			w.asked = true
+			go func() { w.told <- m.AwaitRemote(ctx) }() // the channel has room for it
+		}
+		stirred := w.local.disk.Stirred()
+		tick, ask := here.C, far.C
+		if stirred != nil {
+			tick = nil
+		}
+		if !w.mute {
+			ask = nil
+		}
+		look := m.LocalPending
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick:
+		case <-stirred:
+			select {
+			case <-ctx.Done():
+			case <-time.After(watchPause):
+			}
+		case <-ask:
+			look = m.RemotePending
+		case err := <-w.told:
+			w.asked = false
+			if errors.Is(err, errors.ErrUnsupported) {
+				w.mute = true
+				continue
+			}
+			return err
+		}
+		if pending, err := look(ctx); pending || err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
+)
+
+// Await settles whenever something has stirred on the disk.
+func (s *Server) Await(ctx context.Context, after int64) (int64, error) {
+	limit := time.NewTimer(MaxAwait)
+	defer limit.Stop()
+	for {
+		changed, stirred := s.tree.Changed(), s.ws.Stirred()
+		if err := s.ws.Settle(ctx); err != nil {
+			return 0, fmt.Errorf("settle: %w", err)
+		}
+		info, err := s.tree.Info(ctx)
+		if err != nil || info.Rev > after {
+			return info.Rev, err
+		}
+		look := (<-chan time.Time)(nil)
+		if stirred == nil {
+			look = time.After(awaitLook)
+		}
+		select {
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		case <-limit.C:
+			return info.Rev, nil
+		case <-look:
+		case <-changed:
+		case <-stirred:
+			select {
+			case <-ctx.Done():
+			case <-time.After(awaitPause):
+			}
+		}
+	}
+}
+
+// await answers sync/await. One that comes while another one of the connection waits ends that.
+func (s *Service) await(ctx context.Context, p *protocol.AwaitParams) (*protocol.AwaitResult, error) {
+	wait, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.mu.Lock()
+	if s.relieve != nil {
+		s.relieve(errRelieved)
+	}
+	s.relieve = cancel
+	s.mu.Unlock()
+	rpc.Async(ctx)
+	rev, err := s.peer.Await(wait, p.After)
+	if err != nil && errors.Is(context.Cause(wait), errRelieved) {
+		return &protocol.AwaitResult{CurrentRev: p.After}, nil
+	}
+	return &protocol.AwaitResult{CurrentRev: rev}, err
+}
