@@ -46,7 +46,7 @@ export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help go serve build test race fuzz e2e attack interop lint vuln fmt cover bench bench-peer bench-relay bench-sync \
+.PHONY: help go serve build test race fuzz e2e soak attack interop lint vuln fmt cover bench bench-peer bench-relay bench-sync \
 	bench-workspace proto docs cross release ci clean distclean
 
 help: ## print the targets
@@ -94,8 +94,12 @@ fuzz: go ## run every fuzz target for FUZZTIME (60s)
 		fi'
 
 e2e: build ## run bin/wsd long and hard, from outside
-	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./bench/peer/ ./bench/synctools/
+	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./cmd/wsd/soak/ ./bench/peer/ ./bench/synctools/
 	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 2 -timeout 20m ./cmd/wsd/netem/ ./cmd/wsd/crash/
+
+SOAK ?= 10m
+soak: build ## write on both sides of a sync in trouble for SOAK (10m)
+	WSD_SOAK=$(SOAK) WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -timeout 60m -v ./cmd/wsd/soak/
 
 ATTACK_FLAGS ?=
 attack: build ## do to bin/wsd what an attacker would (ATTACK_FLAGS=-short: three minutes)

@@ -140,7 +140,9 @@ func (l *syncLocal) open(ctx context.Context, store string, watch bool, limit *d
 }
 
 // due reports whether it is time to make the store smaller.
-func (l *syncLocal) due() bool { return l.full.Load() || time.Since(l.swept) >= workspace.CollectInterval }
+func (l *syncLocal) due() bool {
+	return l.full.Load() || time.Since(l.swept) >= workspace.CollectInterval
+}
 
 // sweep forgets lost versions and deletes garbage beyond the bounds.
 func (l *syncLocal) sweep(ctx context.Context) error {

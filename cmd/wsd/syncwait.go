@@ -21,7 +21,7 @@ const (
 // A syncWaiter waits for something to synchronise, over one connection.
 type syncWaiter struct {
 	local *syncLocal
-	sweep func() // makes the state smaller
+	sweep func()     // makes the state smaller
 	told  chan error // gets the answer of the question under way
 	asked bool       // there is one
 	mute  bool       // the server does not tell
