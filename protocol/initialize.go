@@ -31,6 +31,17 @@ type EnvironmentInfo struct {
 	Limits *Limits `json:"limits,omitempty" wire:"nullable"`
 	// WorkspaceMount (additive) is the path under which sync/* has the workspace's directory.
 	WorkspaceMount string `json:"workspaceMount,omitempty" wire:"nullable"`
+	// WorkspacePlace (additive) tells a client on the same machine which directory the
+	// workspace is.
+	WorkspacePlace *WorkspacePlace `json:"workspacePlace,omitempty" wire:"nullable"`
+}
+
+// A WorkspacePlace is where a workspace and its store are. Directories of a running machine have
+// identities that mean nothing elsewhere.
+type WorkspacePlace struct {
+	Dir      string   `json:"dir"`                          // its path at the server
+	Lineage  []string `json:"lineage" wire:"nullable"`      // identities of it and of all directories above it, from below
+	StoreDir []string `json:"storeLineage" wire:"nullable"` // those of the directory of the store
 }
 
 // Shell is the user's login shell.

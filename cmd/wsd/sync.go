@@ -156,13 +156,10 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err // a wrong URL is not to make a directory
 	}
-	if j.local, err = openSyncLocal(ctx, dir, j.target.identity(), &j.flags, j.watch, j.dryRun); err != nil {
+	if j.local, err = openSyncLocal(ctx, dir, j.target.identity(), remote, &j.flags, j.watch, j.dryRun); err != nil {
 		return errors.Join(err, remote.close())
 	}
 	defer func() { err = errors.Join(err, j.local.close()) }()
-	if err := j.target.overlaps(j.local.dir); err != nil {
-		return errors.Join(err, remote.close())
-	}
 	j.out = newSyncOutput(j)
 	defer j.out.close()
 	if j.dryRun {

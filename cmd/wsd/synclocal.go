@@ -41,12 +41,18 @@ type syncLocal struct {
 // openSyncLocal opens a directory and what is known of it and a server. watch has the
 // system tell what changes. With dry nothing is made: what is not there is made elsewhere
 // and goes with close.
-func openSyncLocal(ctx context.Context, dir, remote string, f *syncFlags, watch, dry bool) (_ *syncLocal, err error) {
+func openSyncLocal(ctx context.Context, dir, identity string, remote *syncRemote, f *syncFlags, watch, dry bool) (_ *syncLocal, err error) {
+	if err := remote.overlaps(dir); err != nil {
+		return nil, err
+	}
 	if err := f.checkPlace(dir); err != nil {
 		return nil, err
 	}
 	l := &syncLocal{bounds: workspace.Bounds{Lost: f.lost.bounds()}, swept: time.Now()}
-	store, err := l.place(dir, remote, f.store, dry)
+	store, err := l.place(dir, identity, f.store, dry)
+	if err == nil {
+		err = remote.overlapsState(store)
+	}
 	if err == nil {
 		l.ignore, err = readIgnoreFile(filepath.Join(l.dir, ignoreFile))
 	}
@@ -60,7 +66,7 @@ func openSyncLocal(ctx context.Context, dir, remote string, f *syncFlags, watch,
 }
 
 // place finds the directory and the file of the store, and makes the directory.
-func (l *syncLocal) place(dir, remote, store string, dry bool) (string, error) {
+func (l *syncLocal) place(dir, identity, store string, dry bool) (string, error) {
 	_, missing := os.Stat(dir)
 	switch {
 	case missing == nil:
@@ -82,7 +88,7 @@ func (l *syncLocal) place(dir, remote, store string, dry bool) (string, error) {
 		l.dir, err = filepath.Abs(real)
 	}
 	if err == nil && store == "" {
-		store, err = syncStore(l.dir, remote)
+		store, err = syncStore(l.dir, identity)
 	}
 	if err == nil {
 		store, err = filepath.Abs(store)

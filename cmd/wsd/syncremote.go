@@ -7,12 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 
 	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/client/computer"
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/lineage"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/relay/registry"
 )
@@ -67,7 +69,9 @@ type syncRemote struct {
 	peer   changes.Peer
 	mount  string         // of the workspace in the server's tree
 	client *client.Client // nil over capnweb
-	close  func() error
+	// place is where the workspace is on the server's machine; nil if it does not say.
+	place *protocol.WorkspacePlace
+	close func() error
 }
 
 // dial connects to the server.
@@ -117,7 +121,7 @@ func clientRemote(ctx context.Context, c *client.Client, f *syncFlags) (*syncRem
 	if err != nil {
 		return nil, err
 	}
-	return &syncRemote{peer: c.Sync(), mount: firstSet(f.remotePath, info.WorkspaceMount, disk.DefaultMount), client: c, close: c.Close}, nil
+	return &syncRemote{peer: c.Sync(), mount: firstSet(f.remotePath, info.WorkspaceMount, disk.DefaultMount), client: c, place: info.WorkspacePlace, close: c.Close}, nil
 }
 
 // dialComputer connects to a computer, or to a wsd as one.
@@ -134,29 +138,32 @@ func (t *syncTarget) dialComputer(ctx context.Context, f *syncFlags) (*syncRemot
 	if err != nil {
 		return nil, explainDial(t.url, err)
 	}
-	mount := f.remotePath
-	if mount == "" {
-		mount = computerMount(ctx, t.url, &opts)
-	}
-	return &syncRemote{peer: c, mount: mount, close: c.Close}, nil
+	info := infoOfComputer(ctx, t.url, &opts)
+	return &syncRemote{peer: c, mount: firstSet(f.remotePath, info.MountPoint, disk.DefaultMount), place: info.WorkspacePlace, close: c.Close}, nil
 }
 
 // infoLimit bounds what is read of a page that has a few fields.
 const infoLimit = 64 << 10
 
-// computerMount asks a computer where its workspace is. Those that do not say have it at
-// the usual place.
-func computerMount(ctx context.Context, base string, opts *computer.Options) string {
+// computerInfo is what a computer says of itself.
+type computerInfo struct {
+	MountPoint     string                   `json:"mountPoint"`
+	WorkspacePlace *protocol.WorkspacePlace `json:"workspacePlace"`
+}
+
+// infoOfComputer asks a computer where its workspace is. It is empty for those that do not
+// say: they have it at the usual place.
+func infoOfComputer(ctx context.Context, base string, opts *computer.Options) (none computerInfo) {
 	u, err := url.Parse(base)
 	if err != nil {
-		return disk.DefaultMount
+		return none
 	}
 	u.Path, u.RawQuery, u.Fragment = "/__computerd/info", "", ""
 	ctx, cancel := context.WithTimeout(ctx, max(opts.ConnectTimeout, computer.DefaultConnectTimeout))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return disk.DefaultMount
+		return none
 	}
 	if opts.Secret != "" && (u.Scheme == "https" || registry.Loopback(u)) {
 		req.Header.Set("Authorization", "Bearer "+opts.Secret)
@@ -164,16 +171,14 @@ func computerMount(ctx context.Context, base string, opts *computer.Options) str
 	web := http.Client{Transport: &http.Transport{TLSClientConfig: opts.TLSConfig, DisableKeepAlives: true}}
 	res, err := web.Do(req)
 	if err != nil {
-		return disk.DefaultMount
+		return none
 	}
 	defer res.Body.Close()
-	var info struct {
-		MountPoint string `json:"mountPoint"`
-	}
+	var info computerInfo
 	if json.NewDecoder(io.LimitReader(res.Body, infoLimit)).Decode(&info) != nil || res.StatusCode != http.StatusOK {
-		return disk.DefaultMount
+		return none
 	}
-	return firstSet(info.MountPoint, disk.DefaultMount)
+	return info
 }
 
 // lostConnection reports whether an error is one of the connection.
@@ -181,10 +186,40 @@ func lostConnection(err error) bool {
 	return errors.Is(err, client.ErrTransportClosed) || errors.Is(err, computer.ErrLost)
 }
 
-// overlaps refuses to synchronise a directory with itself.
-func (t *syncTarget) overlaps(dir string) error {
-	if t.running != nil && t.running.Workspace == dir {
-		return usagef("give another directory, or the URL of another server", "%s is the workspace of that server itself", dir)
+// overlaps refuses a directory that is the workspace of the server, holds it, or is in it,
+// and one that the store of the server is in.
+func (r *syncRemote) overlaps(dir string) error {
+	if r.place == nil {
+		return nil
 	}
-	return nil
+	here, err := lineage.Of(dir)
+	if err != nil {
+		return err
+	}
+	var how string
+	switch holds, within := lineage.Holds(here, r.place.Lineage), lineage.Holds(r.place.Lineage, here); {
+	case holds && within:
+		how = "is the workspace of that server itself"
+	case holds:
+		how = "holds the workspace of that server"
+	case within:
+		how = "is in the workspace of that server"
+	case lineage.Holds(here, r.place.StoreDir):
+		how = "holds the store of the workspace"
+	default:
+		return nil
+	}
+	return usagef("give another directory, or the URL of another server", "%s %s, %s", dir, how, safe(r.place.Dir))
+}
+
+// overlapsState refuses a state that is in the workspace of the server.
+func (r *syncRemote) overlapsState(file string) error {
+	if r.place == nil {
+		return nil
+	}
+	dir, err := lineage.Of(filepath.Dir(file))
+	if err == nil && lineage.Holds(r.place.Lineage, dir) {
+		err = usagef("choose another --state", "%s is in the workspace of the server, %s, and would be synchronised", file, safe(r.place.Dir))
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/protocol"
 )
 
 // Config is what a Computer is made of. Peer and Runs are required.
@@ -21,6 +22,9 @@ type Config struct {
 	Hidden []string
 	// Version is what /__computerd/info calls this program.
 	Version string
+	// Place tells a client on the same machine which directory the workspace is; nil for
+	// nothing.
+	Place *protocol.WorkspacePlace
 	// MaxSessions bounds the sessions; 0 means the constant of that name.
 	MaxSessions int
 	// Logger is told of sessions, and of errors that clients are not told. nil discards.

@@ -149,10 +149,12 @@ type Info struct {
 		Supported bool     `json:"supported"`
 		Patterns  []string `json:"patterns"`
 	} `json:"ignore"`
+	// WorkspacePlace is for clients of ours.
+	WorkspacePlace *protocol.WorkspacePlace `json:"workspacePlace,omitempty"`
 }
 
 func (r *routes) info(w http.ResponseWriter, _ *http.Request) {
-	info := Info{MountPoint: r.cfg.MountPoint, Version: r.cfg.Version}
+	info := Info{MountPoint: r.cfg.MountPoint, Version: r.cfg.Version, WorkspacePlace: r.cfg.Place}
 	info.Ignore.Supported = true
 	info.Ignore.Patterns = make([]string, len(r.cfg.Hidden))
 	for i, name := range r.cfg.Hidden {

@@ -33,6 +33,8 @@ type Config struct {
 	Cwd string
 	// WorkspaceMount is where clients see the workspace; "" when none is served.
 	WorkspaceMount string
+	// WorkspacePlace is where the workspace is; nil when none is served.
+	WorkspacePlace *protocol.WorkspacePlace
 	// Capabilities are those announced, as Capabilities returns them.
 	Capabilities map[string]bool
 	// SessionGrace and ProcessRetention are announced among the limits; those of
@@ -73,6 +75,7 @@ func New(cfg Config) (*Service, error) {
 		TemporaryDirectories: []string{},
 		TempDir:              fileuri.Format(os.TempDir()),
 		WorkspaceMount:       cfg.WorkspaceMount,
+		WorkspacePlace:       cfg.WorkspacePlace,
 		Capabilities:         cfg.Capabilities,
 		Limits: &protocol.Limits{
 			MaxMessageBytes:    protocol.MaxMessageBytes,

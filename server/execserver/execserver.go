@@ -66,7 +66,7 @@ func New(cfg Config) (*server.Server, error) {
 	table := tableOf(cfg.Workspace != nil)
 	var srv *server.Server // set before anything asks for the status
 	env, err := environment.New(environment.Config{
-		Version: cfg.Version, Cwd: cfg.Cwd, WorkspaceMount: mountPoint(cfg.Workspace),
+		Version: cfg.Version, Cwd: cfg.Cwd, WorkspaceMount: mountPoint(cfg.Workspace), WorkspacePlace: place(&cfg),
 		Capabilities:     environment.Capabilities(table.Names(), behaviours(cfg)...),
 		SessionGrace:     grace(cfg.SessionGrace),
 		ProcessRetention: retention(cfg.ProcessRetention),

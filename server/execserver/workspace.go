@@ -1,11 +1,15 @@
 package execserver
 
 import (
+	"errors"
 	"net/http"
+	"path/filepath"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/lineage"
 	"github.com/wsd-dev/wsd/process"
 	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/rpc/stream"
 	"github.com/wsd-dev/wsd/server"
@@ -39,8 +43,24 @@ func Routes(srv *server.Server, cfg Config) map[string]http.Handler {
 		return nil
 	}
 	return computer.New(computer.Config{
-		Peer: w.Sync, Runs: w.Runs, MountPoint: w.MountPoint, Hidden: w.Ignore, Version: cfg.Version, Logger: cfg.Logger,
+		Peer: w.Sync, Runs: w.Runs, MountPoint: w.MountPoint, Hidden: w.Ignore, Version: cfg.Version, Place: place(&cfg), Logger: cfg.Logger,
 	}).Routes(srv)
+}
+
+// place is where the workspace is; nil without one.
+func place(cfg *Config) *protocol.WorkspacePlace {
+	w := cfg.Workspace
+	if w == nil {
+		return nil
+	}
+	p := &protocol.WorkspacePlace{Dir: w.Dir}
+	var err, storeErr error
+	p.Lineage, err = lineage.Of(w.Dir)
+	p.StoreDir, storeErr = lineage.Of(filepath.Dir(w.Store))
+	if err = errors.Join(err, storeErr); err != nil && cfg.Logger != nil {
+		cfg.Logger.Warn("clients on this machine are not told where the workspace is", "err", err)
+	}
+	return p
 }
 
 // mount is where commands of a client's see the workspace; nil without one.

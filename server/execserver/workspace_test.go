@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/wsd-dev/wsd/client/computer"
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/fs/lineage"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/process/shell"
 	"github.com/wsd-dev/wsd/protocol"
@@ -148,7 +150,7 @@ func TestWorkspaceInfo(t *testing.T) {
 		})
 		got := httptest.NewRecorder()
 		execserver.Routes(srv, cfg)["/__computerd/info"].ServeHTTP(got, httptest.NewRequestWithContext(t.Context(), "GET", "/__computerd/info", nil))
-		if want := `{"mountPoint":"/nowhere/to/be","version":"test","ignore":{"supported":true,"patterns":` + tt.want + "}}\n"; got.Body.String() != want {
+		if want := `{"mountPoint":"/nowhere/to/be","version":"test","ignore":{"supported":true,"patterns":` + tt.want + `},"workspacePlace":{"dir":"` + w.Dir + `"`; !strings.HasPrefix(got.Body.String(), want) {
 			t.Errorf("%q: got %s, want %s", tt.ignore, got.Body, want)
 		}
 	}
@@ -397,6 +399,9 @@ func TestWorkspaceIsAnnounced(t *testing.T) {
 	if info.WorkspaceMount != w.MountPoint {
 		t.Errorf("the mount point is told as %q, want %q", info.WorkspaceMount, w.MountPoint)
 	}
+	if ids, err := lineage.Of(w.Dir); err != nil || info.WorkspacePlace == nil || !slices.Equal(info.WorkspacePlace.Lineage, ids) {
+		t.Errorf("its place is told as %+v, want %v, %v", info.WorkspacePlace, ids, err)
+	}
 	var marks protocol.WatermarksResult
 	call(t, peer, protocol.MethodSyncWatermarks, &protocol.WatermarksParams{Settle: true}, &marks)
 	if marks.CurrentRev <= 0 {
@@ -406,7 +411,7 @@ func TestWorkspaceIsAnnounced(t *testing.T) {
 	call(t, peer, protocol.MethodWorkspaceCollect, nil, &done)
 
 	peer, result = connectPeer(t, execserver.Config{})
-	if info := result.EnvironmentInfo; info.WorkspaceMount != "" {
+	if info := result.EnvironmentInfo; info.WorkspaceMount != "" || info.WorkspacePlace != nil {
 		t.Errorf("a mount point of no workspace: %q", info.WorkspaceMount)
 	}
 	for name, methods := range workspaceCapabilities {

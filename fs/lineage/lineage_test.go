@@ -1,0 +1,58 @@
+package lineage_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/wsd-dev/wsd/fs/lineage"
+)
+
+func of(t *testing.T, dir string) []string {
+	t.Helper()
+	ids, err := lineage.Of(dir)
+	if err != nil || len(ids) == 0 {
+		t.Fatalf("%s: %v, %v", dir, ids, err)
+	}
+	return ids
+}
+
+func TestHolds(t *testing.T) {
+	top := t.TempDir()
+	for _, dir := range []string{"a/b/c", "ab"} {
+		if err := os.MkdirAll(filepath.Join(top, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("a/b", filepath.Join(top, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		outer, inner string
+		want         bool
+	}{
+		{"a", "a", true},
+		{"a", "a/b/c", true},
+		{"a/b/c", "a", false},
+		{"a", "ab", false},
+		{"link", "a/b", true},
+		{"a/b", "link", true},
+		{"link", "a/b/c", true},
+		{"a", "link/c", true},
+		{"a", "a/b/new/dir", true},
+		{"a", "link/new", true},
+		{"a/new", "a/new", false},
+		{"/", "a", true},
+	} {
+		outer, inner := filepath.Join(top, tt.outer), filepath.Join(top, tt.inner)
+		if tt.outer == "/" {
+			outer = "/"
+		}
+		if got := lineage.Holds(of(t, outer), of(t, inner)); got != tt.want {
+			t.Errorf("%s holds %s: %t", tt.outer, tt.inner, got)
+		}
+	}
+	if lineage.Holds(nil, of(t, top)) || lineage.Holds(of(t, top), nil) {
+		t.Error("what is not known holds something")
+	}
+}
