@@ -130,7 +130,9 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 		return nil, err
 	}
 	w.startWatching(fd)
-	if err := w.settle(ctx, fd, st); err != nil {
+	if err := w.settle(ctx, fd, st); errors.Is(err, unix.ENOSPC) {
+		w.log.WarnContext(ctx, "there is no room to take up what has changed; it is tried again", "dir", cfg.Dir, "err", err)
+	} else if err != nil {
 		if w.watch != nil {
 			w.watch.close()
 		}

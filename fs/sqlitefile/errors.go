@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"modernc.org/sqlite" // and the driver "sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -15,8 +16,8 @@ var (
 	ErrDamaged = errors.New("the file is damaged")
 	// ErrReadOnly: the file or its directory must not be written.
 	ErrReadOnly = errors.New("the file cannot be written")
-	// ErrFull: no room on the disk.
-	ErrFull = errors.New("the disk is full")
+	// ErrFull: no room on the disk. It is syscall.ENOSPC, too.
+	ErrFull error = fullError{}
 	// ErrBusy: somebody kept the write lock for too long.
 	ErrBusy = errors.New("another process keeps the file locked")
 	// ErrNewer: a later version of wsd has written the file.
@@ -24,6 +25,14 @@ var (
 	// ErrForeign: the file is the database of another program.
 	ErrForeign = errors.New("the file is the database of another program")
 )
+
+type fullError struct{}
+
+// Error implements error.
+func (fullError) Error() string { return "the disk is full" }
+
+// Is reports whether target means the same.
+func (fullError) Is(target error) bool { return target == syscall.ENOSPC } //nolint:errorlint // that itself
 
 // kinds gives the sentinel and a hint for the primary codes of SQLite
 // (https://sqlite.org/rescode.html) that are about the file and not about us.

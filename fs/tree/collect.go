@@ -24,6 +24,7 @@ const (
 const (
 	collectRows  = 1000
 	collectBytes = 64 << 20
+	fewRows      = 32
 )
 
 // A Policy says what to collect. The zero value means the defaults.
@@ -33,6 +34,8 @@ type Policy struct {
 	// MaxBytes is how much garbage may wait for Unseen and Grace: of more the oldest is
 	// deleted at once, but for what was seen within MinUnseen. 0 for any, negative for none.
 	MaxBytes int64
+	// Few has few chunks deleted in a transaction, for a store that has little room.
+	Few bool
 }
 
 // Collected is what a collection did.
@@ -60,9 +63,12 @@ func (f *Forest) Collect(ctx context.Context, p Policy) (Collected, error) {
 	}
 	now := f.now()
 	s := sweep{
-		forest: f, now: now,
+		forest: f, now: now, rows: collectRows,
 		seenBefore: now - max(p.Unseen, MinUnseen).Milliseconds(),
 		deadUntil:  now - max(p.Grace, 0).Milliseconds(),
+	}
+	if p.Few {
+		s.rows = fewRows
 	}
 	err := f.unreferenced(ctx, s.seenBefore, func(list []Chunk) error { return s.takeAll(ctx, list) })
 	if err == nil && p.MaxBytes != 0 {
@@ -128,7 +134,7 @@ func (s *sweep) bound(ctx context.Context, most int64) error {
 func (s *sweep) takeAll(ctx context.Context, list []Chunk) error {
 	for len(list) > 0 {
 		n, size := 0, int64(0)
-		for n < len(list) && n < collectRows && (n == 0 || size+list[n].Size <= collectBytes) {
+		for n < len(list) && n < s.rows && (n == 0 || size+list[n].Size <= collectBytes) {
 			size += list[n].Size
 			n++
 		}
@@ -143,6 +149,7 @@ func (s *sweep) takeAll(ctx context.Context, list []Chunk) error {
 type sweep struct {
 	forest                     *Forest
 	now, seenBefore, deadUntil int64
+	rows                       int // in a transaction
 	done                       Collected
 }
 

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wsd-dev/wsd/fs/sqlitefile"
@@ -80,6 +82,11 @@ type DB struct {
 
 	id   string
 	full func() // nil for nothing
+	// tight: there is no reserve. What is written at a time is little.
+	tight    atomic.Bool
+	reserves bool // there is to be a reserve
+	// reserving is held while the reserve is made or removed.
+	reserving sync.Mutex
 
 	group group // of small transactions
 
@@ -96,9 +103,26 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the workspace's store: %w", err)
 	}
-	db := &DB{path: path, done: make(chan struct{}), full: cfg.Full}
+	db, err := openFile(ctx, path, &cfg, false)
+	tight := errors.Is(err, sqlitefile.ErrFull) && os.Remove(reservePath(path)) == nil
+	if tight {
+		db, err = openFile(ctx, path, &cfg, true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !tight {
+		db.KeepReserve()
+	}
+	return db, nil
+}
+
+// openFile is Open. tight is that of the DB.
+func openFile(ctx context.Context, path string, cfg *Config, tight bool) (*DB, error) {
+	db := &DB{path: path, done: make(chan struct{}), full: cfg.Full, reserves: cfg.Durability != none}
+	db.tight.Store(tight)
 	db.group.db = db
-	if err := db.open(ctx, &cfg); err != nil {
+	if err := db.open(ctx, cfg); err != nil {
 		return nil, errors.Join(db.explain("open", err), db.release())
 	}
 	return db, nil
@@ -165,8 +189,12 @@ func (db *DB) connect(dsn string, reads bool) (*conn, error) {
 	}
 	c := &conn{Conn: dc, stmts: map[string]*stmt{}}
 	db.conns = append(db.conns, c)
+	checkpoint := checkpointPages
+	if db.Tight() {
+		checkpoint = tightPages
+	}
 	pragmas := []string{
-		fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", checkpointPages),
+		fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", checkpoint),
 		fmt.Sprintf("PRAGMA journal_size_limit = %d", logLimit),
 		// A statement of many rows keeps the pages that it changes until it ends: not in a file.
 		"PRAGMA temp_store = MEMORY",
@@ -209,7 +237,9 @@ func (db *DB) Close() error {
 		<-db.reader
 	}
 	<-db.writer
-	return db.release()
+	err := db.release()
+	db.KeepReserve() // the log has gone, whose room may have been that of the reserve
+	return err
 }
 
 // release ends what open has begun, however far it came.
@@ -324,7 +354,11 @@ func (db *DB) Shrink(ctx context.Context) error {
 		var left int64
 		err := db.update(ctx, func(c *conn) error {
 			// The pragma works off a page with each row that is read.
-			if err := c.drain(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages)); err != nil {
+			pages := shrinkPages
+			if db.Tight() {
+				pages = tightPages
+			}
+			if err := c.drain(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", pages)); err != nil {
 				return err
 			}
 			return c.row("PRAGMA freelist_count").Scan(&left)
@@ -336,7 +370,17 @@ func (db *DB) Shrink(ctx context.Context) error {
 			break
 		}
 		last = left
+		if db.Tight() {
+			if err := db.checkpoint(ctx); err != nil {
+				return err
+			}
+		}
 	}
+	return db.checkpoint(ctx)
+}
+
+// checkpoint takes the log back into the file.
+func (db *DB) checkpoint(ctx context.Context) error {
 	c, err := db.take(ctx, db.writer)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -68,7 +69,8 @@ func takeLock(ctx context.Context, path string) (*lock, error) {
 		}
 	}
 	l := &lock{file}
-	if err := l.write(strconv.Itoa(os.Getpid()) + "\n"); err != nil {
+	// Without room for it nobody is told who has the lock.
+	if err := l.write(strconv.Itoa(os.Getpid()) + "\n"); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		l.release()
 		return nil, fmt.Errorf("write %s: %w", file.Name(), err)
 	}

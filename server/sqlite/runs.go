@@ -95,7 +95,13 @@ func (s runStore) Append(ctx context.Context, run int64, b *shell.Batch) error {
 		}
 		args = append(args, eventKey(run, e.Seq), b.At.UnixMilli(), kind, value)
 	}
-	err := s.db.group.update(ctx, func(c *conn) error { return appendRun(c, run, b, args) })
+	var err error
+	if len(b.Events) > 0 {
+		err = s.db.mayGrow()
+	}
+	if err == nil {
+		err = s.db.group.update(ctx, func(c *conn) error { return appendRun(c, run, b, args) })
+	}
 	if err = s.db.explain("write the log of a run to", err); errors.Is(err, sqlitefile.ErrFull) {
 		err = fmt.Errorf("%w: %w", shell.ErrFull, err)
 	}

@@ -80,6 +80,9 @@ func (tx *treeTx) PutChunk(h tree.Hash, data []byte, now int64) (bool, error) {
 	if !errors.Is(err, sql.ErrNoRows) {
 		return false, of("chunk", err)
 	}
+	if err := tx.db.mayGrow(); err != nil {
+		return false, of("chunk", err)
+	}
 	if err := tx.exec("INSERT INTO chunk (hash, size, loc, seen_ms) VALUES (?, ?, ?, ?)", h[:], len(data), tree.ChunkInline, now); err != nil {
 		return false, of("chunk", err)
 	}

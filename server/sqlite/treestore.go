@@ -22,7 +22,7 @@ func (s treeStore) View(ctx context.Context, fn func(tree.Tx) error) error {
 
 func (s treeStore) Update(ctx context.Context, fn func(tree.Tx) error) error {
 	return s.db.update(ctx, func(c *conn) error {
-		tx := &treeTx{c: c}
+		tx := &treeTx{c: c, db: s.db}
 		err := fn(tx)
 		if err == nil {
 			err = tx.flush()
@@ -78,6 +78,7 @@ func (tx *treeTx) list(what string, fn func(scanner) error, query string, args .
 // A treeTx is a tree.Tx on a connection that is in a transaction.
 type treeTx struct {
 	c    *conn
+	db   *DB // of one that writes
 	late newRows
 }
 

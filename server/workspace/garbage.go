@@ -3,9 +3,8 @@ package workspace
 import (
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
 // Garbage bounds the content that a store keeps although no file has it any more. What a
@@ -15,7 +14,7 @@ type Garbage struct {
 	Bytes int64 // 0 for DefaultGarbageBytes, negative for no bound
 	Share int   // percent of the store's file system; 0 for DefaultGarbageShare, negative for no bound
 
-	room func(dir string) (size, free int64) // of its file system; nil for roomOf
+	room func(dir string) (size, free int64) // of its file system; nil for sqlite.Room
 }
 
 const (
@@ -31,7 +30,7 @@ const (
 func (g Garbage) policy(file string) tree.Policy {
 	room := g.room
 	if room == nil {
-		room = roomOf
+		room = sqlite.Room
 	}
 	size, free := room(filepath.Dir(file))
 	return g.policyFor(size, free)
@@ -60,18 +59,4 @@ func (g Garbage) policyFor(size, free int64) tree.Policy {
 		return tree.Policy{MaxBytes: -1}
 	}
 	return tree.Policy{MaxBytes: most}
-}
-
-// roomOf is the size of a directory's file system and what is free of it, 0 if it does not say.
-func roomOf(dir string) (size, free int64) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
-		return 0, 0
-	}
-	const most = 1 << 62
-	block := int64(s.Bsize)                                                 //nolint:gosec,unconvert,nolintlint // of some other type on some systems
-	if block <= 0 || int64(s.Blocks) <= 0 || int64(s.Blocks) > most/block { //nolint:gosec // not that large
-		return 0, 0
-	}
-	return int64(s.Blocks) * block, max(int64(s.Bavail), 0) * block //nolint:gosec,unconvert,nolintlint // signed on some systems
 }

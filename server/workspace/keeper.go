@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/sqlitefile"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
@@ -109,8 +110,22 @@ func Tidy(ctx context.Context, db *sqlite.DB, forest *tree.Forest, bounds Bounds
 	return done, errors.Join(trimmed, collected)
 }
 
-// collect deletes garbage and gives its room back.
+// collect deletes garbage and gives its room back. Where there is no room to do so the reserve
+// of the store gives some.
 func collect(ctx context.Context, db *sqlite.DB, forest *tree.Forest, policy tree.Policy) (tree.Collected, error) {
+	policy.Few = db.Tight()
+	c, err := collectOnce(ctx, db, forest, policy)
+	if errors.Is(err, sqlitefile.ErrFull) && db.UseReserve() {
+		var more tree.Collected
+		policy.Few = true
+		more, err = collectOnce(ctx, db, forest, policy)
+		c.Chunks, c.Bytes, c.Marked, c.Waiting = c.Chunks+more.Chunks, c.Bytes+more.Bytes, c.Marked+more.Marked, more.Waiting
+	}
+	db.KeepReserve()
+	return c, err
+}
+
+func collectOnce(ctx context.Context, db *sqlite.DB, forest *tree.Forest, policy tree.Policy) (tree.Collected, error) {
 	c, err := forest.Collect(ctx, policy)
 	if err != nil {
 		return c, err

@@ -1,0 +1,147 @@
+package workspace
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/server/sqlite"
+)
+
+// smallDisk mounts a file system of 64 MiB.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=64m"); errors.Is(err, unix.EPERM) {
+		t.Skip("to mount a file system takes CAP_SYS_ADMIN")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fill leaves no room on a disk.
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "fill"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+		if !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A store on a full disk is opened, checked and made smaller: what is needed for that is
+// in reserve. So it is when the disk became full while the store was open.
+func TestF5FullDisk(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		dir := smallDisk(t)
+		file := filepath.Join(dir, "store.db")
+		var skew time.Duration
+		openStore := func() (*sqlite.DB, *tree.Forest) {
+			t.Helper()
+			db, err := sqlite.Open(t.Context(), sqlite.Config{Path: file})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return db, tree.New(db.Tree(), tree.Config{Now: func() time.Time { return time.Now().Add(skew) }})
+		}
+		db, forest := openStore()
+		noise := rand.NewChaCha8([32]byte{2})
+		for range 60 {
+			var list []tree.Data
+			for range 4 {
+				b := make([]byte, 64<<10)
+				_, _ = io.ReadFull(noise, b)
+				list = append(list, tree.Data{Hash: tree.Sum(b), Bytes: b})
+			}
+			if _, err := forest.PutChunks(t.Context(), list...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !open {
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fill(t, dir)
+		if !open {
+			db, forest = openStore()
+		}
+		skew = tree.MinUnseen + time.Minute
+		done, err := collect(t.Context(), db, forest, tree.Policy{MaxBytes: -1})
+		if err != nil || done.Chunks != 240 {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+		info, err := os.Stat(file)
+		if err != nil || info.Size() > 2<<20 {
+			t.Errorf("the store has %d bytes, %v", info.Size(), err)
+		}
+		if _, free := sqlite.Room(dir); free < 8<<20 {
+			t.Errorf("%d bytes are free", free)
+		}
+	}
+}
+
+// A workspace is opened and checked on a full disk, also when there is something to take up.
+func TestF5OpenOnFullDisk(t *testing.T) {
+	dir := smallDisk(t)
+	cfg := Config{Dir: filepath.Join(dir, "w"), Store: filepath.Join(dir, "store.db"), MountPoint: "/nowhere/to/be", NoWatch: true}
+	if err := os.Mkdir(cfg.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(cfg.Dir, "large"), []byte(strings.Repeat("x", 10<<20)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	noise := make([]byte, 12<<20)
+	_, _ = io.ReadFull(rand.NewChaCha8([32]byte{3}), noise)
+	if err := os.WriteFile(filepath.Join(cfg.Dir, "noise"), noise, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, dir)
+	for range 2 {
+		if w, err = Open(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Collect(t.Context(), true); err != nil {
+			t.Error(err)
+		}
+		_ = w.Close() // which cannot take up what there is no room for
+	}
+	if err := os.Remove(filepath.Join(dir, "fill")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(t.Context(), cfg, func(f Finding) { t.Errorf("%+v", f) }); err != nil {
+		t.Error(err)
+	}
+}
