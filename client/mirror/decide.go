@@ -72,6 +72,12 @@ func (d *decision) decide(entries []tree.Entry) error {
 		if x == nil {
 			continue
 		}
+		if d.m.cfg.Guard && d.policy == Hold {
+			if err := d.guard(x); err != nil {
+				return err
+			}
+			continue
+		}
 		if d.m.cfg.Undo {
 			if err := d.undo(x); err != nil {
 				return err

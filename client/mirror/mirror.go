@@ -40,6 +40,9 @@ type Config struct {
 	// Undo makes the remote what is here: what has changed there is not applied here, but
 	// sent back as it is here. The remote's versions are kept here (package lost).
 	Undo bool
+	// Guard, with Hold, sends what has changed here and takes nothing: what the remote has
+	// changed is a conflict that is held, whether or not it has changed here too.
+	Guard bool
 	// MayDelete, if set, is asked before anything is changed whether n files and links may be
 	// removed at a side that has so many. Else the call fails with a DeletesError.
 	MayDelete func(n, of int) bool

@@ -68,6 +68,10 @@ make the server what LOCAL is, or --from there to make LOCAL what the server has
 goes is kept here ('wsd sync lost'). A LOCAL that does not exist wants --create; your
 home directory, one that holds it, and / want --allow-home.
 
+It goes both ways. With --mirror the server becomes what LOCAL is each time, and what
+has changed there is undone and kept here; with --one-way-safe what has changed there is
+a conflict that is held ('wsd sync conflicts'), and is not overwritten.
+
 If more than half of the files of a side that has more than 50 would be removed, or more
 than --max-delete says, nothing is: it ends with status 3.
 
@@ -200,7 +204,10 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 		Ignore: append(append([]string{}, j.flags.ignore...), j.local.ignore...), OnConflict: j.flags.policy,
 		Conflict: j.out.conflict, Progress: j.out.progress, Withheld: j.out.withheld, Stayed: j.out.stayed,
 		Dir: j.local.dir, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
-		Undo: j.undo,
+		Undo: j.undo || j.flags.mirror, Guard: j.flags.safe,
+	}
+	if j.flags.safe {
+		cfg.OnConflict = mirror.Hold
 	}
 	switch {
 	case j.undo: // it was asked for

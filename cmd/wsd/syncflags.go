@@ -31,6 +31,8 @@ type syncFlags struct {
 	allow      allowFlags
 	lost       lostFlags
 	merge      bool
+	mirror     bool
+	safe       bool
 	from       string
 	create     bool
 	allowHome  bool
@@ -45,6 +47,8 @@ func (f *syncFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.store, "state", "", "keep what is known of both sides in `FILE` (default: one for each\ndirectory and server in $XDG_STATE_HOME/wsd/sync)")
 	flags.BoolVar(&f.merge, "merge", false, "at the first time, bring together what both sides have")
 	flags.StringVar(&f.from, "from", "", "at the first time, `SIDE` here makes the server what is here, there\nmakes LOCAL what the server has")
+	flags.BoolVar(&f.mirror, "mirror", false, "one way: make the server what is here each time; what has changed\nthere is undone, and kept here")
+	flags.BoolVar(&f.safe, "one-way-safe", false, "one way: send what has changed here; what has changed at the server\nis a conflict that is held, and is not overwritten")
 	flags.BoolVar(&f.create, "create", false, "make LOCAL if it does not exist")
 	flags.BoolVar(&f.allowHome, "allow-home", false, "let LOCAL be or hold your home directory, or be /")
 	flags.Var(&f.maxDelete, "max-delete", "stop before more than `LIMIT` files are removed at a side: a number, or\na share such as 10% (default half, where a side has more than 50)")
@@ -61,6 +65,14 @@ func (f *syncFlags) check(cmd *cobra.Command) (err error) {
 	switch {
 	case f.from != "" && f.from != fromHere && f.from != fromThere:
 		return usagef("write --from here or --from there", "invalid value %q for --from", f.from)
+	case f.mirror && f.safe:
+		return usagef("leave one of them out", "--mirror and --one-way-safe exclude each other")
+	case (f.mirror || f.safe) && cmd.Flags().Changed("on-conflict"):
+		return usagef("leave one of them out", "--on-conflict is for both ways")
+	case (f.mirror || f.safe) && f.from == fromThere:
+		return usagef("write --from here, or synchronise both ways first", "nothing comes from there one way")
+	case f.mirror && f.merge:
+		return usagef("--from here makes the server what is here the first time too", "--mirror merges nothing")
 	case f.from != "" && f.merge:
 		return usagef("leave one of them out", "--merge and --from exclude each other")
 	}
