@@ -23,11 +23,13 @@ import (
 // whether the values make sense is decided by whoever takes the entry (package
 // fs/changes, EntryOf).
 type ChangeEntry struct {
-	Kind   string         `json:"kind"` // "file", "dir", "symlink" or "delete"
-	Rev    int64          `json:"rev"`  // the sender's
-	Path   string         `json:"path"` // absolute and canonical
-	Mode   *int64         `json:"mode,omitempty" wire:"nullable"`
-	MTime  *Milliseconds  `json:"mtime,omitempty" wire:"nullable"` // since 1970
+	Kind  string        `json:"kind"` // "file", "dir", "symlink" or "delete"
+	Rev   int64         `json:"rev"`  // the sender's
+	Path  string        `json:"path"` // absolute and canonical
+	Mode  *int64        `json:"mode,omitempty" wire:"nullable"`
+	MTime *Milliseconds `json:"mtime,omitempty" wire:"nullable"` // since 1970
+	// Nanos is what MTime leaves of the time, 0 to 999,999 nanoseconds. Packs have none.
+	Nanos  int64          `json:"nanos,omitempty" wire:"optional"`
 	Size   *int64         `json:"size,omitempty" wire:"nullable"`
 	Chunks *[]ChangeChunk `json:"chunks,omitempty" wire:"nullable"`
 	Target *string        `json:"target,omitempty" wire:"nullable"`

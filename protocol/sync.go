@@ -13,6 +13,8 @@ type WatermarksResult struct {
 	FetchCursor Cursor `json:"fetchCursor"`
 	// ChecksBase: sync/push looks at its base. Absent if it does not.
 	ChecksBase bool `json:"checksBase,omitempty" wire:"optional"`
+	// SetsTimes: sync/push looks at its times. Absent if it does not.
+	SetsTimes bool `json:"setsTimes,omitempty" wire:"optional"`
 	// Lost is the greatest id of sync/lost so far, absent before there is any.
 	Lost int64 `json:"lost,omitempty" wire:"optional"`
 	// Skipped are the paths that the server's disk and its tree do not have in common.
@@ -80,6 +82,8 @@ type PushParams struct {
 	// Partly: the sender reads of sync/watermarks which entries could not be written to the
 	// disk, so that the push does not fail because of them, nor for want of room.
 	Partly bool `json:"partly,omitempty" wire:"optional"`
+	// Times: an entry of a file that is the same but for its time sets the time.
+	Times bool `json:"times,omitempty" wire:"optional"`
 }
 
 // PushResult answers sync/push.

@@ -26,17 +26,33 @@ const (
 	Created ChangeKind = iota
 	Modified
 	Deleted
+	Touched // only its time changed
 )
 
 // String is a word for it.
 func (k ChangeKind) String() string {
-	return [...]string{"created", "modified", "deleted"}[k]
+	return [...]string{"created", "modified", "deleted", "touched"}[k]
 }
 
 // how entries of the remote are applied here: what is the same is left alone, which also
 // ends the exchange of what both have, and nothing is written through links.
 // What the disk has no room for is left out, and named.
-const how = tree.SkipSame | tree.RealParents | changes.AnyRoom
+// The times of files are set if the remote means them.
+func (m *Mirror) how() tree.ApplyMode {
+	how := tree.SkipSame | tree.RealParents | changes.AnyRoom
+	if m.takesTimes() {
+		how |= tree.SetTimes
+	}
+	return how
+}
+
+// takesTimes reports whether the times of files that are the same come over from the remote.
+func (m *Mirror) takesTimes() bool { return m.setsTimes && !m.cfg.Undo }
+
+// touches reports whether an entry changes the time of a file and nothing else.
+func (m *Mirror) touches(cur, x *tree.Entry) bool {
+	return m.takesTimes() && x.Kind == tree.KindFile && live(cur) && same(cur, x) && !tree.SameTime(cur.MTime, x.MTime)
+}
 
 // errCopies ends an update since versions must be copied aside before.
 var errCopies = errors.New("versions are to be copied first")
@@ -61,7 +77,7 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 					}
 				}
 			}
-		}, how, func(e *tree.Edit) error {
+		}, m.how(), func(e *tree.Edit) error {
 			next = m.s
 			next.peer.Fetch = b.cursor
 			next.notes.Pulled = next.notes.Pulled.add(d.before, e.Rev())

@@ -47,7 +47,9 @@ func (m *Mirror) compared(ctx context.Context) (state, error) {
 }
 
 // told takes what watermarks say beside the cursors.
-func (m *Mirror) told(wm *changes.Watermarks) { m.checksBase, m.theirLost = wm.ChecksBase, wm.Lost }
+func (m *Mirror) told(wm *changes.Watermarks) {
+	m.checksBase, m.setsTimes, m.theirLost = wm.ChecksBase, wm.SetsTimes, wm.Lost
+}
 
 // A loss is what a remote turns out not to know any more.
 type loss struct{ ours, theirs bool }

@@ -164,7 +164,7 @@ func (m *Mirror) Yield(ctx context.Context, c *Contact) (int, error) {
 					}
 				}
 			}
-		}, how, nil)
+		}, m.how(), nil)
 		return err
 	})
 	if err != nil {

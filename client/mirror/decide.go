@@ -276,12 +276,20 @@ func (d *decision) taken(x *tree.Entry) {
 
 // accept has an entry applied.
 func (d *decision) accept(x, cur *tree.Entry) {
+	touched := d.m.touches(cur, x)
+	if touched && d.m.s.changed(cur.Path, cur.Rev) { // the time here is going to be sent
+		own := *x
+		own.MTime, touched = cur.MTime, false
+		x = &own
+	}
 	d.taken(x)
-	if !d.all || same(cur, x) {
+	if !d.all || same(cur, x) && !touched {
 		return
 	}
 	c := Change{Path: x.Path, Kind: x.Kind, Size: x.Size, What: Modified}
 	switch {
+	case touched:
+		c.What = Touched
 	case x.Kind == tree.KindDelete:
 		c.What, c.Kind = Deleted, cur.Kind
 	case !live(cur):

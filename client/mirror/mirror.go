@@ -133,8 +133,10 @@ type Mirror struct {
 	// checksBase: a push takes away nothing at the remote that was not pulled. theirLost is
 	// the number of the version that it has lost last.
 	checksBase bool
-	theirLost  int64
-	there      []changes.Skipped // what the remote leaves out
+	// setsTimes: both ends set the times of files that are the same otherwise.
+	setsTimes bool
+	theirLost int64
+	there     []changes.Skipped // what the remote leaves out
 }
 
 // New returns a mirror. It looks at nothing yet.

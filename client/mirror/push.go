@@ -249,7 +249,7 @@ func (m *Mirror) unmoved(ctx context.Context) error {
 // pushBlock has a block applied and stores that it was. It reports whether some of its paths
 // are to be sent again, since the remote has changed them as well.
 func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r *Result) (bool, error) {
-	in := changes.PushInput{SenderRev: target.Rev, Cursor: &b.cursor, Partly: true, Ignore: m.cfg.Ignore}
+	in := changes.PushInput{SenderRev: target.Rev, Cursor: &b.cursor, Partly: true, Times: m.setsTimes, Ignore: m.cfg.Ignore}
 	if m.checksBase {
 		base := m.s.peer.Fetch
 		in.Base = &base

@@ -119,7 +119,7 @@ type syncChange struct {
 	Type string `json:"type"`
 	Path string `json:"path"`
 	Kind string `json:"kind"`
-	What string `json:"what"` // "created", "modified", "deleted"
+	What string `json:"what"` // "created", "modified", "deleted", "touched"
 	Size int64  `json:"size"`
 }
 
@@ -145,7 +145,11 @@ func (o *syncOutput) tellKept() {
 		for _, c := range list {
 			count[c.What]++
 		}
-		o.line(o.stdout, "changed here: %s (%d created, %d modified, %d deleted)", paths(len(list)), count[mirror.Created], count[mirror.Modified], count[mirror.Deleted])
+		touched := ""
+		if n := count[mirror.Touched]; n > 0 {
+			touched = fmt.Sprintf(", %d touched", n)
+		}
+		o.line(o.stdout, "changed here: %s (%d created, %d modified, %d deleted%s)", paths(len(list)), count[mirror.Created], count[mirror.Modified], count[mirror.Deleted], touched)
 		return
 	}
 	for _, c := range list {

@@ -85,7 +85,7 @@ func EntryToWire(e *tree.Entry) *protocol.ChangeEntry {
 		return out
 	}
 	mode, mtime := int64(e.Mode&tree.ModeMask), protocol.Milliseconds(e.MTime.UnixMilli())
-	out.Mode, out.MTime = &mode, &mtime
+	out.Mode, out.MTime, out.Nanos = &mode, &mtime, int64(e.MTime.Nanosecond())%int64(time.Millisecond)
 	switch e.Kind {
 	case tree.KindFile:
 		chunks := make([]protocol.ChangeChunk, len(e.Parts))
@@ -141,7 +141,10 @@ func EntryFromWire(in *protocol.ChangeEntry) (tree.Entry, error) {
 		return e, invalid(in.Path, "%w: the mode %d", tree.ErrInvalid, *in.Mode)
 	}
 	e.Mode = uint32(*in.Mode) & tree.ModeMask
-	e.MTime = time.UnixMilli(int64(*in.MTime))
+	if in.Nanos < 0 || in.Nanos >= int64(time.Millisecond) {
+		return e, invalid(in.Path, "%w: %d nanoseconds beside the milliseconds of a time", tree.ErrInvalid, in.Nanos)
+	}
+	e.MTime = time.UnixMilli(int64(*in.MTime)).Add(time.Duration(in.Nanos))
 	return e, CheckEntry(&e)
 }
 

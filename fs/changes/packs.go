@@ -177,7 +177,9 @@ func (p *packer) step(ctx context.Context) error {
 		return p.out.Object(tree.Data{Hash: h, Bytes: data})
 	}
 	p.going = false
-	return p.out.Entry(EntryToWire(&p.entry))
+	entry := EntryToWire(&p.entry)
+	entry.Nanos = 0
+	return p.out.Entry(entry)
 }
 
 // ApplyChangePack keeps the objects as they come. The entries are applied, as a push of

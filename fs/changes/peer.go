@@ -57,6 +57,7 @@ type Watermarks struct {
 	PushRev    int64       // up to where it knows that its own changes have been taken
 	Fetch      tree.Cursor // up to where it has applied what was pushed to it
 	ChecksBase bool        // Push looks at PushInput.Base
+	SetsTimes  bool        // Push looks at PushInput.Times
 	Lost       int64       // the greatest number of a version that Lost has, or had
 	// Skipped are the paths that its disk and its tree do not have in common.
 	Skipped []Skipped
@@ -80,6 +81,8 @@ type PushInput struct {
 	// Partly: the sender reads of Watermarks which entries could not be written to the disk.
 	// The push does not fail because of them, nor for want of room.
 	Partly bool
+	// Times has an entry of a file that is the same but for its time set the time.
+	Times bool
 }
 
 // PushResult says that a push was applied.

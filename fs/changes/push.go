@@ -113,6 +113,9 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spoo
 	if in.Partly {
 		how |= AnyRoom
 	}
+	if in.Times {
+		how |= tree.SetTimes
+	}
 	from := func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
 		done.before = e.Rev()
 		entries := spooled.all()

@@ -539,3 +539,36 @@ func TestBroughtIsNotRead(t *testing.T) {
 		}
 	})
 }
+
+// C-071: an entry that changes the time of a file alone does so on the disk, and nothing is
+// written.
+func TestC071TimeAlone(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("f", "1")
+		quiet(b)
+		before, err := os.Stat(b.path("f"))
+		b.must(err)
+		entry := b.file("/workspace/f", "1", 0o644)
+		entry.MTime = time.Unix(1_577_836_800, 123_456_789)
+		b.ws.Hook(func(op, path string) error {
+			if op == "write" {
+				t.Errorf("%s was written", path)
+			}
+			return nil
+		})
+		done, err := b.ws.Apply(t.Context(), seq([]tree.Entry{entry}), tree.SkipSame|tree.SetTimes, nil)
+		b.must(err)
+		after, err := os.Stat(b.path("f"))
+		b.must(err)
+		if done.Changed != 1 || !os.SameFile(before, after) || !after.ModTime().Equal(entry.MTime) {
+			t.Errorf("%+v, %v", done, after.ModTime())
+		}
+		b.ws.Hook(nil)
+		rev := b.rev()
+		b.settle()
+		b.reopen()
+		if now := b.rev(); now != rev {
+			t.Errorf("revision %d became %d", rev, now)
+		}
+	})
+}

@@ -176,7 +176,17 @@ const (
 	// directory is one; following the link would write beside it, and when the entry of
 	// the directory itself comes later, what was written would not be in it.
 	RealParents
+	// SetTimes: with SkipSame, a file that is the same but for its time gets the time of the
+	// entry.
+	SetTimes
 )
+
+// SameTime reports whether two times of a file are the same as far as both are known: one
+// without a fraction of a millisecond may have lost it on its way.
+func SameTime(a, b time.Time) bool {
+	const fraction = int(time.Millisecond)
+	return a.Equal(b) || a.UnixMilli() == b.UnixMilli() && (a.Nanosecond()%fraction == 0 || b.Nanosecond()%fraction == 0)
+}
 
 // Apply makes a path what an entry says, whose sender's revision means nothing here.
 // Missing directories above it are made, with mode 0755 and the entry's time; a file on
@@ -188,7 +198,7 @@ const (
 func (e *Edit) Apply(entry *Entry, how ApplyMode) (bool, error) {
 	e.begin()
 	before, skip := e.ns.Rev, how&SkipSame != 0
-	e.tombs, e.real = how&WriteTombs != 0, how&RealParents != 0
+	e.tombs, e.real, e.times = how&WriteTombs != 0, how&RealParents != 0, how&SetTimes != 0
 	err := CheckPath(entry.Path)
 	if err == nil && entry.Path == "/" && entry.Kind != KindDir {
 		err = iofs.ErrPermission
@@ -225,7 +235,11 @@ func (e *Edit) applyFile(entry *Entry, skip bool) error {
 	}
 	mode := entry.Mode & ModeMask
 	if skip && s.ok && s.node.Kind == KindFile && !s.node.Stub && s.node.Mode == mode && s.node.Manifest == ManifestOf(entry.Parts) {
-		return nil
+		if !e.times || SameTime(time.Unix(0, s.node.MTime), entry.MTime) {
+			return nil
+		}
+		s.node.MTime = stored(entry.MTime)
+		return e.stamp(&s)
 	}
 	n := Node{Kind: KindFile, Mode: mode, MTime: stored(entry.MTime), BTime: stored(e.now)}
 	if s.ok && s.node.Kind == KindFile {
