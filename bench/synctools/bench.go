@@ -91,7 +91,8 @@ func (r *round) append(n int) error {
 }
 
 // run takes all figures. The trees are brought first, all of them, before any file is
-// deleted. What cannot be taken any more within the budget is left out.
+// changed, and files are deleted last. Rounds for which the budget leaves no time are left
+// out.
 func (b *bench) run(ctx context.Context) error {
 	defer b.close()
 	for n := 0; ; n++ {
@@ -112,19 +113,34 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.watch(ctx); err != nil {
 		return err
 	}
-	for _, t := range b.trees {
-		for _, c := range changes {
-			for n, r := range b.of(t) {
-				if n > 0 && b.late(0.85) {
+	last := len(changes) - 1
+	if err := b.bring(ctx, changes[:last], 0.7); err != nil {
+		return err
+	}
+	return b.bring(ctx, changes[last:], 0.9)
+}
+
+// bring does changes to the first round of each tree, then to the second and so on until a
+// share of the budget has passed.
+func (b *bench) bring(ctx context.Context, changes []change, share float64) error {
+	for n := 0; ; n++ {
+		some := false
+		for _, t := range b.trees {
+			rounds := b.of(t)
+			for _, c := range changes {
+				if n >= len(rounds) || n > 0 && b.late(share) {
 					continue
 				}
-				if err := b.change(ctx, r, c); err != nil {
+				some = true
+				if err := b.change(ctx, rounds[n], c); err != nil {
 					return err
 				}
 			}
 		}
+		if !some {
+			return nil
+		}
 	}
-	return nil
 }
 
 // late reports whether a share of the budget has passed.
@@ -179,7 +195,7 @@ func (b *bench) cold(ctx context.Context, t *tree, n int) error {
 	for _, tool := range b.order() {
 		p, err := openPair(ctx, tool, r.here, filepath.Join(r.dir, tool.name), false)
 		if err != nil {
-			b.failed(t, coldPush, tool, err)
+			b.failed(ctx, t, coldPush, tool, err)
 		} else {
 			r.pairs[tool] = p
 			b.measure(ctx, r, p, coldPush, coldPush, l)
@@ -237,8 +253,8 @@ func (b *bench) measure(ctx context.Context, r *round, p *pair, name, what strin
 	}
 	if err != nil {
 		// It would do the next case from another state than the others.
-		b.failed(r.tree, what, p.tool, err)
 		b.drop(r.pairs, p)
+		b.failed(ctx, r.tree, what, p.tool, err)
 		return
 	}
 	b.add(r.tree, name, what, p.tool, c)
@@ -274,7 +290,7 @@ func (b *bench) watch(ctx context.Context) error {
 				err = watchTurn(ctx, pairs[tool], draw, min(turnSamples, b.scale.samples), b.watched(tool))
 			}
 			if err != nil {
-				b.failed(t, "watch", tool, err)
+				b.failed(ctx, t, "watch", tool, err)
 				if p := pairs[tool]; p != nil {
 					b.drop(pairs, p)
 				}
@@ -285,6 +301,13 @@ func (b *bench) watch(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// failed notes what a tool could not do, unless the whole run is over.
+func (b *bench) failed(ctx context.Context, t *tree, what string, tool *tool, err error) {
+	if ctx.Err() == nil {
+		b.note("%s, %s: %s: %v", t.name, what, tool.name, err)
+	}
 }
 
 // watching makes a tree for one tool that watches, since what is written on its other side

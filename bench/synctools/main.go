@@ -50,7 +50,7 @@ var scales = map[string]scale{
 	},
 	"small": {
 		files: 400, modules: 2_000, source: "net", moved: "http", changes: 200, rounds: 2, samples: 4,
-		limit: 20 * time.Second, budget: time.Minute, need: 1 << 30,
+		limit: 20 * time.Second, budget: 90 * time.Second, need: 1 << 30,
 	},
 }
 

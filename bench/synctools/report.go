@@ -57,10 +57,6 @@ func (r *results) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-func (r *results) failed(t *tree, what string, tool *tool, err error) {
-	r.note("%s, %s: %s: %v", t.name, what, tool.name, err)
-}
-
 // median is, of each quantity, the middle of all rounds.
 func median(costs []cost) (m cost) {
 	of := func(get func(*cost) float64) float64 {

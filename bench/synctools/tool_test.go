@@ -49,6 +49,18 @@ func TestOrderTurns(t *testing.T) {
 	}
 }
 
+// A tool that did not get done because the run is over has not failed.
+func TestFailed(t *testing.T) {
+	b := &bench{}
+	ctx, cancel := context.WithCancel(t.Context())
+	b.failed(ctx, &tree{name: "files"}, "delete", &tool{name: "wsd"}, errBudget)
+	cancel()
+	b.failed(ctx, &tree{name: "files"}, "delete", &tool{name: "rsync"}, errBudget)
+	if want := []string{"files, delete: wsd: " + errBudget.Error()}; !slices.Equal(b.notes, want) {
+		t.Errorf("notes %q, want %q", b.notes, want)
+	}
+}
+
 func TestOneFile(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
