@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/lost"
 )
 
@@ -230,4 +231,43 @@ func TestMayDeleteUndo(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	w.remote.want("/d/ 755", "/d/a 644 1", "/d/b 644 2", "/d/c 644 3", "/f 644 1")
+}
+
+// A fetchCounter counts how often a peer is asked for its changes.
+type fetchCounter struct {
+	changes.Peer
+	n int
+}
+
+func (c *fetchCounter) FetchChanges(ctx context.Context, q changes.FetchQuery) (*changes.Fetch, error) {
+	c.n++
+	return c.Peer.FetchChanges(ctx, q)
+}
+
+// A pull that is one batch is asked about without another look at the remote; one of more is
+// looked at as a whole.
+func TestMayDeleteFetches(t *testing.T) {
+	w := newWorld(t, Config{MayDelete: func(n, of int) bool { return of <= 6 || 2*n <= of }})
+	c := &fetchCounter{Peer: w.remote.server}
+	w.cfg.Remote = c
+	w.restart()
+	var many []string
+	for i := range BlockEntries + 10 {
+		many = append(many, fmt.Sprintf("write /d/f%05d x", i))
+	}
+	w.remote.do(many...)
+	w.sync()
+	c.n = 0
+	w.remote.do("write /d/f00000 y", "rm /d/f00001")
+	w.sync()
+	if c.n != 1 {
+		t.Errorf("the remote was asked for its changes %d times", c.n)
+	}
+	w.remote.do("rm /d")
+	there := w.local.list()
+	_, err := w.m.Sync(t.Context())
+	if many, ok := errors.AsType[*DeletesError](err); !ok || many.Count != BlockEntries+9 || many.Of != BlockEntries+9 {
+		t.Errorf("%v: %+v", err, many)
+	}
+	w.local.want(there...)
 }

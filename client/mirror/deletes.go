@@ -125,11 +125,17 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 // mayPull fails with a DeletesError when a pull up to a target, or the push behind it, would
 // remove too much.
 func (m *Mirror) mayPull(ctx context.Context, target tree.Cursor) error {
-	if m.cfg.MayDelete == nil {
-		return nil
-	}
 	if err := m.mayPush(ctx); err != nil {
 		return err
+	}
+	return m.mayApply(ctx, target, nil)
+}
+
+// mayApply is mayPull without the push behind it. first is the first batch of the pull, if it
+// was read: when it is all there is, nothing is fetched for this.
+func (m *Mirror) mayApply(ctx context.Context, target tree.Cursor, first *batch) error {
+	if m.cfg.MayDelete == nil {
+		return nil
 	}
 	info, err := m.tree.Info(ctx)
 	if err != nil || !m.cfg.Undo && m.cfg.MayDelete(int(info.Files), int(info.Files)) {
@@ -139,16 +145,35 @@ func (m *Mirror) mayPull(ctx context.Context, target tree.Cursor) error {
 	if err != nil {
 		return err
 	}
-	here, there := newTally(), newTally()
-	err = m.survey(ctx, target, local, true, func(_ *batch, d *decision) error {
+	t := &pullTally{here: newTally(), there: newTally()}
+	if first != nil && first.last {
+		err = m.surveyBatch(ctx, first, local, true, t.batch(ctx, m))
+	} else {
+		err = m.survey(ctx, target, local, true, t.batch(ctx, m))
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.here.error(false, int(info.Files), false, m.cfg.MayDelete); err != nil {
+		return err
+	}
+	return t.there.error(true, int(info.Files), true, m.cfg.MayDelete)
+}
+
+// A pullTally counts what a pull removes here, and has removed there.
+type pullTally struct{ here, there *tally }
+
+// batch counts a batch that was decided.
+func (t *pullTally) batch(ctx context.Context, m *Mirror) func(*batch, *decision) error {
+	return func(_ *batch, d *decision) error {
 		for i := range d.more {
 			if e := &d.more[i]; e.Kind == tree.KindDelete {
-				there.remove(e.Path, e.Prior)
+				t.there.remove(e.Path, e.Prior)
 			}
 		}
 		for i := range d.take {
 			if e := &d.take[i]; e.Kind != tree.KindDelete {
-				here.make(e)
+				t.here.make(e)
 			}
 		}
 		for _, c := range d.changes {
@@ -159,15 +184,8 @@ func (m *Mirror) mayPull(ctx context.Context, target tree.Cursor) error {
 			if err != nil {
 				return err
 			}
-			here.remove(c.Path, tree.Fingerprint(&cur))
+			t.here.remove(c.Path, tree.Fingerprint(&cur))
 		}
 		return nil
-	})
-	if err != nil {
-		return err
 	}
-	if err := here.error(false, int(info.Files), false, m.cfg.MayDelete); err != nil {
-		return err
-	}
-	return there.error(true, int(info.Files), true, m.cfg.MayDelete)
 }

@@ -94,7 +94,7 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 			return err
 		}
 	}
-	if err := m.mayPull(ctx, target); err != nil {
+	if err := m.mayPush(ctx); err != nil {
 		return err
 	}
 	local, err := m.localChanges(ctx)
@@ -118,7 +118,14 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 		return m.fetchContent(ctx, read, ready, r)
 	})
 	group.Go(func() error {
+		asked := false
 		for b := range ready {
+			if !asked {
+				if err := m.mayApply(ctx, target, b); err != nil {
+					return err
+				}
+				asked = true
+			}
 			if err := m.applyBatch(ctx, b, local, r); err != nil {
 				return err
 			}
