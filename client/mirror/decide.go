@@ -35,6 +35,7 @@ type decision struct {
 	stayed    []changes.Kept
 	undone    int               // versions of the remote that are undone
 	removed   map[string]string // what versions the entries remove, by path
+	renamed   map[string]string // directories that the entries rename, by their old paths
 	numbers   map[string]int64  // of versions from here that are kept, by path
 	touched   bool              // something is sent only because of what was decided
 }
@@ -46,6 +47,16 @@ func (d *decision) decide(entries []tree.Entry) error {
 		if x := &entries[i]; x.Kind == tree.KindDelete && x.Prior != "" {
 			d.removed[x.Path] = x.Prior
 		}
+	}
+	var err error
+	if d.renamed, err = changes.Renames(func(yield func(tree.Entry, error) bool) {
+		for i := range entries {
+			if !yield(entries[i], nil) {
+				return
+			}
+		}
+	}); err != nil {
+		return err
 	}
 	s, rev := &d.m.s, d.edit.Rev()
 	clean := s.clean(rev)

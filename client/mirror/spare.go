@@ -34,7 +34,7 @@ func (d *decision) spare(x *tree.Entry) ([]tree.Entry, error) {
 			made = append(made, path)
 		}
 		return is, err
-	}}
+	}, Along: func(_ string, c *tree.Child) bool { return hidden("/"+c.Name.Name, d.m.cfg.Ignore) }, Renamed: d.renamed}
 	list, kept, err := s.Entries(x)
 	if err != nil || kept == nil {
 		return list, err

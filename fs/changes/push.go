@@ -116,6 +116,13 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spoo
 	if in.Times {
 		how |= tree.SetTimes
 	}
+	var renamed map[string]string
+	if len(in.Ignore) > 0 {
+		var err error
+		if renamed, err = Renames(spooled.all()); err != nil {
+			return applied{}, err
+		}
+	}
 	from := func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
 		done.before = e.Rev()
 		entries := spooled.all()
@@ -130,7 +137,7 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spoo
 		}
 		if len(in.Ignore) > 0 {
 			kept = nil
-			entries = s.sparing(e, in.Ignore, &kept, entries)
+			entries = s.sparing(e, in.Ignore, renamed, &kept, entries)
 		}
 		return entries
 	}

@@ -21,6 +21,59 @@ type Sparer struct {
 	Edit *tree.Edit
 	// Keep reports whether a path below a directory stays, with all that is below it.
 	Keep func(path string, c *tree.Child) (bool, error)
+	// Along reports whether what stays goes with its directory when that was renamed, to
+	// where Renamed says; nil for nothing.
+	Along   func(path string, c *tree.Child) bool
+	Renamed map[string]string
+}
+
+// Renames finds the directories that were renamed among entries, which are in the order of
+// their revisions: the new paths by the old ones. All that one call of a sender's tree does has
+// one revision (tree.Edit), so a revision that removes one directory and makes one is that.
+func Renames(entries iter.Seq2[tree.Entry, error]) (map[string]string, error) {
+	found := map[string]string{}
+	var rev int64
+	var gone, made []string // what is topmost of the revision
+	note := func() {
+		if len(gone) == 1 && len(made) == 1 && !within(made[0], gone[0]) {
+			found[gone[0]] = made[0]
+		}
+		gone, made = gone[:0], made[:0]
+	}
+	for e, err := range entries {
+		if err != nil {
+			return nil, err
+		}
+		if e.Rev != rev {
+			note()
+			rev = e.Rev
+		}
+		tops := &made
+		if e.Kind == tree.KindDelete {
+			tops = &gone
+		}
+		if n := len(*tops); n == 0 && (e.Kind == tree.KindDir || e.Kind == tree.KindDelete) || n > 0 && !within(e.Path, (*tops)[n-1]) {
+			*tops = append(*tops, e.Path)
+		}
+	}
+	note()
+	return found, nil
+}
+
+// within reports whether a path is dir or below it.
+func within(path, dir string) bool {
+	rest, ok := strings.CutPrefix(path, dir)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// newPath is where a renamed directory has taken a path, "" for a path that was not renamed.
+func (s *Sparer) newPath(path string) string {
+	for old := path; old != ""; old = old[:strings.LastIndexByte(old, '/')] {
+		if to := s.Renamed[old]; to != "" {
+			return to + strings.TrimPrefix(path, old)
+		}
+	}
+	return ""
 }
 
 // Entries are what is applied in place of an entry, and what stays: nothing else than the
@@ -45,19 +98,21 @@ func (s *Sparer) Entries(x *tree.Entry) ([]tree.Entry, *Kept, error) {
 	}
 	r := &sparing{sparer: s, kept: Kept{Path: x.Path}, like: *x, moved: x.Kind != tree.KindDelete}
 	r.like.Kind, r.like.Prior, r.like.Parts, r.like.Size, r.like.Target = tree.KindDelete, "", nil, 0, ""
-	if r.moved {
+	if r.to = s.newPath(x.Path); r.moved {
 		if r.to, err = s.freeName(x); err != nil {
 			return nil, nil, err
 		}
 	}
 	rest, any, err := r.dir(info.Ino, x.Path)
-	if err != nil || !any {
-		return only, nil, err
-	}
-	if r.moved {
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !any:
+		return append(r.aside, *x), nil, nil
+	case r.moved:
 		return append(r.aside, *x), &r.kept, nil
 	}
-	return rest, &r.kept, nil
+	return append(r.aside, rest...), &r.kept, nil
 }
 
 // freeName is the name of a directory beside what an entry takes the place of.
@@ -107,11 +162,17 @@ func (r *sparing) dir(ino int64, path string) (rest []tree.Entry, any bool, err 
 				return nil, false, err
 			}
 			if keep {
-				any = true
-				if err := r.keeps(child, c); err != nil {
+				along, err := r.along(child, c)
+				if err != nil {
 					return nil, false, err
 				}
-				continue
+				if !along {
+					any = true
+					if err := r.keeps(child, c); err != nil {
+						return nil, false, err
+					}
+					continue
+				}
 			}
 			if c.Node.Kind == tree.KindDir {
 				below, kept, err := r.dir(c.Node.Ino, child)
@@ -131,6 +192,18 @@ func (r *sparing) dir(ino int64, path string) (rest []tree.Entry, any bool, err 
 			return rest, any, nil
 		}
 	}
+}
+
+// along moves what goes with a renamed directory.
+func (r *sparing) along(path string, c *tree.Child) (bool, error) {
+	if r.moved || r.to == "" || r.sparer.Along == nil || !r.sparer.Along(path, c) {
+		return false, nil
+	}
+	_, err := r.sparer.Edit.Lstat(r.to + strings.TrimPrefix(path, r.kept.Path))
+	if !errors.Is(err, iofs.ErrNotExist) {
+		return false, err // there is something
+	}
+	return true, r.move(path, c)
 }
 
 // keeps notes that a path stays.
@@ -191,12 +264,15 @@ func Topmost(list []Kept) []Kept {
 }
 
 // sparing leaves of the entries of a push what takes nothing away that its sender ignores.
-func (s *Server) sparing(e *tree.Edit, ignore []string, kept *[]Kept, in iter.Seq2[tree.Entry, error]) iter.Seq2[tree.Entry, error] {
+func (s *Server) sparing(e *tree.Edit, ignore []string, renamed map[string]string, kept *[]Kept, in iter.Seq2[tree.Entry, error]) iter.Seq2[tree.Entry, error] {
 	names := make(map[string]bool, len(ignore))
 	for _, name := range ignore {
 		names[name] = true
 	}
-	sparer := Sparer{Edit: e, Keep: func(_ string, c *tree.Child) (bool, error) { return names[c.Name.Name], nil }}
+	sparer := Sparer{
+		Edit: e, Keep: func(_ string, c *tree.Child) (bool, error) { return names[c.Name.Name], nil },
+		Along: func(string, *tree.Child) bool { return true }, Renamed: renamed,
+	}
 	return func(yield func(tree.Entry, error) bool) {
 		for x, err := range in {
 			list := []tree.Entry{x}

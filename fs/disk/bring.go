@@ -241,10 +241,26 @@ func (b *bringer) renew(path string) {
 // forget takes a path out of the index that is not in the tree any more, either.
 func (b *bringer) forget(path string) {
 	b.renew(path)
-	if b.w.index.find(path) != nil {
+	if n := b.w.index.find(path); n != nil {
+		b.replaces(n)
+		n.each(b.replaces)
 		b.w.unwatch(path)
 		b.w.index.remove(path)
 		b.removed = append(b.removed, path)
+	}
+}
+
+// replaces notes what the index has of a node that is about to be another one.
+func (b *bringer) replaces(n *node) {
+	if !b.w.opening || n.stat.kind == tree.KindDir {
+		return
+	}
+	path := n.path()
+	if _, known := b.w.replaced[path]; !known {
+		if b.w.replaced == nil {
+			b.w.replaced = map[string]stat{}
+		}
+		b.w.replaced[path] = n.stat
 	}
 }
 
@@ -252,6 +268,9 @@ func (b *bringer) forget(path string) {
 func (b *bringer) enter(path string, st stat) error {
 	if n := b.w.index.find(path); st.kind != tree.KindDir && n != nil && n.stat.kind == tree.KindDir {
 		b.forget(path) // with what was below it
+	}
+	if n := b.w.index.find(path); n != nil {
+		b.replaces(n)
 	}
 	st.dev = 0 // what we make is on the device of the directory it is in
 	if err := b.w.index.put(path, st); err != nil {

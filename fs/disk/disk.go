@@ -80,6 +80,8 @@ type Workspace struct {
 	stuck     map[string]stuckPath
 	stuckDirs map[string]struct{}
 	opening   bool
+	// replaced is what the index had, when it was opened, of paths that were brought since.
+	replaced map[string]stat
 	// closedOnly: this call leaves out long files that are open for writing.
 	closedOnly bool
 
@@ -138,7 +140,7 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 		}
 		return nil, err
 	}
-	w.opening = false
+	w.opening, w.replaced = false, nil
 	return w, nil
 }
 

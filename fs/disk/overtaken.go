@@ -16,9 +16,10 @@ import (
 var errUnreadable = errors.New("it cannot be read")
 
 // save keeps a version of a file or link that nobody has settled and that is about to go.
-// With racy it is kept only if the store does not have the content yet. The end of the call
-// does not stop it: the file may have a temporary name already.
-func (b *bringer) save(dir int, name string, it *item, racy bool) error {
+// One that is known but for the racy moment in which it was read is kept if its content is
+// new to the store, one that a crash has left if no file has it. The end of the call does not
+// stop it: the file may have a temporary name already.
+func (b *bringer) save(dir int, name string, it *item, was found) error {
 	ctx := context.WithoutCancel(b.ctx)
 	entry, fresh, err := b.w.version(ctx, dir, name)
 	if gone(err) || errors.Is(err, errSpecial) {
@@ -28,11 +29,20 @@ func (b *bringer) save(dir int, name string, it *item, racy bool) error {
 		return err
 	}
 	by := it.fingerprint()
-	if racy && !fresh || tree.Fingerprint(&entry) == by {
+	if was.racy && !fresh || tree.Fingerprint(&entry) == by {
 		return nil
 	}
 	v := lost.Version{Path: b.w.treePath(it.path), At: time.Now(), Why: lost.Overtaken, By: by, Entry: entry}
-	if _, err := b.w.cfg.Tree.Update(ctx, func(e *tree.Edit) error { return lost.Keep(e, &v) }); err != nil {
+	kept := true
+	if _, err := b.w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		if was.left {
+			if known, err := referenced(e, &entry); known || err != nil {
+				kept = false
+				return err
+			}
+		}
+		return lost.Keep(e, &v)
+	}); err != nil || !kept {
 		return err
 	}
 	v.Entry.Path = v.Path
@@ -42,6 +52,17 @@ func (b *bringer) save(dir int, name string, it *item, racy bool) error {
 	b.w.stats.overtaken.Add(1)
 	b.w.log.Info("a file was changed while an entry for it arrived; that version is kept", "path", it.path, "version", v.ID, "size", entry.Size)
 	return nil
+}
+
+// referenced reports whether files have the content of an entry. That the store holds it
+// says less: a look that was cut short may have stored it and recorded nothing.
+func referenced(e *tree.Edit, entry *tree.Entry) (bool, error) {
+	for _, p := range entry.Parts {
+		if is, err := e.Tx().Referenced(p.Hash); err != nil || !is {
+			return false, err
+		}
+	}
+	return entry.Kind == tree.KindFile, nil
 }
 
 // version reads a file or link, and stores its content. It reports whether any of that was

@@ -14,6 +14,7 @@ type found struct {
 	stat  stat
 	known bool // the index has it as it is
 	racy  bool // it may have changed since without a trace
+	left  bool // a crash has left it, under a name of ours
 }
 
 // settled reports whether the store has the content.
@@ -203,8 +204,8 @@ func (b *bringer) discard(dir int, out string, it *item, was found) error {
 		return err
 	}
 	if !was.settled() || !was.same(&st) {
-		racy := was.known && was.racy && was.same(&st)
-		if err := b.save(dir, out, it, racy); errors.Is(err, errUnreadable) {
+		was.racy = was.racy && was.known && was.same(&st)
+		if err := b.save(dir, out, it, was); errors.Is(err, errUnreadable) {
 			return b.aside(dir, out, it.path)
 		} else if err != nil {
 			return err

@@ -122,7 +122,14 @@ func (b *bringer) reclaim(dir int, path, name string) error {
 		return err
 	case isOut(name):
 		it := &item{path: under(path, name[tempLength+1:]), kind: tree.KindDelete}
-		return b.discard(dir, name, it, found{there: true, stat: st, known: true, racy: true})
+		was, known := b.w.replaced[it.path]
+		if n := b.w.index.find(it.path); !known && n != nil {
+			was = n.stat
+		}
+		f := found{there: true, stat: st, racy: was.flags&again != 0}
+		f.known = f.same(&was)
+		f.left = !f.known
+		return b.discard(dir, name, it, f)
 	case st.kind == tree.KindDir: // an earlier version of wsd has left it
 		return pathError("rename", name, renameNew(dir, name, keptPrefix+randomOf(name)))
 	}
