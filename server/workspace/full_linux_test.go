@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/process/shell"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
@@ -143,5 +145,66 @@ func TestF5OpenOnFullDisk(t *testing.T) {
 	}
 	if err := Check(t.Context(), cfg, func(f Finding) { t.Errorf("%+v", f) }); err != nil {
 		t.Error(err)
+	}
+}
+
+// A command goes on when there is room for its output again, with nothing lost.
+func TestF7CommandOnFullDisk(t *testing.T) {
+	dir := smallDisk(t)
+	cfg := Config{Dir: t.TempDir(), Store: filepath.Join(dir, "store.db"), MountPoint: "/nowhere/to/be", NoWatch: true}
+	w, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	// It prints more than there is room for in what SQLite has allocated.
+	const command = "while ! test -e go; do sleep 0.02; done; head -c 12000000 /dev/zero; echo end; exit 3"
+	id, events, err := w.Runs.Exec(t.Context(), shell.Request{Command: command})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events.Close()
+	fill(t, dir)
+	if err := os.WriteFile(filepath.Join(cfg.Dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// It waits: what it has printed is not all of it, and stays the same.
+	follower, err := w.Runs.Follow(t.Context(), id, shell.After{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Close()
+	size := 0
+	for full := false; !full; {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		e, err := follower.Next(ctx)
+		cancel()
+		if full = errors.Is(err, context.DeadlineExceeded); err != nil && !full {
+			t.Fatal(err)
+		}
+		if err == nil && e.Name == shell.Exit {
+			t.Fatalf("exit %d on a full disk after %d bytes", e.Code, size)
+		}
+		size += len(e.Data)
+	}
+	if err := os.Remove(filepath.Join(dir, "fill")); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		e, err := follower.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += len(e.Data)
+		if e.Name == shell.Exit {
+			if e.Code != 3 || size != 12_000_000+len("end\n") {
+				t.Errorf("exit %d after %d bytes", e.Code, size)
+			}
+			return
+		}
 	}
 }
