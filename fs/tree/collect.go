@@ -70,12 +70,33 @@ func (f *Forest) Collect(ctx context.Context, p Policy) (Collected, error) {
 	if p.Few {
 		s.rows = fewRows
 	}
-	err := f.unreferenced(ctx, s.seenBefore, func(list []Chunk) error { return s.takeAll(ctx, list) })
+	since := s.seenBefore
+	if p.MaxBytes != 0 {
+		since = now - MinUnseen.Milliseconds()
+	}
+	var rest []Chunk // garbage that is left, with MaxBytes
+	err := f.unreferenced(ctx, since, func(list []Chunk) error {
+		var old []Chunk
+		for _, c := range list {
+			if c.Seen < s.seenBefore {
+				old = append(old, c)
+			}
+			if p.MaxBytes != 0 && !s.deletes(&c) {
+				rest = append(rest, c)
+			}
+		}
+		return s.takeAll(ctx, old)
+	})
 	if err == nil && p.MaxBytes != 0 {
-		s.seenBefore, s.deadUntil = now-MinUnseen.Milliseconds(), now
-		err = s.bound(ctx, max(p.MaxBytes, 0))
+		s.seenBefore, s.deadUntil = since, now
+		err = s.bound(ctx, rest, max(p.MaxBytes, 0))
 	}
 	return s.done, wrap("collect garbage", err)
+}
+
+// deletes reports whether take deletes garbage, rather than mark it or leave it alone.
+func (s *sweep) deletes(c *Chunk) bool {
+	return c.Seen < s.seenBefore && c.Dead <= s.deadUntil && (c.Dead != 0 || s.deadUntil >= s.now)
 }
 
 // unreferenced calls fn with the chunks that nothing refers to, some at a time.
@@ -100,19 +121,14 @@ func (f *Forest) unreferenced(ctx context.Context, seenBefore int64, fn func([]C
 	}
 }
 
-// bound deletes garbage beyond so many bytes: what was marked first, then what was seen
-// first.
-func (s *sweep) bound(ctx context.Context, most int64) error {
-	var all []Chunk
-	err := s.forest.unreferenced(ctx, s.seenBefore, func(list []Chunk) error {
-		for i := range list {
-			s.done.Waiting += list[i].Size
-		}
-		all = append(all, list...)
+// bound deletes of garbage what is beyond so many bytes: what was marked first, then what
+// was seen first.
+func (s *sweep) bound(ctx context.Context, all []Chunk, most int64) error {
+	for i := range all {
+		s.done.Waiting += all[i].Size
+	}
+	if s.done.Waiting <= most {
 		return nil
-	})
-	if err != nil || s.done.Waiting <= most {
-		return err
 	}
 	slices.SortFunc(all, func(a, b Chunk) int {
 		if (a.Dead == 0) != (b.Dead == 0) {
@@ -125,7 +141,7 @@ func (s *sweep) bound(ctx context.Context, most int64) error {
 		left -= all[n].Size
 	}
 	before := s.done.Bytes
-	err = s.takeAll(ctx, all[:n])
+	err := s.takeAll(ctx, all[:n])
 	s.done.Waiting -= s.done.Bytes - before
 	return err
 }
@@ -170,13 +186,13 @@ func (s *sweep) take(ctx context.Context, list []Chunk) error {
 				continue
 			}
 			switch {
-			case c.Dead == 0 && s.deadUntil < s.now:
-				done.Marked++
-				err = tx.MarkChunk(c.Hash, c.Seen, s.now)
-			case c.Dead <= s.deadUntil:
+			case s.deletes(&c):
 				done.Chunks++
 				done.Bytes += c.Size
 				err = tx.DeleteChunk(c.Hash)
+			case c.Dead == 0:
+				done.Marked++
+				err = tx.MarkChunk(c.Hash, c.Seen, s.now)
 			}
 			if err != nil {
 				return err
