@@ -98,6 +98,32 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
+// With ours nothing of the remote's stays behind, also where what left it no room has become
+// a directory before it was sent.
+func TestOursLeavesNothingBelow(t *testing.T) {
+	w := newWorld(t, Config{OnConflict: Ours})
+	w.local.do("write /f base")
+	w.sync()
+	w.local.do("write /d L")
+	w.remote.do("write /d/n R", "write /d/e/m R")
+	if _, err := w.m.Pull(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.local.do("rm /d", "write /d/a L")
+	w.sync()
+	w.local.want("/d/ 755", "/d/a 644 L", "/f 644 base")
+	if diff := cmp.Diff([]string{"/d/e/m 644 R conflict", "/d/n 644 R conflict"}, sorted(w.local.kept())); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+	w.conflicts = nil
+	w.rest()
+}
+
+func sorted(l []string) []string {
+	sortLines(l)
+	return l
+}
+
 // A pull that is to fail changes nothing, names all conflicts, and works once there are
 // none.
 func TestFail(t *testing.T) {

@@ -379,6 +379,13 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 		// A directory that stays because of what is in it is sent as well.
 		return d.sendAgain(x.Path)
 	}
+	if cur == nil && x.Kind != tree.KindDelete {
+		// What leaves it no room here now may be gone before it is sent.
+		d.touched = true
+		gone, err := d.edit.Bury(x.Path, tree.Fingerprint(x))
+		d.more = append(d.more, gone)
+		return err
+	}
 	if cur == nil || !d.m.s.unanswered() {
 		return nil
 	}

@@ -1,6 +1,9 @@
 package tree
 
-import iofs "io/fs"
+import (
+	"encoding/hex"
+	iofs "io/fs"
+)
 
 // Touch gives the state of a path a new revision, so that whoever has seen it sees it once
 // more: of what has the path, not of what is below it, or of the tomb. It returns that
@@ -35,4 +38,28 @@ func (e *Edit) touchTomb(path string) (int64, error) {
 		return 0, err
 	}
 	return tomb.Rev, e.tx.PutTomb(e.ns.ID, tomb)
+}
+
+// Bury notes, with a new revision, that nothing has a path: whoever has something there is to
+// remove it. prior is the Fingerprint of that, or "".
+func (e *Edit) Bury(path, prior string) (Entry, error) {
+	e.begin()
+	tomb := Tomb{Path: path}
+	err := CheckPath(path)
+	if err == nil {
+		var s spot
+		if s, err = e.res.plain(path); err == nil && s.ok {
+			err = iofs.ErrExist
+		}
+	}
+	if err == nil && prior != "" {
+		tomb.Prior, err = hex.DecodeString(prior)
+	}
+	if err == nil {
+		tomb.Rev, err = e.mint()
+	}
+	if err == nil {
+		err = e.tx.PutTomb(e.ns.ID, tomb)
+	}
+	return entryOfTomb(&tomb), at("bury", path, err)
 }

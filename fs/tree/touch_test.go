@@ -74,6 +74,28 @@ func TestTouch(t *testing.T) {
 	if _, err := tr.Update(ctx, func(e *tree.Edit) error { _, err := e.Touch("/never"); return err }); !errors.Is(err, iofs.ErrNotExist) {
 		t.Error(err)
 	}
+	// What nothing has can be said to be gone.
+	info, err := tr.Info(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prior := strings.Repeat("ab", 32)
+	_, err = tr.Update(ctx, func(e *tree.Edit) error {
+		got, err := e.Bury("/d/f/below", prior)
+		if got.Kind != tree.KindDelete || got.Rev != info.Rev+1 || got.Prior != prior {
+			t.Errorf("%+v", got)
+		}
+		if _, err := e.Bury("/d/f", ""); !errors.Is(err, iofs.ErrExist) {
+			t.Error(err)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := tr.Entry(ctx, "/d/f/below"); err != nil || e.Kind != tree.KindDelete || e.Prior != prior {
+		t.Errorf("%+v, %v", e, err)
+	}
 	if err := forest.Check(ctx); err != nil {
 		t.Error(err)
 	}
