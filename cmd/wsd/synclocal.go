@@ -42,10 +42,10 @@ type syncLocal struct {
 // system tell what changes. With dry nothing is made: what is not there is made elsewhere
 // and goes with close.
 func openSyncLocal(ctx context.Context, dir, identity string, remote *syncRemote, f *syncFlags, watch, dry bool) (_ *syncLocal, err error) {
-	if err := remote.overlaps(dir); err != nil {
+	if err := f.checkPlace(dir); err != nil {
 		return nil, err
 	}
-	if err := f.checkPlace(dir); err != nil {
+	if err := remote.overlaps(dir); err != nil {
 		return nil, err
 	}
 	l := &syncLocal{bounds: workspace.Bounds{Lost: f.lost.bounds()}, swept: time.Now()}
