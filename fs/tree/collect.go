@@ -24,7 +24,7 @@ const (
 const (
 	collectRows  = 1000
 	collectBytes = 64 << 20
-	fewRows      = 32
+	fewRows      = 16
 )
 
 // A Policy says what to collect. The zero value means the defaults.

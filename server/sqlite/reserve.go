@@ -12,7 +12,7 @@ import (
 
 // reserveBytes is the size of the file beside the database that is removed when the disk is
 // full: to open a store, and to delete from it, takes some room.
-const reserveBytes = 8 << 20
+const reserveBytes = 4 << 20
 
 // spareReserves is how many times the reserve must be free for it to be made.
 const spareReserves = 4
