@@ -344,6 +344,7 @@ func (m *Mirror) wasSent(path string) bool {
 // reported.
 func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tree.Cursor, r *Result) ([]string, error) {
 	back := map[string]bool{}
+	were := map[string]lost.Version{} // what went back
 	for range maxTries {
 		if len(list) == 0 {
 			break
@@ -351,6 +352,11 @@ func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tre
 		send, stay, err := m.sortOut(ctx, list)
 		if err != nil {
 			return nil, err
+		}
+		for i := range send {
+			if v, ok := were[send[i].Path]; ok {
+				stay = append(stay, v) // what comes to its place now was not seen by anybody
+			}
 		}
 		list = nil
 		if len(send) > 0 {
@@ -370,6 +376,7 @@ func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tre
 				}
 				path, _ := m.roots.toLocal(send[i].Path)
 				back[path] = true
+				were[send[i].Path] = send[i]
 			}
 			// What was written there in the meantime is newer.
 			list, base = res.Overtaken, tree.At(res.Rev)

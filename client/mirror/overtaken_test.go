@@ -367,6 +367,26 @@ func TestF1WrittenTwiceWhilePushed(t *testing.T) {
 	p.want("zzz.conflict=b zzz=later", "zzz.conflict=b zzz=later", "zzz kept local lost zzz=edit", "zzz kept both copy")
 }
 
+// What is written there at the moment at which a version goes back is the newest; that
+// version is kept here.
+func TestF1WrittenWhileGivenBack(t *testing.T) {
+	p := newPair(t)
+	p.local.write("zzz", "a")
+	p.start(Both)
+	if _, err := p.sync(); err != nil {
+		t.Fatal(err)
+	}
+	p.local.write("zzz", "b")
+	p.remote.during = func() {
+		p.remote.write("zzz", "edit")
+		p.remote.during = func() { p.remote.write("zzz", "again") }
+	}
+	if _, err := p.sync(); err != nil {
+		t.Fatal(err)
+	}
+	p.want("zzz.conflict=b zzz=again", "zzz.conflict=b zzz=again", "zzz kept local lost zzz=edit", "zzz kept both copy")
+}
+
 // A peer that changes at the last moment before a push is applied.
 type late struct {
 	changes.Peer

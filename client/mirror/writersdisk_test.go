@@ -192,8 +192,7 @@ func TestTwoWritersOnDisk(t *testing.T) {
 				return
 			}
 			rapid.Check(t, func(rt *rapid.T) {
-				playOnDisk(t, drawRounds(rt), policy)
-				if t.Failed() {
+				if !playOnDisk(t, drawRounds(rt), policy) {
 					rt.Fatal("see above")
 				}
 			})
@@ -201,9 +200,9 @@ func TestTwoWritersOnDisk(t *testing.T) {
 	}
 }
 
-func playOnDisk(t *testing.T, plan []round, policy Policy) {
+func playOnDisk(t *testing.T, plan []round, policy Policy) bool {
 	t.Helper()
-	t.Run("plan", func(t *testing.T) {
+	return t.Run("plan", func(t *testing.T) {
 		d := &diskWriters{pair: newPair(t), live: map[string]bool{}}
 		d.places = [2]*place{d.local, d.remote}
 		d.start(policy)
