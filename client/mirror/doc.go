@@ -21,6 +21,13 @@
 // place is such a change as well: here fs/disk keeps it, and Pull decides; at the remote the
 // answer to the push has it, or changes.Peer.Lost, and it is given back.
 //
+// # What is left out
+//
+// Paths that a disk and its tree do not have in common, since they could not be written or
+// read, or no tree can have them, hold up nothing else. Result.Here and Result.There name
+// them as long as that is so. The time of a file that is the same otherwise comes over
+// without being a conflict.
+//
 // # When a store was lost
 //
 // Connect compares cursors with the remote's. If that has forgotten what it was sent,

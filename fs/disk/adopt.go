@@ -12,25 +12,20 @@ import (
 // group, access control list and extended attributes.
 func (b *bringer) adopt(fd, dir int, name string, it *item) error {
 	var st unix.Stat_t
-	err := retry(func() error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	old, err := openFileAt(dir, name)
+	switch {
+	case err == nil:
+		defer closeFD(old)
+		err = retry(func() error { return unix.Fstat(old, &st) })
+	case forbidden(err):
+		old = -1
+		err = retry(func() error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	}
 	if gone(err) || err == nil && kindOf(uint32(st.Mode)) != tree.KindFile { //nolint:unconvert,nolintlint // of another type on some systems
 		return nil
 	}
 	if err != nil {
-		return pathError("stat", it.path, err)
-	}
-	old, err := openFileAt(dir, name)
-	if err == nil {
-		defer closeFD(old)
-		err = retry(func() error { return unix.Fstat(old, &st) })
-	} else if forbidden(err) {
-		old, err = -1, nil
-	}
-	if err != nil {
-		if gone(err) {
-			err = nil
-		}
-		return err
+		return pathError("look at the owner of", it.path, err)
 	}
 	if err := atomicfile.Adopt(fd, old, &st); err != nil {
 		b.disown(it.path, &st, err)
