@@ -36,7 +36,7 @@ func (k ChangeKind) String() string {
 
 // how entries of the remote are applied here: what is the same is left alone, which also
 // ends the exchange of what both have, and nothing is written through links.
-// What the disk has no room for is left out, and named.
+// An entry for which the disk has no room is left out, and named.
 // The times of files are set if the remote means them.
 func (m *Mirror) how() tree.ApplyMode {
 	how := tree.SkipSame | tree.RealParents | changes.AnyRoom

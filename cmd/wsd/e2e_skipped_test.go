@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What was applied and cannot be written is tried again and named by each run, which ends
-// with a status other than 0, until it is there. All else comes over.
+// Each run tries again to write a path that could not be written, names it, and ends with a
+// status other than 0, until it is there. All else comes over.
 func TestC052EachRunNamesWhatIsMissing(t *testing.T) {
 	for _, side := range []string{"here", "there"} {
 		t.Run(side, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestC052EachRunNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// What is new in, or removed from, a read-only directory of the user's own comes over, and
-// so does the mode of a directory that is closed for a while.
+// Files come over into, and go from, a read-only directory of the user's own. So does the mode
+// of a directory that was closed for a while.
 func TestC053ReadOnlyDirectories(t *testing.T) {
 	for _, side := range []string{"here", "there"} {
 		t.Run(side, func(t *testing.T) {
@@ -86,8 +86,8 @@ func TestC053ReadOnlyDirectories(t *testing.T) {
 	}
 }
 
-// What is left out is named, on either side, and what could not be read has an exit status
-// of its own.
+// A run names the paths that either side leaves out, and has an exit status of its own when
+// something could not be read.
 func TestC056LeftOutIsNamed(t *testing.T) {
 	for side, where := range map[string]string{"here": "here", "there": "at the server"} {
 		t.Run(side, func(t *testing.T) {

@@ -117,7 +117,7 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 	job.out.endBar()
 	job.out.tellKept()
 	if err == nil {
-		// What could not be read is named; the command runs without it.
+		// The command runs without files that could not be read.
 		if failed, ok := errors.AsType[*exitError](job.out.leftOut(&r)); ok && failed.code == exitFailure {
 			return failed.err
 		}

@@ -21,8 +21,8 @@ func (b *bench) modes(want map[string]os.FileMode) {
 	}
 }
 
-// What is new in, changed in or removed from a directory of ours is brought whatever the
-// directory's mode, which is as before afterwards.
+// Apply creates, changes and removes files in a directory of ours whatever the directory's
+// mode, and puts the mode back.
 func TestC053ReadOnlyDirectory(t *testing.T) {
 	if os.Geteuid() == 0 {
 		asNobody(t)

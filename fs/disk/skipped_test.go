@@ -36,8 +36,8 @@ func (b *bench) wantSkipped(want ...string) {
 	}
 }
 
-// What is left out is named with the reason as long as it is there, whatever else is looked
-// at, and goes along with a directory that is renamed.
+// Skipped names a path that is left out, with the reason, as long as it is there, and by its
+// new name when its directory is renamed.
 func TestC056LeftOutIsNamed(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
 		b.write("d/f", "1")
@@ -71,7 +71,7 @@ func TestC056LeftOutIsNamed(t *testing.T) {
 	})
 }
 
-// What may not be read is named until it can be.
+// Skipped names a path that may not be read until it can be read.
 func TestC056UnreadableIsNamed(t *testing.T) {
 	if os.Geteuid() == 0 {
 		asNobody(t)
@@ -120,7 +120,7 @@ func TestC056Many(t *testing.T) {
 	})
 }
 
-// What could not be written is named by every call, until it is.
+// Skipped names a path that could not be written, after every call, until it is written.
 func TestC052UnwrittenIsNamed(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
 		b.settle()
@@ -139,7 +139,7 @@ func TestC052UnwrittenIsNamed(t *testing.T) {
 	})
 }
 
-// What is in a directory of which only the mode cannot be set is settled.
+// A settle takes changes in a directory of which only the mode cannot be set.
 func TestC052OnlyTheMode(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
 		b.write("d/f", "1")
