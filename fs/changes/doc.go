@@ -14,7 +14,8 @@
 //
 // What a peer pushes and the tree has already changes nothing, so it does not go to and
 // fro. It is compared without times, with modes. Otherwise who is applied last stays, for
-// each path. A delete that is only sent again does not count as later, see replay.go.
+// each path. A delete that is only sent again does not count as later, see replay.go and
+// unseen.go.
 //
 // Paths of a peer have no links in them. Nothing is written through a link that has come
 // to be where the peer has a directory.

@@ -13,7 +13,7 @@ import (
 // tree as it was. They are then applied in one update together with the peer's cursor,
 // after the pushes that were complete before. A sender with a revision is the peer: what
 // is here already is not changed (so it does not come back for ever), and a replayed
-// delete does not remove what has been put in its place, see replay. Without one it is
+// delete does not remove what has been put in its place, see replay and unseen. Without one it is
 // somebody else, whose entries are like local changes.
 func (s *Server) Push(ctx context.Context, in PushInput, entries Stream[tree.Entry]) (PushResult, error) {
 	spool := s.spools.open()
@@ -131,7 +131,7 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spoo
 			u := unseen{edit: e, base: *in.Base, before: done.before, conflicts: &done.conflicts}
 			entries = u.entries(entries)
 		}
-		if cur.Rev > 0 {
+		if cur.Rev > 0 && in.Base == nil {
 			r := replay{edit: e, seen: peer.Fetch}
 			entries = r.entries(entries)
 		}

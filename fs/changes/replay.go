@@ -20,6 +20,10 @@ import (
 // deletes of what was in it are done. A delete without prior is always applied, as peers of
 // the first kind expect. So is any beyond the stored cursor: the last writer wins.
 //
+// A push with a base says what its sender has seen, so that unseen does all this. The
+// stored cursor is that of all clients of a server: for one whose revisions are lower than
+// another's it covers every delete.
+//
 // A peer that has lost its store and counts from the beginning is not hindered in
 // removing what it has seen: that has the fingerprint.
 type replay struct {
@@ -80,6 +84,9 @@ func (r *replay) again(e *tree.Entry) (bool, error) {
 // empty reports whether a path is a directory without anything in it.
 func (r *replay) empty(e *tree.Entry) (bool, error) {
 	got, err := r.edit.Entry(e.Path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return false, nil // something else of the push has taken its place, or one above it
+	}
 	if err != nil || got.Kind != tree.KindDir {
 		return false, err
 	}

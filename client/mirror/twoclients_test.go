@@ -1,0 +1,74 @@
+package mirror
+
+import "testing"
+
+// newWorlds are two clients of one server. The revisions of the second one are higher.
+func newWorlds(t *testing.T, cfg Config) (a, b *world) {
+	t.Helper()
+	remote := newEnd(t, 1000)
+	a = &world{t: t, local: newEnd(t, 100), remote: remote, cfg: cfg}
+	b = &world{t: t, local: newEnd(t, 5000), remote: remote, cfg: cfg}
+	a.restart()
+	b.restart()
+	return a, b
+}
+
+// agree runs lines at the second client, and has both agree.
+func agree(a, b *world, lines ...string) {
+	b.local.do("write /of-b 1")
+	b.local.do(lines...)
+	b.sync()
+	a.sync()
+	b.sync()
+}
+
+// A directory that becomes a file at one client is one everywhere.
+func TestF1DirectoryBecomesFileOfTwoClients(t *testing.T) {
+	for name, line := range map[string]string{"file": "write /ee F", "link": "ln target /ee", "gone": "mkdir /other"} {
+		t.Run(name, func(t *testing.T) {
+			a, b := newWorlds(t, Config{})
+			agree(a, b, "mkdir /ee/sub/deeper", "write /ee/f 1")
+			a.local.do("rm /ee", line)
+			a.sync()
+			a.restart()
+			a.local.do("write /more 1")
+			a.restWith(b)
+		})
+	}
+}
+
+// restWith wants both clients and the server to be the same once each client has synchronised.
+func (w *world) restWith(b *world) {
+	w.t.Helper()
+	w.sync()
+	b.sync()
+	w.rest()
+	b.rest()
+}
+
+// A removal that was decided for is one everywhere, whatever it was that was removed.
+func TestF2RemovalIsKeptOfTwoClients(t *testing.T) {
+	a, b := newWorlds(t, Config{OnConflict: Ours})
+	agree(a, b, "write /f 1", "write /d/x 1", "ln 1 /l")
+	a.local.do("rm /f", "rm /d", "rm /l")
+	b.local.do("write /f 2", "chmod /d 700", "write /d/x 2", "rm /l", "ln 2 /l")
+	b.sync()
+	if r := a.sync(); r.Conflicts == 0 {
+		t.Errorf("%+v", r)
+	}
+	b.sync()
+	a.remote.want("/of-b 644 1")
+	a.restWith(b)
+}
+
+// What differs here only by the bits that were withheld can be removed from here.
+func TestF2RemovalOfWithheldModesOfTwoClients(t *testing.T) {
+	a, b := newWorlds(t, Config{})
+	a.remote.do("write /s 1", "chmod /s 4755", "write /d/s 1", "chmod /d 1777")
+	agree(a, b)
+	a.local.do("rm /s", "rm /d")
+	a.sync()
+	b.sync()
+	a.remote.want("/of-b 644 1")
+	a.restWith(b)
+}
