@@ -36,7 +36,7 @@ func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
 		if err != nil {
 			return fmt.Errorf("load the cursors: %w", err)
 		}
-		if zero := (tree.Cursor{}); s.peer.Push != zero || s.peer.Fetch != zero || s.notes.Lost != 0 || s.notes.AgreedPush != zero || s.notes.AgreedFetch != zero {
+		if !s.strangers() || s.notes.Lost != 0 {
 			return nil
 		}
 		c, err = m.contact(ctx)

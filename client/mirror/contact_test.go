@@ -271,3 +271,56 @@ func TestMayDeleteFetches(t *testing.T) {
 	}
 	w.local.want(there...)
 }
+
+// A removal is asked about also when all that was in step is compared anew, or was only
+// pulled.
+func TestMayDeleteBeforePush(t *testing.T) {
+	for name, before := range map[string]func(*world){
+		"a name is ignored no more": func(w *world) {
+			w.cfg.Ignore = []string{"x"}
+			w.restart()
+			w.sync()
+			w.cfg.Ignore = nil
+		},
+		"it ended behind the pull": func(w *world) {
+			if _, err := w.m.Pull(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{MayDelete: func(n, _ int) bool { return n < 3 }})
+			w.remote.do("write /d/a 1", "write /d/b 2", "write /d/c 3")
+			there := w.remote.list()
+			before(w)
+			w.restart()
+			w.local.do("rm /d")
+			_, err := w.m.Sync(t.Context())
+			many, _ := errors.AsType[*DeletesError](err)
+			if diff := cmp.Diff(&DeletesError{Remote: true, Count: 3, Of: 3, Names: []string{"/d/a", "/d/b", "/d/c"}}, many); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			w.remote.want(there...)
+		})
+	}
+}
+
+// Removals that a store had which is gone are not asked about again.
+func TestMayDeleteAfterLoss(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.local.do("write /d/a 1", "write /d/b 2", "write /d/c 3", "write /f 4")
+	w.sync()
+	w.local.do("rm /d")
+	w.sync()
+	w.lose(w.remote, 7000)
+	w.remote.do("write /new 5")
+	w.cfg.MayDelete = func(n, _ int) bool { return n < 3 }
+	w.restart()
+	if _, err := w.m.Pull(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.remote.do("write /newer 6")
+	w.restart()
+	w.sync()
+	w.rest()
+}

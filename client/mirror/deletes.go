@@ -84,8 +84,8 @@ func (t *tally) error(remote bool, files int, after bool, may func(n, of int) bo
 
 // mayPush fails with a DeletesError when a push would remove too much.
 func (m *Mirror) mayPush(ctx context.Context) error {
-	if m.cfg.MayDelete == nil || m.s.peer.Push == (tree.Cursor{}) {
-		return nil // nothing that was sent is known there
+	if m.cfg.MayDelete == nil || m.s.strangers() {
+		return nil
 	}
 	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.cfg.Ignore})
 	if err != nil {
@@ -105,10 +105,11 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 			if _, ok := m.roots.toRemote(e.Path); !ok || m.roots.isRoot(e.Path) || !m.s.changed(e.Path, e.Rev) {
 				continue
 			}
-			if e.Kind == tree.KindDelete {
-				t.remove(e.Path, e.Prior)
-			} else {
+			switch {
+			case e.Kind != tree.KindDelete:
 				t.make(e)
+			case e.Rev > m.s.notes.Lost: // else a store that is gone had it
+				t.remove(e.Path, e.Prior)
 			}
 		}
 	}

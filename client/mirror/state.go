@@ -38,6 +38,12 @@ type notes struct {
 	TheirLost int64 `json:"theirLost,omitempty"`
 }
 
+// strangers reports whether nothing that one side has is known to have been at the other.
+func (s *state) strangers() bool {
+	none := tree.Cursor{}
+	return s.peer.Push == none && s.peer.Fetch == none && s.notes.AgreedPush == none && s.notes.AgreedFetch == none && len(s.notes.Pulled) == 0
+}
+
 // unanswered reports whether a push is under way, or was and its answer never came.
 func (s *state) unanswered() bool { return len(s.sent.Prints) > 0 && s.sent.Until == 0 }
 
