@@ -47,7 +47,7 @@ func (m *Mirror) how() tree.ApplyMode {
 }
 
 // takesTimes reports whether the times of files that are the same come over from the remote.
-func (m *Mirror) takesTimes() bool { return m.setsTimes && !m.cfg.Undo }
+func (m *Mirror) takesTimes() bool { return m.setsTimes && !m.cfg.Undo && !m.cfg.Guard }
 
 // touches reports whether an entry changes the time of a file and nothing else.
 func (m *Mirror) touches(cur, x *tree.Entry) bool {

@@ -34,3 +34,20 @@ func TestGuard(t *testing.T) {
 	w.remote.want("/f 644 R", "/g 644 L", "/h 644 L", "/k 700 base", "/late 644 R", "/n/ 755", "/n/x 644 L", "/n/y 644 R", "/new 644 2")
 	w.local.want("/d/ 755", "/d/a 644 L", "/d/b 644 base", "/d/c 644 L", "/f 644 R", "/g 644 L", "/h 644 L", "/k 644 L", "/late 644 R", "/n/ 755", "/n/x 644 L", "/n/y 644 R", "/new 644 2")
 }
+
+// With Guard not even the time of a file is taken.
+func TestGuardTimes(t *testing.T) {
+	w := newWorld(t, Config{OnConflict: Hold, Guard: true})
+	w.local.do("write /f P")
+	w.sync()
+	before, err := w.local.tree.Entry(t.Context(), "/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.remote.do("write /f P")
+	w.sync()
+	now, err := w.local.tree.Entry(t.Context(), "/f")
+	if err != nil || !now.MTime.Equal(before.MTime) {
+		t.Errorf("the time went from %v to %v, %v", before.MTime, now.MTime, err)
+	}
+}
