@@ -93,9 +93,9 @@ func (m *Mirror) unholding(s state) state {
 	return s.refetching(func(path string, h held) bool { return h.Conflict && m.policyAt(path).decides() })
 }
 
-// refuseHeld fails if there are conflicts that are held.
+// refuseHeld fails if there are conflicts that are held, at paths that are not ignored.
 func (m *Mirror) refuseHeld(ctx context.Context) error {
-	paths := m.s.held.inConflict()
+	paths := slices.DeleteFunc(m.s.held.inConflict(), func(path string) bool { return hidden(path, m.cfg.Ignore) })
 	if len(paths) == 0 {
 		return nil
 	}

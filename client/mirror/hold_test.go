@@ -392,3 +392,32 @@ func TestLosersAreKept(t *testing.T) {
 		})
 	}
 }
+
+// A held conflict at a path that is ignored now is nothing that Fail fails for.
+func TestFailIgnoresHeld(t *testing.T) {
+	w := newWorld(t, Config{OnConflict: Hold})
+	w.local.do("write /x/a 0")
+	w.sync()
+	w.local.do("write /x/a 1")
+	w.remote.do("write /x/a 2")
+	w.sync()
+	w.cfg.OnConflict = Fail
+	w.restart()
+	if _, err := w.m.Sync(t.Context()); err == nil {
+		t.Error("what is held is let pass")
+	}
+	w.cfg.Ignore = []string{"x"}
+	w.restart()
+	w.conflicts = nil
+	w.local.do("write /q 1")
+	if _, _, err := w.plan(); err != nil {
+		t.Errorf("plan: %v", err)
+	}
+	w.sync()
+	w.remote.want("/q 644 1", "/x/ 755", "/x/a 644 2")
+	w.cfg.Ignore = nil
+	w.restart()
+	if _, err := w.m.Sync(t.Context()); err == nil {
+		t.Error("what is held is let pass when it is ignored no more")
+	}
+}
