@@ -305,6 +305,34 @@ func TestMayDeleteBeforePush(t *testing.T) {
 	}
 }
 
+// What is ignored, or lies outside of the roots, does not count as what a side has.
+func TestMayDeleteOfLookedAt(t *testing.T) {
+	for name, side := range map[string]func(*world) *end{
+		"here":  func(w *world) *end { return w.local },
+		"there": func(w *world) *end { return w.remote },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{
+				Ignore: []string{"x"}, LocalRoot: "/w", RemoteRoot: "/w",
+				MayDelete: func(n, of int) bool { return 2*n <= of },
+			})
+			w.local.do("write /w/d/a 1", "write /w/d/b 2", "write /w/c 3")
+			for i := range 8 {
+				w.local.do(fmt.Sprintf("write /w/x/f%d 1", i), fmt.Sprintf("write /v/f%d 1", i))
+			}
+			w.sync()
+			side(w).do("rm /w/d")
+			_, err := w.m.Sync(t.Context())
+			many, _ := errors.AsType[*DeletesError](err)
+			if diff := cmp.Diff(&DeletesError{Remote: name == "here", Count: 2, Of: 3, Names: []string{"/w/d/a", "/w/d/b"}}, many); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			side(w).do("write /w/d/a 1")
+			w.sync()
+		})
+	}
+}
+
 // Removals that a store had which is gone are not asked about again.
 func TestMayDeleteAfterLoss(t *testing.T) {
 	w := newWorld(t, Config{})

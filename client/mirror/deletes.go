@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
+	"slices"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -50,10 +52,10 @@ func (t *tally) remove(path, print string) {
 	t.above[above(path)] = true
 }
 
-// error is a DeletesError when the tally is too much. files is how many files there are, with
-// after once all is done, else before.
-func (t *tally) error(remote bool, files int, after bool, may func(n, of int) bool) error {
-	e := &DeletesError{Remote: remote, Of: files}
+// tooMany fails with a DeletesError when a tally is too much. done says that what it counts
+// is done here, so that the files that there are are those behind it.
+func (m *Mirror) tooMany(ctx context.Context, t *tally, remote, done bool) error {
+	e := &DeletesError{Remote: remote}
 	removed := 0
 	for _, r := range t.gone {
 		if t.above[r.path] {
@@ -69,17 +71,60 @@ func (t *tally) error(remote bool, files int, after bool, may func(n, of int) bo
 			e.Names = append(e.Names, r.path)
 		}
 	}
-	if after {
-		e.Of += removed
-		for _, n := range t.made {
-			e.Of -= n
-		}
-		e.Of = max(e.Of, e.Count)
-	}
-	if e.Count == 0 || may(e.Count, e.Of) {
+	if e.Count == 0 {
 		return nil
 	}
+	if !done {
+		removed = 0
+	} else {
+		for _, n := range t.made {
+			removed -= n
+		}
+	}
+	enough, err := m.countFiles(ctx, func(files int) bool {
+		e.Of = max(files+removed, e.Count)
+		return e.Of >= 2*e.Count && m.cfg.MayDelete(e.Count, e.Of)
+	})
+	if err != nil || enough || m.cfg.MayDelete(e.Count, e.Of) {
+		return err
+	}
 	return e
+}
+
+// countFiles counts the files and links here that are looked at, until there are enough. It
+// reports whether there are.
+func (m *Mirror) countFiles(ctx context.Context, enough func(files int) bool) (bool, error) {
+	n := 0
+	for dirs := []string{m.roots.local + "/"}; len(dirs) > 0; {
+		dir := dirs[len(dirs)-1]
+		dirs = dirs[:len(dirs)-1]
+		for last := ""; ; {
+			list, err := m.tree.ReadDir(ctx, dir, last, page)
+			if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, tree.ErrNotDirectory) {
+				break // it has changed
+			}
+			if err != nil {
+				return false, err
+			}
+			for i := range list {
+				last = list[i].Name()
+				switch {
+				case slices.Contains(m.cfg.Ignore, last):
+				case list[i].Kind == tree.KindDir:
+					dirs = append(dirs, dir+last+"/")
+				default:
+					n++
+				}
+			}
+			if enough(n) {
+				return true, nil
+			}
+			if len(list) < page {
+				break
+			}
+		}
+	}
+	return enough(n), nil
 }
 
 // mayPush fails with a DeletesError when a push would remove too much.
@@ -113,14 +158,7 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 			}
 		}
 	}
-	if len(t.gone) == 0 {
-		return nil
-	}
-	info, err := m.tree.Info(ctx)
-	if err != nil {
-		return err
-	}
-	return t.error(true, int(info.Files), true, m.cfg.MayDelete)
+	return m.tooMany(ctx, t, true, true)
 }
 
 // mayPull fails with a DeletesError when a pull up to a target, or the push behind it, would
@@ -155,10 +193,10 @@ func (m *Mirror) mayApply(ctx context.Context, target tree.Cursor, first *batch)
 	if err != nil {
 		return err
 	}
-	if err := t.here.error(false, int(info.Files), false, m.cfg.MayDelete); err != nil {
+	if err := m.tooMany(ctx, t.here, false, false); err != nil {
 		return err
 	}
-	return t.there.error(true, int(info.Files), true, m.cfg.MayDelete)
+	return m.tooMany(ctx, t.there, true, true)
 }
 
 // A pullTally counts what a pull removes here, and has removed there.

@@ -44,7 +44,8 @@ type Config struct {
 	// changed is a conflict that is held, whether or not it has changed here too.
 	Guard bool
 	// MayDelete, if set, is asked before anything is changed whether n files and links may be
-	// removed at a side that has so many. Else the call fails with a DeletesError.
+	// removed at a side that has so many, without what is ignored. Else the call fails with a
+	// DeletesError. If it lets n of 2n or more go, it must let n of more go.
 	MayDelete func(n, of int) bool
 	// OnChange is told of each path that a pull changed here, once it has, and Conflict of
 	// each conflict that was decided, Withheld of what did not come over. They must not use
