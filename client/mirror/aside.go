@@ -33,7 +33,7 @@ func (m *Mirror) copyAside(ctx context.Context, list []toCopy, kept map[string]c
 				yield(tree.Entry{}, err)
 			}
 		}
-	}, tree.SkipSame, nil)
+	}, tree.SkipSame|tree.RealParents, nil)
 	if err = partly(err); err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (m *Mirror) copyAside(ctx context.Context, list []toCopy, kept map[string]c
 
 func copies(e *tree.Edit, list []toCopy, made map[string]copied) ([]tree.Entry, error) {
 	d := decision{edit: e}
-	taken := map[string]bool{}
+	taken := names{}
 	var out []tree.Entry
 	for i := range list {
 		c := &list[i]
@@ -63,7 +63,7 @@ func copies(e *tree.Edit, list []toCopy, made map[string]copied) ([]tree.Entry, 
 		if err != nil {
 			return nil, err
 		}
-		taken[path] = true
+		taken.add(path)
 		made[c.version.Path] = copied{printOf(&c.version), path}
 		entry := c.version
 		entry.Path = path
@@ -75,8 +75,35 @@ func copies(e *tree.Edit, list []toCopy, made map[string]copied) ([]tree.Entry, 
 // errNames says that there are copies under all the names that there can be.
 var errNames = errors.New("there are too many copies of it")
 
-// freeName finds a path for a copy: one that nothing has, or the same version.
-func (d *decision) freeName(c *toCopy, taken map[string]bool) (string, error) {
+// names are paths of copies, and with false those of the directories that they are in.
+type names map[string]bool
+
+func (n names) add(path string) {
+	n[path] = true
+	for p := above(path); p != "/"; p = above(p) {
+		if _, known := n[p]; known {
+			return
+		}
+		n[p] = false
+	}
+}
+
+// has reports whether there is no room for another path.
+func (n names) has(path string) bool {
+	if _, ok := n[path]; ok {
+		return true
+	}
+	for p := above(path); p != "/"; p = above(p) {
+		if n[p] {
+			return true
+		}
+	}
+	return false
+}
+
+// freeName finds a path for a copy: one that nothing has, or the same version, and above
+// which there are only directories.
+func (d *decision) freeName(c *toCopy, taken names) (string, error) {
 	base, rest := c.version.Path, ""
 	mark := ".conflict-" + printOf(&c.version)[:8]
 	if r, ok := strings.CutPrefix(c.version.Path, c.by.Path+"/"); ok {
@@ -90,14 +117,18 @@ func (d *decision) freeName(c *toCopy, taken map[string]bool) (string, error) {
 			suffix = fmt.Sprintf("%s-%d", mark, n)
 		}
 		path := tree.Shorten(base, len(suffix)) + suffix + rest
-		if taken[path] {
+		if taken.has(path) {
 			continue
 		}
 		at, err := d.at(path)
 		if err != nil {
 			return "", err
 		}
-		if !live(at) || same(at, &c.version) {
+		way, err := d.inTheWay(path, at)
+		if err != nil {
+			return "", err
+		}
+		if way == nil || same(at, &c.version) {
 			return path, nil
 		}
 	}

@@ -28,7 +28,7 @@ type decision struct {
 	copies    []toCopy
 	lost      []string         // paths whose versions from here give way, and are not sent
 	more      []tree.Entry     // what is sent only because of what was decided
-	told      map[string]bool  // paths of conflicts
+	told      map[string]int   // which of the conflicts is that of a path
 	stripped  map[string]held  // of entries whose modes do not come over as they are
 	holds     map[string]*held // what changes of what is withheld; nil for no longer
 	withheld  []Withheld
@@ -42,7 +42,7 @@ type decision struct {
 
 // decide decides about all entries of a batch.
 func (d *decision) decide(entries []tree.Entry) error {
-	d.told, d.removed, d.numbers = map[string]bool{}, map[string]string{}, map[string]int64{}
+	d.told, d.removed, d.numbers = map[string]int{}, map[string]string{}, map[string]int64{}
 	for i := range entries {
 		if x := &entries[i]; x.Kind == tree.KindDelete && x.Prior != "" {
 			d.removed[x.Path] = x.Prior
@@ -341,10 +341,6 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 				return err
 			}
 		}
-		if d.told[l.Path] {
-			continue
-		}
-		d.told[l.Path] = true
 		c := Conflict{Path: l.Path, Local: versionOf(l), Remote: versionOf(x), Kept: kept, Copy: copies[l.Path], Held: d.policy == Hold}
 		if kept != KeptBoth || c.Copy == "" {
 			c.Lost = number
@@ -352,7 +348,7 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 		if l.Path != x.Path {
 			c.By = x.Path
 		}
-		d.conflicts = append(d.conflicts, c)
+		d.tell(&c)
 	}
 	switch kept {
 	case KeptNone:
@@ -394,6 +390,18 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 	d.touched = true
 	_, err = d.edit.Touch(x.Path)
 	return err
+}
+
+// tell notes a conflict. That a path was removed there says less than what has taken its place.
+func (d *decision) tell(c *Conflict) {
+	i, known := d.told[c.Path]
+	switch {
+	case !known:
+		d.told[c.Path] = len(d.conflicts)
+		d.conflicts = append(d.conflicts, *c)
+	case d.conflicts[i].Remote.Kind == tree.KindDelete && c.Remote.Kind != tree.KindDelete:
+		d.conflicts[i] = *c
+	}
 }
 
 // sendAgain has what is at a path sent, if that is not due anyway.

@@ -136,7 +136,7 @@ func (m *Mirror) bringBackSome(ctx context.Context, list []lost.Version, upTo in
 func (m *Mirror) comeback(e *tree.Edit, list []lost.Version, keep bool) (*comeback, error) {
 	c := &comeback{holds: map[string]*held{}}
 	d := decision{m: m, edit: e, keep: keep}
-	taken, last := map[string]bool{}, map[string]int{}
+	taken, last := names{}, map[string]int{}
 	for i := range list {
 		last[list[i].Path] = i
 	}
@@ -150,7 +150,7 @@ func (m *Mirror) comeback(e *tree.Edit, list []lost.Version, keep bool) (*comeba
 
 // one decides about one of them. last says that none of the others is a later one of its
 // path; taken are the paths of copies so far.
-func (c *comeback) one(d *decision, v *lost.Version, last bool, taken map[string]bool) error {
+func (c *comeback) one(d *decision, v *lost.Version, last bool, taken names) error {
 	cur, err := d.at(v.Path)
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func (c *comeback) one(d *decision, v *lost.Version, last bool, taken map[string
 		told.Copy = version.Path
 	}
 	if told.Kept != KeptRemote {
-		taken[version.Path] = true
+		taken.add(version.Path)
 		c.entries = append(c.entries, version)
 		c.drop = append(c.drop, v.ID)
 	}
