@@ -92,6 +92,14 @@ func TestFirstContactFromThere(t *testing.T) {
 	p.want(there, there)
 	p.run("sync", "lost", "--state", p.state).want(t, 0, "undone .* d/only-here\n")
 
+	// What was just kept is there, however little is to be kept.
+	p = newSyncPair(t)
+	p.strangers()
+	p.serve()
+	p.sync("--from", "there", "--lost-max-bytes", "1").want(t, 0, "removed here, since the server does not have them: 1 file")
+	p.sync("--lost-max-bytes", "1").want(t, 0)
+	p.run("sync", "lost", "--state", p.state).want(t, 0, "undone .* d/only-here\n", "conflict .* a\n")
+
 	p = newSyncPair(t)
 	writeFile(t, filepath.Join(p.there, "f"), "1\n")
 	p.serve()

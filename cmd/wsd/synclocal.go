@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/server/sqlite"
 	"github.com/wsd-dev/wsd/server/workspace"
@@ -32,7 +33,9 @@ type syncLocal struct {
 	disk   *disk.Workspace
 	ignore []string // of its own file
 	bounds workspace.Bounds
-	swept  time.Time   // when the store was last made smaller
+	swept  time.Time // when the store was last made smaller
+	// forgot is told of lost versions that were too large, if it is set.
+	forgot func(lost.Trimmed)
 	full   atomic.Bool // the disk was full since
 	temp   string      // a directory that goes as it is closed, "" for none
 	made   bool        // the store is new
@@ -154,7 +157,10 @@ func (l *syncLocal) due() bool {
 func (l *syncLocal) sweep(ctx context.Context) error {
 	l.swept = time.Now()
 	l.full.Store(false)
-	_, err := workspace.Tidy(ctx, l.db, l.forest, l.bounds)
+	done, err := workspace.Tidy(ctx, l.db, l.forest, l.bounds)
+	if done.Lost.TooLarge > 0 && l.forgot != nil {
+		l.forgot(done.Lost)
+	}
 	return err
 }
 

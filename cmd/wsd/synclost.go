@@ -57,7 +57,7 @@ const (
 func (f *lostFlags) add(flags *pflag.FlagSet) {
 	f.bytes = lost.DefaultBytes
 	flags.DurationVar(&f.age, flagLostAge, lost.DefaultAge, "forget lost versions of files after a `DURATION`; 0s keeps them\nfor ever")
-	flags.Var(&f.bytes, flagLostBytes, "forget the oldest lost versions when all have more than `SIZE`, such as\n512M or 2G; 0 keeps them all")
+	flags.Var(&f.bytes, flagLostBytes, "forget the oldest lost versions when all have more than `SIZE`, such as\n512M or 2G, but none within an hour; 0 keeps them all")
 }
 
 func (f *lostFlags) check() error {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/client/mirror"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -42,6 +43,7 @@ func newSyncOutput(j *syncJob) *syncOutput {
 	} else if !j.watch {
 		o.kept = new([]mirror.Change)
 	}
+	j.local.forgot = o.forgot
 	return o
 }
 
@@ -398,6 +400,16 @@ func (o *syncOutput) result(r *mirror.Result) {
 		return
 	}
 	o.line(o.stdout, "to the server: %s, %s; from there: %s, %s", paths(r.Pushed), byteCount(r.BytesOut), paths(r.Changed), byteCount(r.BytesIn))
+}
+
+// forgot tells of lost versions that are not kept any more.
+func (o *syncOutput) forgot(t lost.Trimmed) {
+	var names []string
+	for _, path := range t.Names {
+		names = append(names, localName(path))
+	}
+	o.line(o.stderr, "forgotten, since all lost versions have more than --%s %s: %s of before%s",
+		flagLostBytes, &o.job.flags.lost.bytes, versionsText(t.TooLarge), namesText(names, t.TooLarge-len(names)))
 }
 
 func versionsText(n int) string {

@@ -235,14 +235,23 @@ const (
 	DefaultBytes = 1 << 30
 )
 
+// Young is the age below which Bounds.Bytes has no version forgotten: people were just told
+// that it is kept. For as long the bound may be exceeded.
+const Young = time.Hour
+
+// maxNamed bounds the paths that a Trimmed names.
+const maxNamed = 5
+
 // Trimmed is what Trim has forgotten.
 type Trimmed struct {
 	Versions int
 	Bytes    int64
+	TooLarge int      // of the versions, those that Bounds.Age had left
+	Names    []string // the paths of some of them
 }
 
 // Trim forgets versions that are older than the bounds allow, then the oldest until the
-// rest are within them.
+// rest are within them, or Young.
 func Trim(ctx context.Context, f *tree.Forest, b Bounds, now time.Time) (Trimmed, error) {
 	if b.Age == 0 {
 		b.Age = DefaultAge
@@ -263,9 +272,17 @@ func Trim(ctx context.Context, f *tree.Forest, b Bounds, now time.Time) (Trimmed
 	var drop []int64
 	enough := errors.New("the rest are kept")
 	err = List(ctx, f, 0, func(v *Version) error {
-		old := b.Age > 0 && now.Sub(v.At) > b.Age
-		if !old && (b.Bytes < 0 || left <= b.Bytes) {
+		age := now.Sub(v.At)
+		old := b.Age > 0 && age > b.Age
+		young := age.Abs() < Young // not one of before the clock was set back
+		if !old && (b.Bytes < 0 || left <= b.Bytes || young) {
 			return enough
+		}
+		if !old {
+			done.TooLarge++
+			if len(done.Names) < maxNamed {
+				done.Names = append(done.Names, v.Path)
+			}
 		}
 		drop = append(drop, v.ID)
 		left -= v.Entry.Size

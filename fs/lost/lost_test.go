@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -164,16 +166,45 @@ func TestTrim(t *testing.T) {
 	trim := func(b lost.Bounds, want lost.Trimmed) {
 		t.Helper()
 		got, err := lost.Trim(t.Context(), s.forest, b, s.now)
-		if err != nil || got != want {
-			t.Errorf("trim to %+v: %+v, %v; want %+v", b, got, err, want)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("trim to %+v: %v (-want +got):\n%s", b, err, diff)
 		}
 	}
 	trim(lost.Bounds{}, lost.Trimmed{})
 	trim(lost.Bounds{Age: 36 * time.Hour}, lost.Trimmed{Versions: 1, Bytes: 6})
 	s.want(0, `2 /workspace/b overtaken 640 "older"`, `3 /workspace/c overtaken 640 "newest"`)
-	trim(lost.Bounds{Age: -1, Bytes: 10}, lost.Trimmed{Versions: 1, Bytes: 5})
+	trim(lost.Bounds{Age: -1, Bytes: 10}, lost.Trimmed{Versions: 1, Bytes: 5, TooLarge: 1, Names: []string{"/workspace/b"}})
 	s.want(0, `3 /workspace/c overtaken 640 "newest"`)
 	if n := collect(); n != 2 {
 		t.Errorf("%d chunks were collected, want 2", n)
 	}
+}
+
+// However large it is, a version is there for a while after it was lost.
+func TestTrimLeavesTheYoung(t *testing.T) {
+	s := newShelf(t)
+	trim := func(want lost.Trimmed) {
+		t.Helper()
+		got, err := lost.Trim(t.Context(), s.forest, lost.Bounds{Bytes: 1}, s.now)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+	s.keep("/workspace/a", "older")
+	s.now = s.now.Add(time.Minute)
+	s.keep("/workspace/b", "newest")
+	trim(lost.Trimmed{})
+	s.now = s.now.Add(lost.Young - time.Minute)
+	trim(lost.Trimmed{Versions: 1, Bytes: 5, TooLarge: 1, Names: []string{"/workspace/a"}})
+	s.want(0, `2 /workspace/b overtaken 640 "newest"`)
+	s.now = s.now.Add(-lost.Young) // the clock was set back
+	trim(lost.Trimmed{})
+	s.now = s.now.Add(-time.Hour)
+	trim(lost.Trimmed{Versions: 1, Bytes: 6, TooLarge: 1, Names: []string{"/workspace/b"}})
+	for i := range 7 {
+		s.keep(fmt.Sprintf("/workspace/%d", i), "more")
+	}
+	s.now = s.now.Add(lost.Young)
+	names := []string{"/workspace/0", "/workspace/1", "/workspace/2", "/workspace/3", "/workspace/4"}
+	trim(lost.Trimmed{Versions: 7, Bytes: 28, TooLarge: 7, Names: names})
 }
