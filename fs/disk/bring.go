@@ -252,7 +252,7 @@ func (b *bringer) forget(path string) {
 
 // replaces notes what the index has of a node that is about to be another one.
 func (b *bringer) replaces(n *node) {
-	if !b.w.opening || n.stat.kind == tree.KindDir {
+	if !b.w.unclean || n.stat.kind == tree.KindDir {
 		return
 	}
 	path := n.path()

@@ -14,14 +14,15 @@ import (
 // A gate is a store that can refuse work.
 type gate struct {
 	tree.Store
-	full   atomic.Bool // Update fails, as on a full disk
-	viewed func()      // View calls it first, unless it is nil
+	full   atomic.Bool  // Update fails, as on a full disk
+	passes atomic.Int64 // how often it does not before
+	viewed func()       // View calls it first, unless it is nil
 }
 
 var errFull = errors.New("the store is full")
 
 func (g *gate) Update(ctx context.Context, fn func(tree.Tx) error) error {
-	if g.full.Load() {
+	if g.full.Load() && g.passes.Add(-1) < 0 {
 		return errFull
 	}
 	return g.Store.Update(ctx, fn)

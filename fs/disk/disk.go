@@ -79,8 +79,9 @@ type Workspace struct {
 	pending   bool
 	stuck     map[string]stuckPath
 	stuckDirs map[string]struct{}
-	opening   bool
-	// replaced is what the index had, when it was opened, of paths that were brought since.
+	// unclean: what a crash has left has not been disposed of. replaced is what the index had,
+	// when it was opened, of paths that were brought since.
+	unclean  bool
 	replaced map[string]stat
 	// closedOnly: this call leaves out long files that are open for writing.
 	closedOnly bool
@@ -122,7 +123,7 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 		return nil, err
 	}
 	cfg.Dir = abs
-	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, room: freeBytes, full: true, opening: true}
+	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, room: freeBytes, full: true, unclean: true}
 	fd, st, err := w.openRoot()
 	if err != nil {
 		return nil, err
@@ -140,7 +141,6 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 		}
 		return nil, err
 	}
-	w.opening, w.replaced = false, nil
 	return w, nil
 }
 

@@ -12,7 +12,8 @@ const Granularity = granularity
 
 // Hook sets what is called at certain moments: "enter" before a directory is opened,
 // "list" before it is listed, "read" before a file is read, "write" before one is written, "place" before it is renamed
-// to its place, "clear" before something is removed, "finish" before a directory gets its
+// to its place, "clear" before something is removed, "busy" when the system is asked whether
+// somebody has a file open for writing, "finish" before a directory gets its
 // mode.
 func (w *Workspace) Hook(fn func(op, path string) error) {
 	w.turn <- struct{}{}

@@ -308,10 +308,23 @@ func (w *world) do(s step) error {
 			return err
 		}
 		// What entries mean is the tree's to say, and tested there; the directory follows.
+		w.settle()
 		w.model = w.inTree()
 		for p, s := range onDisk(w.t, w.dir) {
-			if s == "special" && w.model[p] == "" {
+			switch {
+			case w.model[p] != "":
+			case s == "special":
 				w.model[p] = "fifo"
+			case strings.HasPrefix(s, "dir "):
+				// It stays for what no tree can have, and is no news. The model has no such thing.
+				if err := os.RemoveAll(w.path(p)); err != nil {
+					return err
+				}
+			}
+		}
+		for p := range w.model {
+			if _, err := os.Lstat(w.path(p)); errors.Is(err, os.ErrNotExist) && w.model[p] == "fifo" {
+				delete(w.model, p)
 			}
 		}
 		return w.compare()

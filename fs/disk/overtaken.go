@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,7 +37,7 @@ func (b *bringer) save(dir int, name string, it *item, was found) error {
 	kept := true
 	if _, err := b.w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
 		if was.left {
-			if known, err := referenced(e, &entry); known || err != nil {
+			if known, err := referenced(e, v.Path, &entry); known || err != nil {
 				kept = false
 				return err
 			}
@@ -54,15 +55,21 @@ func (b *bringer) save(dir int, name string, it *item, was found) error {
 	return nil
 }
 
-// referenced reports whether files have the content of an entry. That the store holds it
-// says less: a look that was cut short may have stored it and recorded nothing.
-func referenced(e *tree.Edit, entry *tree.Entry) (bool, error) {
-	for _, p := range entry.Parts {
-		if is, err := e.Tx().Referenced(p.Hash); err != nil || !is {
-			return false, err
-		}
+// referenced reports whether the tree has a version at its path, or another file with its
+// content. That the store holds the content says less: a look that was cut short may have
+// stored it and recorded nothing.
+func referenced(e *tree.Edit, path string, v *tree.Entry) (bool, error) {
+	at, err := e.Entry(path)
+	if err != nil && tree.Code(err) == "" {
+		return false, err
 	}
-	return entry.Kind == tree.KindFile, nil
+	if err == nil && at.Kind == v.Kind && at.Target == v.Target && slices.Equal(at.Parts, v.Parts) {
+		return true, nil
+	}
+	if v.Kind != tree.KindFile || len(v.Parts) != 1 {
+		return false, nil
+	}
+	return e.Tx().Referenced(v.Parts[0].Hash)
 }
 
 // version reads a file or link, and stores its content. It reports whether any of that was
@@ -85,6 +92,7 @@ func (w *Workspace) version(ctx context.Context, dir int, name string) (tree.Ent
 	got, err := w.readFile(dir, name, nil, keep)
 	if denied(err) && chmodFileAt(dir, name, uint32(st.mode)|0o400) == nil {
 		got, err = w.readFile(dir, name, nil, keep)
+		_ = chmodFileAt(dir, name, uint32(st.mode)) // it may be put back
 	}
 	if denied(err) {
 		err = fmt.Errorf("%w: %w", errUnreadable, err)
@@ -124,12 +132,19 @@ func (b *bringer) aside(dir int, name, path string) error {
 	return pathError("rename", path, unix.EEXIST)
 }
 
+// beingWritten reports whether somebody has a file open for writing, or may have.
+func (w *Workspace) beingWritten(dir int, name string) bool {
+	return w.fault("busy", name) != nil || beingWritten(dir, name)
+}
+
 // busy reports whether somebody has a file open for writing, after it has waited for a
-// moment for that to end. All waits of a bringer together are bounded.
-func (b *bringer) busy(dir int, name string) bool {
-	if !beingWritten(dir, name) {
+// moment for that to end. All waits of a bringer together are bounded. What was there may
+// then have changed without a trace: through a mapping.
+func (b *bringer) busy(dir int, name string, was *found) bool {
+	if !b.w.beingWritten(dir, name) {
 		return false
 	}
+	was.racy = true
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	tick := time.NewTicker(time.Millisecond)
@@ -137,7 +152,7 @@ func (b *bringer) busy(dir int, name string) bool {
 	for b.waits < maxWaits {
 		b.waits++
 		<-tick.C
-		if !beingWritten(dir, name) {
+		if !b.w.beingWritten(dir, name) {
 			return false
 		}
 	}
@@ -164,24 +179,29 @@ func (w *Workspace) putOff(dir, root int, out string, it *item, was found) error
 }
 
 // finishOuts disposes of versions that were put off and that nobody writes to any more.
-func (w *Workspace) finishOuts(ctx context.Context, root int) error {
+// Those that cannot be kept now are tried again.
+func (w *Workspace) finishOuts(ctx context.Context, root int) {
 	if len(w.outs) == 0 {
-		return nil
+		return
 	}
 	list := w.outs
 	w.outs = nil
 	b := newBringer(ctx, w, root, nil)
 	defer b.walk.forget()
-	var errs []error
 	for _, o := range list {
-		if !beingWritten(root, o.name) {
+		if !w.beingWritten(root, o.name) {
 			err := b.discard(root, o.name, o.it, o.was)
 			if err == nil || gone(err) {
 				continue
 			}
-			errs = append(errs, err)
+			w.log.Warn("a version that a command wrote cannot be kept yet", "path", o.it.path, "name", o.name, "err", err)
 		}
 		w.outs = append(w.outs, o)
 	}
-	return errors.Join(errs...)
+}
+
+// isPutOff reports whether a temporary name in the workspace's own directory is of a version
+// that was put off.
+func (w *Workspace) isPutOff(name string) bool {
+	return slices.ContainsFunc(w.outs, func(o outgoing) bool { return o.name == name })
 }

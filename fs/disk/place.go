@@ -45,6 +45,11 @@ func (b *bringer) look(dir int, name, path string) (found, error) {
 		index := n.stat
 		index.dev = st.dev
 		f.known, f.racy = index.same(&st), index.flags&again != 0
+		if !f.known && index.flags&linked != 0 {
+			// What is done under another name of the file changes its ctime.
+			index.ctime = st.ctime
+			f.known, f.racy = index.same(&st), true
+		}
 	}
 	return f, nil
 }
@@ -94,6 +99,9 @@ func (b *bringer) swap(dir int, temp, name string, it *item, was found) (string,
 				return temp, pathError("rename", it.path, err)
 			}
 			temp = out
+		}
+		if now, err := statAt(dir, name); err == nil && now.ctime != was.stat.ctime {
+			was.known = false // it was written while the entry was
 		}
 		err := exchange(dir, temp, name)
 		if gone(err) { // it went just now
@@ -197,7 +205,7 @@ func (b *bringer) discard(dir int, out string, it *item, was found) error {
 	default:
 		return b.aside(dir, out, it.path)
 	}
-	if st.kind == tree.KindFile && b.busy(dir, out) {
+	if st.kind == tree.KindFile && b.busy(dir, out, &was) {
 		return b.w.putOff(dir, b.root, out, it, was)
 	}
 	if st, err = statAt(dir, out); err != nil {
@@ -205,7 +213,7 @@ func (b *bringer) discard(dir int, out string, it *item, was found) error {
 	}
 	if !was.settled() || !was.same(&st) {
 		was.racy = was.racy && was.known && was.same(&st)
-		if err := b.save(dir, out, it, was); errors.Is(err, errUnreadable) {
+		if err := b.save(dir, out, it, was); errors.Is(err, errUnreadable) || tree.Code(err) != "" {
 			return b.aside(dir, out, it.path)
 		} else if err != nil {
 			return err

@@ -42,19 +42,33 @@ func (b *bringer) clear(dir int, path, name string) (stays bool, err error) {
 	}
 }
 
+// noRoom reports whether there is no room for a name.
+func noRoom(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.ENAMETOOLONG)
+}
+
 // unlink removes a file or link that is known. It is looked at once more where no command
 // finds it, and put back if it has changed.
 func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err error) {
 	out := b.w.temp.out(name)
-	if err := rename(dir, name, out); err != nil {
+	err = rename(dir, name, out)
+	if noRoom(err) && was.settled() && !b.w.beingWritten(dir, name) {
+		// A removal must not need room for a longer name.
+		err = retry(func() error { return unix.Unlinkat(dir, name, 0) })
+		return false, pathError("remove", path, err)
+	}
+	if err != nil {
 		if gone(err) {
 			err = nil
 		}
 		return false, pathError("remove", path, err)
 	}
 	it := &item{path: path, kind: tree.KindDelete}
-	if was.stat.kind == tree.KindFile && b.busy(dir, out) {
-		return false, b.w.putOff(dir, b.root, out, it, was)
+	if was.stat.kind == tree.KindFile && b.busy(dir, out, &was) {
+		if err := b.w.putOff(dir, b.root, out, it, was); err != nil {
+			return true, errors.Join(err, pathError("rename", path, renameNew(dir, out, name)))
+		}
+		return false, nil
 	}
 	st, err := statAt(dir, out)
 	known := err == nil && was.same(&st)
@@ -71,6 +85,7 @@ func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err
 	}
 	back := renameNew(dir, out, name)
 	if errors.Is(back, unix.EEXIST) { // there is a newer one
+		b.staying = append(b.staying, path)
 		return true, errors.Join(err, b.discard(dir, out, it, found{}))
 	}
 	if errors.Is(back, errNoExchange) {

@@ -68,9 +68,7 @@ func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
 			return err
 		}
 	}
-	if err := w.finishOuts(ctx, root); err != nil {
-		return err
-	}
+	w.finishOuts(ctx, root)
 	if w.pending {
 		if w.watch != nil {
 			w.watch.peek(w.readAgain) // bring stores what it replaces, unless the index knows it
@@ -106,7 +104,7 @@ func (w *Workspace) reload(ctx context.Context) error {
 // look finds what has changed and records it.
 func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 	s := w.newScan(ctx, st.dev)
-	s.clean = w.opening
+	s.clean = w.unclean
 	st.dev = 0
 	old := w.index.root.stat
 	other := !old.sameDir(&st)
@@ -136,9 +134,7 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 		dir, name := split(c.path)
 		c.read = dirty[dir][name]&whyRead != 0
 	}
-	if err := w.cleanAll(ctx, root, s.temps); err != nil {
-		return err
-	}
+	cleaned := w.cleanAll(ctx, root, s.temps)
 	if w.closedOnly {
 		w.leaveOpen(root, s)
 	}
@@ -147,7 +143,7 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 		return err
 	}
 	w.skips.update(root, s)
-	w.full = false
+	w.full = !cleaned
 	for _, path := range s.again {
 		w.index.again[path] = struct{}{}
 	}

@@ -111,12 +111,20 @@ func rename2(dir int, old, name string, flags uint) error {
 	return err
 }
 
-// beingWritten reports whether somebody has a file open for writing, or mapped so. The
-// system tells, by a refused lease, of files of our own user; as root, of all.
+// beingWritten reports whether somebody has a file open for writing, or mapped so; also
+// when that cannot be told now. The system tells, by a refused lease, of files of our own user;
+// as root, of all.
 func beingWritten(dir int, name string) bool {
 	fd, err := openFileAt(dir, name)
+	if denied(err) {
+		// What is ours is opened whatever its mode.
+		if st, serr := statAt(dir, name); serr == nil && st.kind == tree.KindFile && chmodFileAt(dir, name, uint32(st.mode)|0o400) == nil {
+			fd, err = openFileAt(dir, name)
+			_ = chmodFileAt(dir, name, uint32(st.mode)) // as it was
+		}
+	}
 	if err != nil {
-		return false
+		return !gone(err) && !denied(err) && !errors.Is(err, unix.ENXIO)
 	}
 	defer closeFD(fd) // which gives the lease back
 	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)

@@ -96,21 +96,33 @@ func cleanTemp(fd int, name string) {
 	_ = unix.Unlinkat(fd, name, 0) // what cannot be removed now is removed by Open
 }
 
-// cleanAll disposes of what a crash has left under names of ours.
-func (w *Workspace) cleanAll(ctx context.Context, root int, paths []string) error {
+// cleanAll disposes of what a crash has left under names of ours, and reports whether that
+// was all. What cannot be kept now, for want of room, is tried again by the next settle.
+func (w *Workspace) cleanAll(ctx context.Context, root int, paths []string) bool {
+	if !w.unclean {
+		return true
+	}
 	b := newBringer(ctx, w, root, nil)
 	defer b.walk.forget()
+	all := true
 	for _, path := range paths {
 		dir, name := split(path)
+		if dir == "" && w.isPutOff(name) {
+			continue
+		}
 		fd, err := b.walk.open(dir)
 		if err == nil {
 			err = b.reclaim(fd, dir, name)
 		}
 		if err != nil && !gone(err) && !denied(err) {
-			return err
+			all = false
+			w.log.Warn("what a crash has left cannot be disposed of yet", "path", path, "err", err)
 		}
 	}
-	return nil
+	if all {
+		w.unclean, w.replaced = false, nil
+	}
+	return all
 }
 
 // reclaim disposes of what a crash has left under a name of ours: an entry that was being
