@@ -82,7 +82,8 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			next.peer.Fetch = b.cursor
 			next.notes.Pulled = next.notes.Pulled.add(d.before, e.Rev())
 			next.held = next.held.with(d.holds)
-			if b.last {
+			if next.notes.Toward = b.toward; b.last {
+				next.notes.Toward = 0
 				var err error
 				if next.held, err = next.held.refreshed(e, &next); err != nil {
 					return err

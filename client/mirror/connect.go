@@ -61,7 +61,7 @@ func (l loss) any() bool { return l.ours || l.theirs }
 func lostBy(s *state, current int64, applied tree.Cursor) loss {
 	return loss{
 		ours:   applied.Compare(s.peer.Push) < 0,
-		theirs: current < s.peer.Fetch.Rev,
+		theirs: current < max(s.peer.Fetch.Rev, s.notes.Toward),
 	}
 }
 
@@ -78,7 +78,7 @@ func (m *Mirror) rebased(s state, lost loss) state {
 	s.peer.Push, s.peer.Fetch = tree.Cursor{}, tree.Cursor{}
 	s.notes.Pulled, s.notes.Pushed, s.sent = nil, nil, sent{}
 	s.notes.Shown, s.notes.AgreedPush, s.notes.AgreedFetch = nil, tree.Cursor{}, tree.Cursor{}
-	s.notes.TheirLost = 0
+	s.notes.TheirLost, s.notes.Toward = 0, 0
 	s.held, _ = s.held.marked(func(string, held) bool { return true })
 	return s
 }

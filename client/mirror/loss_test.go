@@ -230,3 +230,52 @@ func TestRoots(t *testing.T) {
 		t.Errorf("moved %+v", r)
 	}
 }
+
+// A remote that is an older copy of itself is found out also by a client whose pull was cut:
+// what had changed after the copy was made was not listed where the copy has it.
+func TestF4RemoteOlderThanAPullThatWasCut(t *testing.T) {
+	w := newWorld(t, Config{})
+	older := newEnd(t, 1000) // goes along, up to a point
+	both := func(line string) {
+		w.remote.do(line)
+		older.do(line)
+	}
+	pull := func(ctx context.Context) error {
+		t.Helper()
+		_, err := w.m.Pull(ctx)
+		return err
+	}
+	both("write /b/a 1")
+	both("write /c 1")
+	if err := pull(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	both("rm /b")
+	both("write /c 2")
+	for i := range BlockEntries + 50 {
+		both(fmt.Sprintf("write /m/%04d m", i))
+	}
+	w.remote.do("write /b F", "write /c 3")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w.cfg.Progress = func(p Progress) {
+		if p.Pulled > 0 {
+			cancel()
+		}
+	}
+	w.restart()
+	if err := pull(ctx); err == nil {
+		t.Fatal("the pull was not cut")
+	}
+	w.cfg.Progress = nil
+	w.remote = older
+	w.restart()
+	if err := pull(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(older.list(), w.local.list()); diff != "" {
+		t.Errorf("local (-want +got):\n%s", diff)
+	}
+	w.sync()
+	w.rest()
+}

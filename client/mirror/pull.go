@@ -16,6 +16,7 @@ import (
 type batch struct {
 	entries []tree.Entry // as they are called here
 	cursor  tree.Cursor  // the remote's, once they are applied
+	toward  int64        // the remote's revision that the pull is on its way to
 	last    bool         // of the pull
 }
 
@@ -137,10 +138,10 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 
 // readBatches cuts a change stream into batches, without what came from here.
 func (m *Mirror) readBatches(ctx context.Context, f *changes.Fetch, from tree.Cursor, known *known, out chan<- *batch) error {
-	b, size := &batch{cursor: from}, int64(0)
+	b, size := &batch{cursor: from, toward: f.Current.Rev}, int64(0)
 	send := func() error {
 		done := b
-		b, size = &batch{cursor: b.cursor}, 0
+		b, size = &batch{cursor: b.cursor, toward: b.toward}, 0
 		select {
 		case out <- done:
 			return nil

@@ -31,7 +31,10 @@ type notes struct {
 	Shown       []string    `json:"shown,omitempty"`
 	AgreedPush  tree.Cursor `json:"agreedPush,omitzero"`
 	AgreedFetch tree.Cursor `json:"agreedFetch,omitzero"`
-	Ignore      []string    `json:"ignore,omitempty"` // the names that are ignored
+	// Toward is the remote's revision that a pull was on its way to which has not ended: what
+	// the remote had changed by then is not listed where it was before. 0 for none.
+	Toward int64    `json:"toward,omitempty"`
+	Ignore []string `json:"ignore,omitempty"` // the names that are ignored
 	// OurLost is the greatest number of a version lost here that is dealt with. TheirLost is
 	// the one behind that of the remote's, 0 when it is not known yet.
 	OurLost   int64 `json:"ourLost,omitempty"`

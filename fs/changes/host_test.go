@@ -26,6 +26,9 @@ type host struct {
 	block int // entries in a block or batch
 	// pulled is our revision as long as all above the push cursor is what was pulled.
 	pulled int64
+	// toward is the server's revision that a pull was on its way to which has not ended, 0 for
+	// none. An older copy of the server's may have in the part that was read what changed later.
+	toward int64
 }
 
 const serverID = changes.DefaultPeer // under which the host's own end stores its fetch cursor
@@ -56,11 +59,15 @@ func (h *host) connect(ctx context.Context, remote changes.Peer) error {
 	if err != nil {
 		return err
 	}
-	if w.CurrentRev >= p.Fetch.Rev && w.Fetch.Compare(p.Push) >= 0 {
+	older := w.CurrentRev < max(p.Fetch.Rev, h.toward)
+	if !older && w.Fetch.Compare(p.Push) >= 0 {
 		return nil
 	}
+	if older {
+		h.toward = 0
+	}
 	return h.set(ctx, func(p *tree.Peer) {
-		if w.CurrentRev < p.Fetch.Rev {
+		if older {
 			p.Fetch = tree.Cursor{}
 		}
 		if w.Fetch.Compare(p.Push) < 0 {
@@ -256,6 +263,7 @@ func (h *host) pullOnce(ctx context.Context, remote changes.Peer) error {
 	if again, err := h.disagree(ctx, f.Current, f.AppliedPush, p); again {
 		return err
 	}
+	h.toward = f.Current.Rev
 	for {
 		var batch []tree.Entry
 		for len(batch) < h.block && err == nil {
@@ -276,7 +284,10 @@ func (h *host) pullOnce(ctx context.Context, remote changes.Peer) error {
 			}
 		}
 		if err != nil {
-			return h.take(ctx, f.Current, nil)
+			if err = h.take(ctx, f.Current, nil); err == nil {
+				h.toward = 0
+			}
+			return err
 		}
 	}
 }
@@ -333,12 +344,20 @@ func (h *host) pullPacks(ctx context.Context, remote changes.Peer, p tree.Peer) 
 		if err != nil {
 			return err
 		}
+		if !got.Drained {
+			w, err := remote.Watermarks(ctx, false)
+			if err != nil {
+				return err
+			}
+			h.toward = w.CurrentRev
+		}
 		before := h.marks().CurrentRev
 		if _, err := h.ApplyChangePack(ctx, generation, changes.FromSlice(pieces)); err != nil {
 			return err
 		}
 		h.made(before, h.marks().CurrentRev)
 		if at = got.Cursor; got.Drained {
+			h.toward = 0
 			return nil
 		}
 	}
