@@ -14,7 +14,7 @@ var errCut = errors.New("the connection was cut")
 // A cutter is a Peer whose connection breaks after some calls and items of streams.
 type cutter struct {
 	changes.Peer
-	mute bool // pushes do not say what they changed, as with other servers
+	mute bool // pushes look at no base and do not say what they changed, as with other servers
 
 	mu     sync.Mutex
 	left   int  // until it breaks; negative for never
@@ -65,7 +65,11 @@ func cutStream[T any](c *cutter, in changes.Stream[T]) changes.Stream[T] {
 }
 
 func (c *cutter) Watermarks(ctx context.Context, settle bool) (changes.Watermarks, error) {
-	return cutCall(c, func() (changes.Watermarks, error) { return c.Peer.Watermarks(ctx, settle) })
+	return cutCall(c, func() (changes.Watermarks, error) {
+		w, err := c.Peer.Watermarks(ctx, settle)
+		w.ChecksBase = w.ChecksBase && !c.mute
+		return w, err
+	})
 }
 
 func (c *cutter) HasObjects(ctx context.Context, hashes []tree.Hash) ([]tree.Hash, error) {

@@ -375,21 +375,28 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 		// A directory that stays because of what is in it is sent as well.
 		return d.sendAgain(x.Path)
 	}
-	if cur == nil && x.Kind != tree.KindDelete {
-		// What leaves it no room here now may be gone before it is sent.
-		d.touched = true
-		gone, err := d.edit.Bury(x.Path, tree.Fingerprint(x))
-		d.more = append(d.more, gone)
-		return err
-	}
-	if cur == nil || !d.m.s.unanswered() {
+	if x.Kind == tree.KindDelete {
 		return nil
 	}
-	// The remote may have applied the removal before. It is another one now, not the same that
-	// comes a second time.
+	// What leaves it no room here now may be gone before it is sent. A removal from here is
+	// another one now: that of this version, and not one that comes a second time.
 	d.touched = true
-	_, err = d.edit.Touch(x.Path)
+	gone, err := d.edit.Bury(x.Path, tree.Fingerprint(d.whole(x)))
+	if cur == nil || !d.m.s.changed(cur.Path, cur.Rev) {
+		d.more = append(d.more, gone)
+	}
 	return err
+}
+
+// whole is a version as the remote has it, with the bits that are withheld.
+func (d *decision) whole(x *tree.Entry) *tree.Entry {
+	h, ok := d.stripped[x.Path]
+	if !ok {
+		return x
+	}
+	out := *x
+	out.Mode |= h.Bits
+	return &out
 }
 
 // tell notes a conflict. That a path was removed there says less than what has taken its place.

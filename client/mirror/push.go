@@ -253,6 +253,8 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 	if m.checksBase {
 		base := m.s.peer.Fetch
 		in.Base = &base
+	} else if !m.s.unanswered() && m.s.notes.Lost == 0 {
+		b.removeAll()
 	}
 	if len(b.entries) > 0 {
 		// Should we not get the answer, this tells later what may come back of it.
@@ -315,6 +317,15 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 	m.disowned(res.Disowned, res.MoreDisowned, true, r)
 	m.meter.count(func(p *Progress) { p.Pushed += int64(sent) })
 	return len(again) > 0 || len(back) > 0, nil
+}
+
+// removeAll has deletes that are sent for the first time remove whatever there is. A remote
+// that does not look at a base may take them for deletes that it has applied, when another
+// client's revisions are higher, and then leaves all but the very version that they say.
+func (b *block) removeAll() {
+	for i := range b.entries {
+		b.entries[i].Prior = ""
+	}
 }
 
 // leftOut returns the local paths of entries of a block that the remote has not applied.

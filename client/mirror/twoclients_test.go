@@ -1,6 +1,14 @@
 package mirror
 
-import "testing"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
 
 // newWorlds are two clients of one server. The revisions of the second one are higher.
 func newWorlds(t *testing.T, cfg Config) (a, b *world) {
@@ -46,29 +54,88 @@ func (w *world) restWith(b *world) {
 	b.rest()
 }
 
+// eachServer runs a test with a server of ours, and with one that looks at no base.
+func eachServer(t *testing.T, cfg Config, fn func(t *testing.T, a, b *world)) {
+	t.Helper()
+	for _, mute := range []bool{false, true} {
+		t.Run(fmt.Sprintf("mute %t", mute), func(t *testing.T) {
+			a, b := newWorlds(t, cfg)
+			for _, w := range []*world{a, b} {
+				w.cfg.Remote = &cutter{Peer: w.remote.server, left: -1, mute: mute}
+				w.restart()
+			}
+			fn(t, a, b)
+			a.restWith(b)
+		})
+	}
+}
+
 // A removal that was decided for is one everywhere, whatever it was that was removed.
 func TestF2RemovalIsKeptOfTwoClients(t *testing.T) {
-	a, b := newWorlds(t, Config{OnConflict: Ours})
-	agree(a, b, "write /f 1", "write /d/x 1", "ln 1 /l")
-	a.local.do("rm /f", "rm /d", "rm /l")
-	b.local.do("write /f 2", "chmod /d 700", "write /d/x 2", "rm /l", "ln 2 /l")
-	b.sync()
-	if r := a.sync(); r.Conflicts == 0 {
-		t.Errorf("%+v", r)
+	eachServer(t, Config{OnConflict: Ours}, func(t *testing.T, a, b *world) {
+		agree(a, b, "write /f 1", "write /d/x 1", "ln 1 /l")
+		a.local.do("rm /f", "rm /d", "rm /l")
+		b.local.do("write /f 2", "chmod /d 700", "write /d/x 2", "rm /l", "ln 2 /l")
+		b.sync()
+		if r := a.sync(); r.Conflicts == 0 {
+			t.Errorf("%+v", r)
+		}
+		b.sync()
+		a.remote.want("/of-b 644 1")
+	})
+}
+
+// So is one that was decided for behind a push whose answer was lost.
+func TestF2RemovalIsKeptBehindALostAnswer(t *testing.T) {
+	eachServer(t, Config{OnConflict: Ours}, func(t *testing.T, a, b *world) {
+		agree(a, b, "write /f 1", "write /s 1", "write /g 1")
+		a.local.do("rm /g", "rm /f", "rm /s")
+		deaf := &deaf{Peer: a.cfg.Remote}
+		a.cfg.Remote = deaf
+		a.restart()
+		if _, err := a.m.Sync(t.Context()); !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		a.cfg.Remote = deaf.Peer
+		a.restart()
+		b.sync()
+		b.local.do("write /f 2", "write /s 2", "chmod /s 4755")
+		b.sync()
+		a.sync()
+		b.sync()
+		a.remote.want("/of-b 644 1")
+	})
+}
+
+// deaf is a Peer that loses the answers to pushes.
+type deaf struct{ changes.Peer }
+
+func (d *deaf) Push(ctx context.Context, in changes.PushInput, entries changes.Stream[tree.Entry]) (changes.PushResult, error) {
+	if _, err := d.Peer.Push(ctx, in, entries); err != nil {
+		return changes.PushResult{}, err
 	}
-	b.sync()
-	a.remote.want("/of-b 644 1")
-	a.restWith(b)
+	return changes.PushResult{}, errCut
+}
+
+// What was changed before it was removed is removed.
+func TestF2RemovalOfWhatWasChangedOfTwoClients(t *testing.T) {
+	eachServer(t, Config{}, func(_ *testing.T, a, b *world) {
+		agree(a, b, "write /f 1", "write /d/x 1")
+		a.local.do("write /f 2", "rm /f", "write /d/x 2", "chmod /d 700", "rm /d")
+		a.sync()
+		b.sync()
+		a.remote.want("/of-b 644 1")
+	})
 }
 
 // What differs here only by the bits that were withheld can be removed from here.
 func TestF2RemovalOfWithheldModesOfTwoClients(t *testing.T) {
-	a, b := newWorlds(t, Config{})
-	a.remote.do("write /s 1", "chmod /s 4755", "write /d/s 1", "chmod /d 1777")
-	agree(a, b)
-	a.local.do("rm /s", "rm /d")
-	a.sync()
-	b.sync()
-	a.remote.want("/of-b 644 1")
-	a.restWith(b)
+	eachServer(t, Config{}, func(_ *testing.T, a, b *world) {
+		a.remote.do("write /s 1", "chmod /s 4755", "write /d/s 1", "chmod /d 1777")
+		agree(a, b)
+		a.local.do("rm /s", "rm /d")
+		a.sync()
+		b.sync()
+		a.remote.want("/of-b 644 1")
+	})
 }
