@@ -16,6 +16,9 @@ func (m *Mirror) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if next.strangers() {
+		next.notes.First = m.cfg.First
+	}
 	// Also when nothing is new: from now on the tree keeps the old paths of what is moved.
 	if err := m.tree.Share(ctx); err != nil {
 		return err

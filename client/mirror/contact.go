@@ -26,8 +26,30 @@ type Contact struct {
 	here []tree.Entry // what only this side has, directories too
 }
 
-// Contact compares two sides that were never in step; nil when they were. It changes
-// nothing.
+// First is the Config.First of calls that have begun to bring both sides together and have
+// not come to the end of it, "" for none.
+func (m *Mirror) First(ctx context.Context) (first string, err error) {
+	err = m.alone(ctx, func() error {
+		s, err := m.loadState(ctx)
+		first = s.first()
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("load the cursors: %w", err)
+	}
+	return first, nil
+}
+
+// first is the choice by which something has come over already.
+func (s *state) first() string {
+	if s.strangers() {
+		return ""
+	}
+	return s.notes.First
+}
+
+// Contact compares two sides that were never in step, or have not all that there was at
+// first (Mirror.First); nil when they were and have. It changes nothing.
 func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
 	var c *Contact
 	err := m.alone(ctx, func() (err error) {
@@ -36,7 +58,7 @@ func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
 		if err != nil {
 			return fmt.Errorf("load the cursors: %w", err)
 		}
-		if !s.strangers() || s.notes.Lost != 0 {
+		if s.first() == "" && !s.strangers() {
 			return nil
 		}
 		c, err = m.contact(ctx)

@@ -352,3 +352,43 @@ func TestMayDeleteAfterLoss(t *testing.T) {
 	w.sync()
 	w.rest()
 }
+
+// How two sides are brought together is known until they are, and not before anything has
+// come over.
+func TestFirst(t *testing.T) {
+	w := newWorld(t, Config{First: "here", Undo: true})
+	w.local.do("write /keep L", "write /late L")
+	w.remote.do("write /r/a R", "write /keep R")
+	first := func(want string) {
+		t.Helper()
+		if got, err := w.m.First(t.Context()); got != want || err != nil {
+			t.Errorf("it is %q, %v; want %q", got, err, want)
+		}
+	}
+	first("")
+	if err := w.m.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first("")
+	w.cfg.First = "other" // another choice
+	w.restart()
+	if _, err := w.m.Pull(t.Context()); err != nil { // it ends before the push
+		t.Fatal(err)
+	}
+	w.cfg.First = ""
+	w.restart()
+	first("other")
+	if c := w.contact(); c == nil || c.Here != 1 || c.There != 1 || c.Differ != 1 {
+		t.Errorf("both sides are in step: %+v", c)
+	}
+	if _, _, err := w.plan(); err != nil {
+		t.Error(err)
+	}
+	first("other")
+	w.sync()
+	first("")
+	w.remote.want("/keep 644 L", "/late 644 L")
+	if c := w.contact(); c != nil {
+		t.Errorf("both sides are strangers: %+v", c)
+	}
+}

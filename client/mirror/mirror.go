@@ -43,6 +43,9 @@ type Config struct {
 	// Guard, with Hold, sends what has changed here and takes nothing: what the remote has
 	// changed is a conflict that is held, whether or not it has changed here too.
 	Guard bool
+	// First is how two sides are brought together that were never in step, in a word of the
+	// caller: as the other fields say. Mirror.First knows it until a call has done so.
+	First string
 	// MayDelete, if set, is asked before anything is changed whether n files and links may be
 	// removed at a side that has so many, without what is ignored. Else the call fails with a
 	// DeletesError. If it lets n of 2n or more go, it must let n of more go.
@@ -216,15 +219,22 @@ func (m *Mirror) Sync(ctx context.Context) (Result, error) {
 }
 
 func (m *Mirror) tick(ctx context.Context, r *Result) error {
+	pushed := false
 	for attempt := 1; ; attempt++ {
 		if err := m.pull(ctx, r); err != nil {
 			return err
 		}
 		err := m.push(ctx, r, attempt < maxPulls)
-		if err == nil || errors.Is(err, errMoved) && attempt == maxPulls {
+		if pushed = err == nil; pushed || errors.Is(err, errMoved) && attempt == maxPulls {
 			break
 		}
 		if !errors.Is(err, errMoved) {
+			return err
+		}
+	}
+	if next := m.s; pushed && next.notes.First != "" {
+		next.notes.First = ""
+		if err := m.commit(ctx, next); err != nil {
 			return err
 		}
 	}

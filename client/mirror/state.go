@@ -39,12 +39,14 @@ type notes struct {
 	// the one behind that of the remote's, 0 when it is not known yet.
 	OurLost   int64 `json:"ourLost,omitempty"`
 	TheirLost int64 `json:"theirLost,omitempty"`
+	// First is Config.First until both sides have all that there was at first.
+	First string `json:"first,omitempty"`
 }
 
 // strangers reports whether nothing that one side has is known to have been at the other.
 func (s *state) strangers() bool {
 	none := tree.Cursor{}
-	return s.peer.Push == none && s.peer.Fetch == none && s.notes.AgreedPush == none && s.notes.AgreedFetch == none && len(s.notes.Pulled) == 0
+	return s.notes.Lost == 0 && s.peer.Push == none && s.peer.Fetch == none && s.notes.AgreedPush == none && s.notes.AgreedFetch == none && len(s.notes.Pulled) == 0
 }
 
 // unanswered reports whether a push is under way, or was and its answer never came.

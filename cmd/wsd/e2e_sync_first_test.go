@@ -11,6 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/wsd-dev/wsd/client/mirror"
+	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/server/workspace"
 )
 
 // strangers gives both sides files of their own.
@@ -106,6 +110,62 @@ func TestFirstContactFromThere(t *testing.T) {
 	p.sync("--from", "here").want(t, 3, "has no files, and all of the server's would be removed")
 	p.sync().want(t, 0)
 	wantFile(t, filepath.Join(p.here, "f"), "1\n")
+}
+
+// begun has the state of a pair say that a first run with a choice did not come to its end.
+func (p *syncPair) begun(first string) {
+	p.t.Helper()
+	w, err := workspace.OpenStore(p.t.Context(), workspace.Config{Store: p.state})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	of, err := w.Forest.Tree(p.t.Context(), tree.DefaultName)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, err = of.Update(p.t.Context(), func(e *tree.Edit) error {
+		return e.ResetPeer(tree.Peer{ID: mirror.DefaultPeerID + " notes", Fetch: tree.AtPath(0, `{"first":"`+first+`"}`)})
+	})
+	if err := errors.Join(err, w.Close()); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// A first run that did not come to its end is gone on with as it was begun, unless that is
+// not what is asked for.
+func TestFirstContactGoesOn(t *testing.T) {
+	for first, other := range map[string]string{"here": "there", "there": "here", "merge": "here"} {
+		t.Run(first, func(t *testing.T) {
+			p := newSyncPair(t)
+			p.strangers()
+			p.serve()
+			p.sync("--merge").want(t, 0)
+			writeFile(t, filepath.Join(p.here, "new-here"), "1\n")
+			writeFile(t, filepath.Join(p.there, "new-there"), "2\n")
+			here, there := readTree(t, p.here), readTree(t, p.there)
+			p.begun(first)
+			for _, flags := range [][]string{{"--from", other}, {"--from", other, "--dry-run"}} {
+				p.sync(flags...).want(t, 3, "has begun to bring .* together with --.*"+first+" and did not come to its end: --from "+other+" cannot take its place",
+					"Hint: leave --from "+other+" out to go on; to begin anew, remove ")
+			}
+			p.run("sync", "resolve", "--ours", "--state", p.state, filepath.Join(p.here, "a"), p.url).want(t, 3, "did not come to its end", "run 'wsd sync' before")
+			p.want(here, there)
+			p.sync("--dry-run").want(t, 0, "going on with --.*"+first+", since")
+			p.sync().want(t, 0, "going on with --.*"+first+", since")
+			switch first {
+			case "here":
+				p.want(here, here)
+			case "there":
+				p.want(there, there)
+			default:
+				here["new-there"] = there["new-there"]
+				p.want(here, here)
+			}
+			if out := p.sync(); out.code != 0 || strings.Contains(out.stderr, "going on") {
+				t.Errorf("status %d, %s", out.code, out.stderr)
+			}
+		})
+	}
 }
 
 // Both sides that are empty, or the same, are no strangers; neither are those that have

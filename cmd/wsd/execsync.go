@@ -112,7 +112,7 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 		r, err = job.mirror(remote).Tick(ctx)
 	}
 	if err == nil {
-		job.undo, job.yields = false, false
+		job.first = ""
 	}
 	job.out.endBar()
 	job.out.tellKept()

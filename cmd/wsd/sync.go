@@ -38,10 +38,10 @@ type syncJob struct {
 	local  *syncLocal
 	out    *syncOutput
 
-	met  bool // both sides have been in step, or may be brought together
-	undo bool // --from here, until they are in step
-	// yields: --from there; leaves is what goes here then, in a dry run.
-	yields bool
+	met bool // both sides have been in step, or may be brought together
+	// first is how they are brought together, until they are: a value of --from, firstMerge, or
+	// "". leaves is what goes here with fromThere, in a dry run.
+	first  string
 	leaves *mirror.Contact
 }
 
@@ -204,14 +204,14 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 		Ignore: append(append([]string{}, j.flags.ignore...), j.local.ignore...), OnConflict: j.flags.policy,
 		Conflict: j.out.conflict, Progress: j.out.progress, Withheld: j.out.withheld, Stayed: j.out.stayed,
 		Dir: j.local.dir, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
-		Undo: j.undo || j.flags.mirror, Guard: j.flags.safe,
+		Undo: j.first == fromHere || j.flags.mirror, Guard: j.flags.safe, First: j.first,
 	}
 	if j.flags.safe {
 		cfg.OnConflict = mirror.Hold
 	}
-	switch {
-	case j.undo: // it was asked for
-	case j.yields:
+	switch j.first {
+	case fromHere: // it was asked for
+	case fromThere:
 		cfg.OnConflict = mirror.Theirs
 	default:
 		cfg.MayDelete = j.flags.maxDelete.allows
@@ -281,8 +281,8 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 		}
 		well()
 		j.out.result(&r)
-		if j.undo || j.yields { // from now on both may change
-			j.undo, j.yields = false, false
+		if j.first != "" { // from now on both may change
+			j.first = ""
 			m = j.mirror(remote)
 		}
 		left := j.out.leftOut(&r)

@@ -14,11 +14,21 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// The values of --from.
+// How two sides are brought together that were never in step: the values of --from, and
+// --merge.
 const (
-	fromHere  = "here"
-	fromThere = "there"
+	fromHere   = "here"
+	fromThere  = "there"
+	firstMerge = "merge"
 )
+
+// firstFlag is the flag for one of those.
+func firstFlag(first string) string {
+	if first == firstMerge {
+		return "--merge"
+	}
+	return "--from " + first
+}
 
 // exitRefused is the status of a synchronisation that asks for a flag before it changes
 // anything.
@@ -46,10 +56,31 @@ type syncContact struct {
 }
 
 // meet looks at two sides that were never in step, and refuses to mix what they have unless
-// a flag says how.
+// a flag says how. It goes on as an earlier run has begun that did not come to its end.
 func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
-	if j.met || j.flags.merge {
-		j.met = true
+	if j.met {
+		return nil
+	}
+	asked := j.flags.from
+	if j.flags.merge {
+		asked = firstMerge
+	}
+	first, err := m.First(ctx)
+	if err != nil {
+		return err
+	}
+	if first != "" {
+		if err := j.goesOn(first, asked); err != nil {
+			return err
+		}
+		asked = first
+	}
+	hint := map[string]string{fromHere: "--from there brings what the server has", fromThere: "--from here sends what is here"}[asked]
+	if first != "" {
+		hint = j.anew()
+	}
+	if asked == firstMerge {
+		j.first, j.met = firstMerge, true
 		return nil
 	}
 	c, err := m.Contact(ctx)
@@ -57,16 +88,20 @@ func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
 		return err
 	}
 	switch {
-	case c == nil && j.flags.from != "":
-		return refused("leave --from out; --mirror makes the server what is here; to begin anew, remove "+j.local.db.Path(),
+	case c == nil && asked != "":
+		return refused("leave --from out; --mirror makes the server what is here; "+j.anew(),
 			"%s and the server have been in step before, and --from is about the first time", j.local.dir)
 	case c == nil:
-	case j.flags.from == fromHere:
+	case asked == fromHere:
 		if c.Here+c.Differ+c.Same == 0 {
-			return refused("--from there brings what the server has", "%s has no files, and all of the server's would be removed", j.local.dir)
+			return refused(hint, "%s has no files, and all of the server's would be removed", j.local.dir)
 		}
-		j.undo = true
-	case j.flags.from == fromThere:
+		j.first = fromHere
+	case asked == fromThere:
+		if c.There+c.Differ+c.Same == 0 {
+			return refused(hint, "the server has no files, and all in %s would be removed", j.local.dir)
+		}
+		j.first = fromThere
 		if err := j.yield(ctx, m, c); err != nil {
 			return err
 		}
@@ -77,12 +112,31 @@ func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
 	return nil
 }
 
+// goesOn says that the run goes on with what an earlier one has begun, or refuses if it is
+// asked for something else.
+func (j *syncJob) goesOn(first, asked string) error {
+	other := ""
+	switch {
+	case asked != "" && asked != first:
+		other = firstFlag(asked)
+	case j.flags.mirror && first != fromHere:
+		other = "--mirror"
+	case j.flags.safe && first == fromThere:
+		other = "--one-way-safe"
+	}
+	if other != "" {
+		return refused("leave "+other+" out to go on; "+j.anew(),
+			"an earlier run has begun to bring %s and the server together with %s and did not come to its end: %s cannot take its place", j.local.dir, firstFlag(first), other)
+	}
+	j.out.line(j.out.stderr, "going on with %s, since an earlier run with it did not come to its end", firstFlag(first))
+	return nil
+}
+
+// anew is a hint.
+func (j *syncJob) anew() string { return "to begin anew, remove " + j.local.db.Path() }
+
 // yield removes what only this side has.
 func (j *syncJob) yield(ctx context.Context, m *mirror.Mirror, c *mirror.Contact) error {
-	if c.There+c.Differ+c.Same == 0 {
-		return refused("--from here sends what is here", "the server has no files, and all in %s would be removed", j.local.dir)
-	}
-	j.yields = true
 	if j.dryRun {
 		j.leaves = c
 		return nil

@@ -110,6 +110,14 @@ nothing was changed, since a flag must say that it is meant.`,
 				return errors.Join(err, fmt.Errorf("%s is not in %s", file, dir))
 			}
 			return job.once(cmd.Context(), dir, func(ctx context.Context, m *mirror.Mirror) error {
+				first, err := m.First(ctx)
+				if err != nil {
+					return err
+				}
+				if first != "" {
+					return refused("run 'wsd sync' before, which goes on with it",
+						"an earlier run has begun to bring %s and the server together with %s and did not come to its end", dir, firstFlag(first))
+				}
 				r, err := m.Resolve(ctx, localMount+"/"+filepath.ToSlash(rel), policy)
 				if errors.Is(err, mirror.ErrNotHeld) {
 					return withHint(err, "'wsd sync conflicts' lists what is held")
