@@ -63,6 +63,7 @@ func TestConflicts(t *testing.T) {
 		{"a directory removed here", "rm /d", "write /d/g R", Ours, "/f 644 base; /l -> f", "/d/g: delete / " + R + ", kept local"},
 
 		{"a file there for a directory here", "write /d/n L", "rm /d; write /d R", Both, "/f 644 base; /l -> f; /d 644 R; /d.conflict-e74a6581/ 755; /d.conflict-e74a6581/n 644 L", "/d/n: " + L + " / " + R + ", kept both by /d copy /d.conflict-e74a6581/n"},
+		{"a file there for a directory here", "write /d/n L", "rm /d; write /d R", Ours, "/f 644 base; /l -> f; /d/ 755; /d/n 644 L", "/d/n: " + L + " / " + R + ", kept local by /d"},
 		{"a directory there for a file here", "write /f L", "rm /f; write /f/x R", Both, "/f/ 755; /f/x 644 R; /f.conflict-e8b25488 644 L;" + rest, "/f: " + L + " / dir, kept both copy /f.conflict-e8b25488"},
 		{"new below what is a file here", "rm /d; write /d L", "write /d/n R", Ours, "/f 644 base; /l -> f; /d 644 L", "/d: " + L + " / " + R + ", kept local by /d/n"},
 		{"made there and removed, made here", "write /n L", "write /n R; rm /n", Theirs, "/f 644 base; /n 644 L;" + rest, ""},

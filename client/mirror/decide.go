@@ -365,7 +365,7 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 	case KeptLocal:
 		if top, h, held := d.conflictAt(x.Path); held {
 			if top == x.Path {
-				return d.sendHeld(x.Path, h)
+				return d.sendHeld(x, h)
 			}
 			return d.sendAgain(x.Path)
 		}
@@ -373,7 +373,7 @@ func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 	}
 	if live(cur) {
 		// A directory that stays because of what is in it is sent as well.
-		return d.sendAgain(x.Path)
+		return d.sendInstead(x)
 	}
 	if x.Kind == tree.KindDelete {
 		return nil
@@ -420,6 +420,21 @@ func (d *decision) sendAgain(path string) error {
 	d.touched = true
 	stays, err := d.edit.Touch(path)
 	d.more = append(d.more, stays)
+	return err
+}
+
+// sendInstead has what is here sent in the place of an entry: of a directory also what is in
+// it, if something else has taken its place there. That has no entries of its own.
+func (d *decision) sendInstead(x *tree.Entry) error {
+	if x.Kind == tree.KindDir || x.Kind == tree.KindDelete {
+		return d.sendAgain(x.Path)
+	}
+	sent, err := touchAll(d.edit, x.Path, func(e *tree.Entry) bool {
+		_, goes := d.removed[e.Path]
+		return !goes && !d.m.s.changed(e.Path, e.Rev)
+	})
+	d.touched = d.touched || len(sent) > 0
+	d.more = append(d.more, sent...)
 	return err
 }
 

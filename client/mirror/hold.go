@@ -305,9 +305,11 @@ func (d *decision) heldStill(top string, h held, x *tree.Entry) error {
 	return nil
 }
 
-// sendHeld sends what is here of a path that was held in conflict.
-func (d *decision) sendHeld(path string, h held) error {
-	sent, err := touchAll(d.edit, path, func(e *tree.Entry) bool { return e.Path == path || e.Rev > h.Since })
+// sendHeld sends what is here of the path of an entry, which was held in conflict. If the
+// remote has no directory there, it has nothing of what is in the one here.
+func (d *decision) sendHeld(x *tree.Entry, h held) error {
+	path, all := x.Path, x.Kind != tree.KindDir && x.Kind != tree.KindDelete
+	sent, err := touchAll(d.edit, path, func(e *tree.Entry) bool { return all || e.Path == path || e.Rev > h.Since })
 	if err != nil {
 		return err
 	}

@@ -139,3 +139,48 @@ func TestF2RemovalOfWithheldModesOfTwoClients(t *testing.T) {
 		a.remote.want("/of-b 644 1")
 	})
 }
+
+// A directory that stays where another client has made a file of it is whole at the server.
+func TestF5DirectoryStaysForAFile(t *testing.T) {
+	for name, fn := range map[string]func(*testing.T, *world){
+		"ours": func(_ *testing.T, b *world) {
+			b.cfg.OnConflict = Ours
+			b.restart()
+			b.sync()
+		},
+		"undo": func(_ *testing.T, b *world) {
+			b.cfg.Undo = true
+			b.restart()
+			b.sync()
+			b.cfg.Undo = false
+			b.restart()
+		},
+		"held, then ours": func(t *testing.T, b *world) {
+			t.Helper()
+			b.cfg.OnConflict = Hold
+			b.restart()
+			b.sync()
+			if _, err := b.m.Resolve(t.Context(), "/a", Ours); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for _, line := range []string{"write /a F", "ln target /a"} {
+			for _, change := range []string{"write /a/new 2", "write /a/s/x 2", "chmod /a/s 700"} {
+				t.Run(name+" "+change, func(t *testing.T) {
+					a, b := newWorlds(t, Config{OnConflict: Ours})
+					b.local.do("write /a/s/x 1", "write /a/y 1", "mkdir /a/empty", "ln y /a/l")
+					b.sync()
+					a.local.do(line) // where it has seen no directory
+					a.sync()
+					b.local.do(change)
+					want := b.local.list()
+					fn(t, b)
+					b.local.want(want...)
+					a.restWith(b)
+					a.local.want(want...)
+				})
+			}
+		}
+	}
+}

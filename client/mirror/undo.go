@@ -27,7 +27,7 @@ func (d *decision) undo(x *tree.Entry) error {
 		return err
 	}
 	if live(cur) {
-		return d.sendAgain(x.Path)
+		return d.sendInstead(x)
 	}
 	if cur != nil && d.m.s.changed(cur.Path, cur.Rev) {
 		return nil // that it is removed here is going to be sent
