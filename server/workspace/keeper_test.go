@@ -44,7 +44,8 @@ func TestKeeperCollects(t *testing.T) {
 			return err == nil
 		}
 		k := newKeeper()
-		k.keepHouse(db, forest, Bounds{}, slog.New(slog.DiscardHandler))
+		roomy := func(string) (size, free int64) { return 1 << 40, 1 << 39 }
+		k.keepHouse(db, forest, Bounds{Garbage: Garbage{room: roomy}}, slog.New(slog.DiscardHandler))
 		time.Sleep(tree.DefaultUnseen + tree.DefaultGrace - time.Minute)
 		synctest.Wait()
 		if !held(garbage) {
