@@ -115,10 +115,13 @@ const (
 // String is a word for it.
 func (k Kept) String() string { return [...]string{"none", "remote", "local", "both"}[k] }
 
-// A ConflictError says that a pull with Fail has found conflicts, and changed nothing.
+// A ConflictError says that a pull with Fail has found conflicts. It has decided none.
 type ConflictError struct {
 	Conflicts []Conflict
 	More      int // that are not listed
+	// Moved: other paths had come over, or been sent, before the conflicts were found. Else
+	// nothing was changed.
+	Moved bool
 }
 
 // add adds conflicts, up to the bound.

@@ -268,6 +268,9 @@ func (m *Mirror) connected(ctx context.Context, r *Result, fn func(context.Conte
 		}
 	}
 	err := fn(ctx, r)
+	if failed, ok := errors.AsType[*ConflictError](err); ok {
+		failed.Moved = failed.Moved || r.Pushed > 0 || r.Pulled > 0
+	}
 	r.Held = m.s.held.conflicts()
 	return err
 }

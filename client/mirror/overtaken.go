@@ -21,7 +21,7 @@ import (
 
 // bringBack decides about versions that were overtaken here, also by a pull that was killed.
 func (m *Mirror) bringBack(ctx context.Context, r *Result) error {
-	var failed ConflictError
+	failed := ConflictError{Moved: true}
 	for range maxTries {
 		last, err := lost.Last(ctx, m.forest)
 		if err != nil {

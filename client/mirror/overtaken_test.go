@@ -210,7 +210,7 @@ func (p *pair) wantHeld(policy Policy, r Result, err error, local, remote string
 			p.t.Fatalf("%v: %+v", err, failed)
 		}
 		p.want("zzz="+local, "zzz="+remote)
-		if _, err = p.sync(); !errors.As(err, &failed) || len(failed.Conflicts) != 1 {
+		if _, err = p.sync(); !errors.As(err, &failed) || len(failed.Conflicts) != 1 || failed.Moved {
 			p.t.Fatalf("again: %v", err)
 		}
 		p.want("zzz="+local, "zzz="+remote)
@@ -258,6 +258,9 @@ func TestF1WrittenWhilePulled(t *testing.T) {
 			case Both:
 				p.want("zzz.conflict=edit zzz=b", "zzz.conflict=edit zzz=b", "zzz kept both copy")
 			case Fail, Hold:
+				if failed, ok := errors.AsType[*ConflictError](err); ok && !failed.Moved {
+					t.Error("it says that nothing was changed")
+				}
 				p.wantHeld(policy, r, err, "edit", "b")
 				return
 			}

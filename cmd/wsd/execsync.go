@@ -129,8 +129,7 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 		return job.out.tooMany(many)
 	}
 	if conflicts, ok := errors.AsType[*mirror.ConflictError](err); ok {
-		job.out.conflicts(conflicts)
-		return errors.New("nothing was changed, since there are conflicts")
+		return job.out.conflicts(conflicts)
 	}
 	return explainSync(err)
 }

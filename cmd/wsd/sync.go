@@ -108,7 +108,7 @@ With --json each line is an object: {"type":"change"} for what changed in LOCAL,
 Exit status: 0 both sides are the same but for what is withheld, or a --watch was
 ended by a signal; 1 on failure; 2 for a command line that wsd does not
 understand; 3 when nothing was changed, since a flag must say that it is meant, or
-since there were conflicts and --on-conflict is fail; 4 when all has moved that there
+when there were conflicts and --on-conflict is fail; 4 when all has moved that there
 was at first, but a side goes on changing; 5 when something could not be read, which
 is named, and all else is the same.`,
 		Example: `  wsd sync ~/project ws://127.0.0.1:45678
@@ -189,8 +189,7 @@ func (j *syncJob) explain(ctx context.Context, err error) error {
 	case errors.As(err, &many):
 		return j.out.tooMany(many)
 	case errors.As(err, &conflicts):
-		j.out.conflicts(conflicts)
-		return &exitError{exitConflicts, withHint(errors.New("nothing was changed, since there are conflicts"), "say --on-conflict theirs, ours or both, or make them the same")}
+		return &exitError{exitConflicts, j.out.conflicts(conflicts)}
 	case j.watch && ctx.Err() != nil:
 		return nil
 	}
@@ -258,7 +257,7 @@ func (j *syncJob) worthwhile(err error, attempt int, connected bool) bool {
 	status, isStatus := errors.AsType[*client.RefusedError](err)
 	_, many := errors.AsType[*mirror.DeletesError](err)
 	return !usage && !many && !isRefused(err) && !errors.As(err, &conflict) && !errors.Is(err, disk.ErrNoDirectory) &&
-		!errors.Is(err, errNoWorkspace) && !errors.Is(err, mirror.ErrWithheld) && (!isStatus || status.Status >= 500)
+		!errors.Is(err, errNoWorkspace) && !errors.Is(err, mirror.ErrWithheld) && !errors.Is(err, mirror.ErrHeld) && (!isStatus || status.Status >= 500)
 }
 
 // over synchronises over a connection; well is called each time that it worked.

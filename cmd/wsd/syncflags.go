@@ -112,6 +112,9 @@ func explainSync(err error) error {
 	if errors.Is(err, mirror.ErrWithheld) {
 		return withHint(err, "--"+flagAllowCode+" and --"+flagAllowSetuid+" let them come over, --ignore leaves names out")
 	}
+	if errors.Is(err, mirror.ErrHeld) {
+		return withHint(err, "'wsd sync conflicts' lists them, 'wsd sync resolve' decides about one, or all below a directory, and --on-conflict both, theirs or ours about all of them")
+	}
 	return err
 }
 

@@ -315,13 +315,19 @@ func versionText(v *mirror.Version) string {
 	return "a directory"
 }
 
-func (o *syncOutput) conflicts(e *mirror.ConflictError) {
+// conflicts tells of conflicts for which a synchronisation fails.
+func (o *syncOutput) conflicts(e *mirror.ConflictError) error {
 	for _, c := range e.Conflicts {
 		o.conflict(c)
 	}
 	if e.More > 0 {
 		o.line(o.stderr, "and %d more", e.More)
 	}
+	err := errors.New("nothing was changed, since there are conflicts")
+	if e.Moved {
+		err = errors.New("there are conflicts, which came up after other paths had been synchronised; none was decided")
+	}
+	return withHint(err, "say --on-conflict both, theirs, ours or hold, or make them the same")
 }
 
 // trouble tells of an error after which there is another attempt, once.

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/wsd-dev/wsd/client/mirror"
+)
+
+// The errors of conflicts say what has happened, and what to do.
+func TestConflictErrorsSayWhatToDo(t *testing.T) {
+	o := newSyncOutput(&syncJob{app: &app{}, local: &syncLocal{}})
+	const decide = "Hint: say --on-conflict both, theirs, ours or hold, or make them the same\n"
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{o.conflicts(&mirror.ConflictError{}), "Error: nothing was changed, since there are conflicts\n" + decide},
+		{o.conflicts(&mirror.ConflictError{Moved: true}), "Error: there are conflicts, which came up after other paths had been synchronised; none was decided\n" + decide},
+		{
+			explainSync(fmt.Errorf("pull: %w", mirror.ErrHeld)),
+			"Error: pull: too many paths are held in conflict; resolve some, or let a policy decide\n" +
+				"Hint: 'wsd sync conflicts' lists them, 'wsd sync resolve' decides about one, or all below a directory, and --on-conflict both, theirs or ours about all of them\n",
+		},
+	} {
+		var text strings.Builder
+		report(&text, tt.err)
+		if text.String() != tt.want {
+			t.Errorf("got %q, want %q", text.String(), tt.want)
+		}
+	}
+	if (&syncJob{watch: true}).worthwhile(mirror.ErrHeld, 1, true) {
+		t.Error("a watch tries again although too many paths are held")
+	}
+}
