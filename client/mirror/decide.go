@@ -24,6 +24,7 @@ type decision struct {
 	before    int64 // our revision before the entries
 	take      []tree.Entry
 	changes   []Change
+	cleared   []string // directories that something else takes the place of
 	conflicts []Conflict
 	copies    []toCopy
 	lost      []string         // paths whose versions from here give way, and are not sent
@@ -296,6 +297,9 @@ func (d *decision) accept(x, cur *tree.Entry) {
 	d.taken(x)
 	if !d.all || same(cur, x) && !touched {
 		return
+	}
+	if live(cur) && cur.Kind == tree.KindDir && (x.Kind == tree.KindFile || x.Kind == tree.KindSymlink) {
+		d.cleared = append(d.cleared, x.Path)
 	}
 	c := Change{Path: x.Path, Kind: x.Kind, Size: x.Size, What: Modified}
 	switch {

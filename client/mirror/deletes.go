@@ -184,7 +184,7 @@ func (m *Mirror) mayApply(ctx context.Context, target tree.Cursor, first *batch)
 	if err != nil {
 		return err
 	}
-	t := &pullTally{here: newTally(), there: newTally()}
+	t := &pullTally{here: newTally(), there: newTally(), gone: map[string]bool{}}
 	if first != nil && first.last {
 		err = m.surveyBatch(ctx, first, local, true, t.batch(ctx, m))
 	} else {
@@ -200,7 +200,10 @@ func (m *Mirror) mayApply(ctx context.Context, target tree.Cursor, first *batch)
 }
 
 // A pullTally counts what a pull removes here, and has removed there.
-type pullTally struct{ here, there *tally }
+type pullTally struct {
+	here, there *tally
+	gone        map[string]bool // paths that are removed here
+}
 
 // batch counts a batch that was decided.
 func (t *pullTally) batch(ctx context.Context, m *Mirror) func(*batch, *decision) error {
@@ -219,12 +222,49 @@ func (t *pullTally) batch(ctx context.Context, m *Mirror) func(*batch, *decision
 			if c.What != Deleted || c.Kind == tree.KindDir {
 				continue
 			}
-			cur, err := m.tree.Entry(ctx, c.Path)
-			if err != nil {
+			if err := t.goes(ctx, m, c.Path); err != nil {
 				return err
 			}
-			t.here.remove(c.Path, tree.Fingerprint(&cur))
+		}
+		for _, path := range d.cleared {
+			if err := t.clears(ctx, m, path); err != nil {
+				return err
+			}
 		}
 		return nil
 	}
+}
+
+// goes counts a path that is removed here.
+func (t *pullTally) goes(ctx context.Context, m *Mirror, path string) error {
+	if t.gone[path] {
+		return nil
+	}
+	t.gone[path] = true
+	cur, err := m.tree.Entry(ctx, path)
+	if err == nil {
+		t.here.remove(path, tree.Fingerprint(&cur))
+	}
+	return err
+}
+
+// clears counts what is in a directory that something else takes the place of.
+func (t *pullTally) clears(ctx context.Context, m *Mirror, dir string) error {
+	var paths []string
+	err := m.tree.Walk(ctx, dir, func(i *tree.FileInfo) error {
+		dir := i.Kind == tree.KindDir
+		switch {
+		case dir && hidden(i.Path, m.cfg.Ignore):
+			return iofs.SkipDir
+		case !dir && !hidden(i.Path, m.cfg.Ignore):
+			paths = append(paths, i.Path)
+		}
+		return nil
+	})
+	for _, path := range paths {
+		if err == nil {
+			err = t.goes(ctx, m, path)
+		}
+	}
+	return err
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -182,5 +184,41 @@ func TestF5DirectoryStaysForAFile(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// What is in a directory that becomes a file counts as removed, however often the server lists
+// it, but not what is ignored.
+func TestF5MayDeleteCountsADirectoryThatBecomesAFile(t *testing.T) {
+	for name, seen := range map[string]bool{"without deletes": false, "with deletes": true} {
+		t.Run(name, func(t *testing.T) {
+			a, b := newWorlds(t, Config{OnConflict: Ours, Ignore: []string{"ig"}})
+			for i := range 8 {
+				b.local.do(fmt.Sprintf("write /a/f%d %d", i, i))
+			}
+			b.local.do("write /a/ig/x i", "write /a/g/ig i", "write /other 1")
+			b.sync()
+			if seen {
+				a.sync()
+				a.local.do("rm /a")
+			}
+			a.local.do("write /a F")
+			a.sync()
+			b.cfg.MayDelete = func(n, of int) bool { return 2*n <= of }
+			b.restart()
+			want := b.local.list()
+			_, err := b.m.Sync(t.Context())
+			got, _ := errors.AsType[*DeletesError](err)
+			if diff := cmp.Diff(&DeletesError{Count: 8, Of: 9, Names: []string{"/a/f0", "/a/f1", "/a/f2", "/a/f3", "/a/f4"}}, got); diff != "" {
+				t.Fatalf("%v (-want +got):\n%s", err, diff)
+			}
+			b.local.want(want...)
+			b.cfg.MayDelete = nil
+			b.restart()
+			b.sync()
+			if got := b.local.line("/a"); got != "/a 644 F" {
+				t.Errorf("it is %q", got)
+			}
+		})
 	}
 }
