@@ -268,6 +268,7 @@ func FuzzNotifications(f *testing.F) {
 	f.Add(`{"method":"stream/items","params":{"streamId":"a","items":[{"n":1,"text":""}]}}` + "\n" + `{"method":"stream/end","params":{"streamId":"a"}}`)
 	f.Add(`{"method":"stream/credit","params":{"streamId":"1","bytes":5}}` + "\n" + `{"method":"stream/cancel","params":{"streamId":"1","error":{"message":"x"}}}`)
 	f.Add(`{"id":7,"method":"give","params":{"stream":{"streamId":"b"}}}` + "\n" + `{"method":"stream/items","params":{"streamId":"b","items":[[],{},null]}}`)
+	f.Add(`{"id":7,"method":"give","params":{"strqam":{"streamId":"b"}}}`)
 	f.Add(`{"id":7,"method":"give","params":{"stream":{"items":[{"n":-1,"text":""}]}}}`)
 	f.Add(`{"method":"stream/end","params":{"streamId":"a","error":{"code":"E","message":"","path":"/"}}}`)
 	f.Fuzz(func(t *testing.T, script string) {

@@ -123,10 +123,10 @@ func (s *Set) forgetOut(o *Out) {
 // announce makes room for the stream that parameters name, whose request has just arrived.
 // Its writer has no credit yet; one that sends all the same has what it will be given.
 func (s *Set) announce(p *protocol.StreamParam) error {
-	if p.Items != nil && p.StreamID == nil {
+	if p != nil && p.Items != nil && p.StreamID == nil {
 		return nil
 	}
-	if p.StreamID == nil || p.Items != nil {
+	if p == nil || p.StreamID == nil || p.Items != nil {
 		return protocol.Errorf(protocol.CodeInvalidParams, "a stream has either a streamId or items")
 	}
 	_, err := s.add(*p.StreamID, protocol.StreamWindow, true)
