@@ -17,6 +17,7 @@ import (
 	"github.com/wsd-dev/wsd/process/sandbox"
 	"github.com/wsd-dev/wsd/relay/rendezvous/openstate"
 	"github.com/wsd-dev/wsd/relay/trust"
+	"github.com/wsd-dev/wsd/server/sqlite"
 	"github.com/wsd-dev/wsd/server/workspace"
 )
 
@@ -107,8 +108,8 @@ func (p *privatePaths) addStore(file string) {
 		names = append(names, real) // what stands beside it has its name, not the link's
 	}
 	for _, name := range names {
-		for _, suffix := range []string{"", "-wal", "-shm", "-journal", ".lock"} {
-			p.add(name + suffix)
+		for _, path := range sqlite.Files(name) {
+			p.add(path)
 		}
 	}
 }

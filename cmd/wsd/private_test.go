@@ -27,7 +27,7 @@ func TestSH5FilesOfARelay(t *testing.T) {
 		"tls://h?creds=DIR/1&cert=DIR/cert&key=DIR/2": {"1", "2"},
 		"nats://h,h2?nkey=DIR/1&ca=DIR/cert":          {"1"},
 		"nats://h":                                    nil,
-		"sqlite:DIR/1":                                {"1", "1-wal", "1-shm", "1-journal", "1.lock"},
+		"sqlite:DIR/1":                                {"1", "1-wal", "1-shm", "1-journal", "1.lock", "1.reserve"},
 	} {
 		place, err := parseState(strings.ReplaceAll(state, "DIR", dir))
 		if err != nil {

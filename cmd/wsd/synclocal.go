@@ -184,8 +184,8 @@ func (l *syncLocal) forget() {
 	if !l.made {
 		return
 	}
-	for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
-		_ = os.Remove(l.db.Path() + suffix) // it is of no use, and does no harm
+	for _, path := range sqlite.Files(l.db.Path()) {
+		_ = os.Remove(path) // it is of no use, and does no harm
 	}
 }
 

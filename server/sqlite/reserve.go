@@ -14,6 +14,15 @@ import (
 // full: to open a store, and to delete from it, takes some room.
 const reserveBytes = 4 << 20
 
+// Files are the database of a path and all that may stand beside it.
+func Files(path string) []string {
+	var list []string
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal", ".lock"} {
+		list = append(list, path+suffix)
+	}
+	return append(list, reservePath(path))
+}
+
 // spareReserves is how many times the reserve must be free for it to be made.
 const spareReserves = 4
 

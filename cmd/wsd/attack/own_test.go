@@ -339,7 +339,7 @@ func TestSH5EveryFileOfEveryProgram(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		for _, want := range []string{"named/relay.db", "named/relay.db-wal", "named/audit.jsonl", "named/identity.json", "named/s.db", "named/s.db-shm", "named/s.db.lock", ".config/wsd/client.json", "wsd/" + strconv.Itoa(s.PID) + ".json"} {
+		for _, want := range []string{"named/relay.db", "named/relay.db-wal", "named/audit.jsonl", "named/identity.json", "named/s.db", "named/s.db-shm", "named/s.db.lock", "named/s.db.reserve", ".config/wsd/client.json", "wsd/" + strconv.Itoa(s.PID) + ".json"} {
 			if !strings.Contains(strings.Join(files, "\n")+"\n", filepath.Join(w.home, want)+"\n") {
 				w.Errorf("%s is not among the files of the user's programs: %s", want, files)
 			}
