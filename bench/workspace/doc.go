@@ -2,8 +2,8 @@
 // Go client: content and entries each way, commands, a whole source tree beside rsync,
 // single changes among many, and what a change costs as the tree grows.
 //
-// `make bench-workspace` runs it. What the reference daemon reaches with its own client on two
-// quiet cores is printed beside the figures that it has.
+// `make bench-workspace` runs it. It prints the figures of the reference daemon with its own
+// client, on two quiet cores, beside those that they compare with.
 //
 // A new file is what a pushed entry costs most, and on ext4 that is up to twenty times
 // slower for some minutes after many files were deleted in the same place: the kernel does

@@ -29,8 +29,8 @@ func (e *DeletesError) Error() string {
 	return fmt.Sprintf("%d of %d files would be removed %s, %s is one of them", e.Count, e.Of, where, e.Names[0])
 }
 
-// A tally counts what is removed. What is removed under one name and made under another is
-// renamed.
+// A tally counts removals. A version that is removed under one name and made under another
+// was renamed, and does not count.
 type tally struct {
 	made  map[string]int // prints of what is made
 	gone  []removal

@@ -18,8 +18,9 @@
 // The version that loses is kept (package lost).
 //
 // A version that was written at the very moment at which one of the other side took its
-// place is such a change as well: here fs/disk keeps it, and Pull decides; at the remote the
-// answer to the push has it, or changes.Peer.Lost, and it is given back.
+// place is such a change as well. Package fs/disk keeps one that was here, and Pull decides.
+// The answer to a push names one of the remote's, or changes.Peer.Lost lists it, and the
+// mirror gives it back.
 //
 // # What is left out
 //

@@ -156,7 +156,8 @@ func (m *Mirror) refreshed(ctx context.Context) error {
 	return nil
 }
 
-// refreshed is fresh. What was changed here while it was held, and is still here, is sent.
+// refreshed is fresh. It has the changes sent that were made here while their paths were held,
+// and that are still here.
 func (s *heldSet) refreshed(e *tree.Edit, of *state) (*heldSet, error) {
 	for _, path := range s.inConflict() {
 		h, _ := s.at(path)
@@ -336,7 +337,7 @@ func (d *decision) remember(path string, h *held) {
 }
 
 // leavesNoRoom reports whether a change from here is not sent because of what only the remote
-// has below its path. What is no directory is then in conflict as a whole.
+// has below its path. Anything but a directory is then in conflict as a whole.
 func (b *blockMaker) leavesNoRoom(e *tree.Entry) bool {
 	if e.Kind == tree.KindDelete {
 		return b.above[e.Path]

@@ -56,7 +56,7 @@ type Config struct {
 	OnChange func(Change)
 	Conflict func(Conflict)
 	Withheld func(Withheld)
-	// Stayed is told of each path that was removed on one side and stays on the other.
+	// Stayed gets each path that was removed on one side and stays on the other.
 	Stayed func(Stayed)
 	// Progress is told what has moved. It must not wait.
 	Progress func(Progress)
@@ -184,8 +184,8 @@ func (m *Mirror) Pull(ctx context.Context) (Result, error) {
 	return m.run(ctx, m.pull)
 }
 
-// Push sends what changed here. What changed there as well and was not pulled stays, at a
-// remote that looks (changes.Watermarks.ChecksBase): it is a conflict of the next pull. Others
+// Push sends the changes from here. A remote that looks (changes.Watermarks.ChecksBase) keeps a
+// version of its own that was not pulled: the next pull finds the conflict. Other remotes
 // overwrite it.
 func (m *Mirror) Push(ctx context.Context) (Result, error) {
 	return m.run(ctx, func(ctx context.Context, r *Result) error {

@@ -15,9 +15,9 @@ import (
 )
 
 // A version is overtaken when something that was synchronised came to its place before
-// anybody had settled it. Here that is a change from here whose path the remote has changed
-// as well: bringBack decides it like any conflict. There it is the other way round: it is
-// given back to the remote as a change of its own, and comes with the next pull.
+// anybody had settled it. One that was overtaken here is a change from here whose path the
+// remote has changed as well: bringBack decides it like any conflict. One that was overtaken
+// at the remote goes back there as the remote's own change, and comes with the next pull.
 
 // bringBack decides about versions that were overtaken here, also by a pull that was killed.
 func (m *Mirror) bringBack(ctx context.Context, r *Result) error {
