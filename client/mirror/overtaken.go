@@ -247,9 +247,9 @@ func (m *Mirror) planBack(ctx context.Context, p *Plan, after *decided) error {
 	return nil
 }
 
-// giveBack gives back what was overtaken at the remote since the last time: by pushes whose
-// answers never came, or since what they brought was long in coming to its disk. It reports
-// whether it did.
+// giveBack gives back versions that were overtaken at the remote since the last time: by
+// pushes whose answers never came, or whose entries came to its disk late. It reports whether
+// it did.
 func (m *Mirror) giveBack(ctx context.Context, target tree.Cursor, r *Result) (bool, error) {
 	if m.theirLost < m.s.notes.TheirLost || m.s.notes.TheirLost == 0 && m.theirLost == 0 {
 		return false, nil
@@ -278,7 +278,7 @@ func (m *Mirror) giveBack(ctx context.Context, target tree.Cursor, r *Result) (b
 	return len(back) > 0, nil
 }
 
-// giveBackSince gives back what was overtaken at the remote and has a number from one on. It
+// giveBackSince gives back versions that were overtaken at the remote, from a number on. It
 // returns the local paths, and from which number on there will be others.
 func (m *Mirror) giveBackSince(ctx context.Context, number int64, base tree.Cursor, r *Result) ([]string, int64, error) {
 	var list []lost.Version

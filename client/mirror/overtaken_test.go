@@ -168,7 +168,7 @@ func (p *pair) sync() (Result, error) {
 	return p.m.Sync(p.t.Context())
 }
 
-// line is what is told of a conflict, with the version that was not kept.
+// line names a conflict and the version that was not kept.
 func (p *pair) lines() []string {
 	var out []string
 	for _, c := range p.told {

@@ -218,8 +218,8 @@ func (m *Mirror) fetchContent(ctx context.Context, in <-chan *batch, out chan<- 
 	return nil
 }
 
-// fetchMissing gets what is missing here of the content of entries. What the remote does not
-// have goes to gone.
+// fetchMissing gets the content of entries that is missing here. gone takes the hashes that
+// the remote does not have.
 func (m *Mirror) fetchMissing(ctx context.Context, entries []tree.Entry, gone map[tree.Hash]bool, r *Result) error {
 	missing, err := m.missing(ctx, entries)
 	if err != nil {

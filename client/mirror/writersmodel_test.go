@@ -279,7 +279,7 @@ func (w *writers) decides() Policy {
 }
 
 // Whatever two people write at the same time, at the moment at which changes are brought too,
-// whatever is cut, and whoever is killed: each value is in the trees in the end, overwritten
+// through cuts and kills of either end: each value is in the trees in the end, overwritten
 // by somebody who saw it, or kept and named in a conflict. Nobody is stuck.
 func TestTwoWriters(t *testing.T) {
 	for _, policy := range policies {

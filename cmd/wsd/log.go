@@ -263,7 +263,7 @@ func (p *logPrinter) take(e *client.RunEvent) error {
 	return nil
 }
 
-// endTail prints the last lines of what there was. What comes later is printed as it comes.
+// endTail prints the last lines so far. Later output is printed as it comes.
 func (p *logPrinter) endTail() error {
 	if p.tail == nil {
 		return nil

@@ -335,7 +335,7 @@ func start(t *testing.T, cmd *exec.Cmd, out io.Writer) *program {
 	}
 	go func() { // ends with the program
 		defer close(p.done)
-		_ = cmd.Wait() // whoever ends it looks
+		_ = cmd.Wait() // the caller of end looks at the outcome
 	}()
 	t.Cleanup(func() { p.end(syscall.SIGKILL) })
 	return p
