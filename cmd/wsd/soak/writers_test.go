@@ -174,13 +174,17 @@ func (w *writer) replace(path string) error {
 	}
 }
 
-// inPlace overwrites what it has read.
+// inPlace overwrites what it has read. No other writer does so to the same file meanwhile: it
+// would overwrite what it has not read.
 func (w *writer) inPlace(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil { // until it is closed
+		return err
+	}
 	old := make([]byte, 100)
 	n, err := f.ReadAt(old, 0)
 	if n == 0 && err != nil {
