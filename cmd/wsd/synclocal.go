@@ -41,10 +41,9 @@ type syncLocal struct {
 	made   bool        // the store is new
 }
 
-// openSyncLocal opens a directory and what is known of it and a server. watch has the
-// system tell what changes. With dry nothing is made: what is not there is made elsewhere
-// and goes with close.
-func openSyncLocal(ctx context.Context, dir, identity string, remote *syncRemote, f *syncFlags, watch, dry bool) (_ *syncLocal, err error) {
+// openSyncLocal opens a directory and what is known of it and a server. With dry nothing is
+// made: what is not there is made elsewhere and goes with close.
+func openSyncLocal(ctx context.Context, dir, identity string, remote *syncRemote, f *syncFlags, dry bool) (_ *syncLocal, err error) {
 	if err := f.checkPlace(dir); err != nil {
 		return nil, err
 	}
@@ -60,7 +59,7 @@ func openSyncLocal(ctx context.Context, dir, identity string, remote *syncRemote
 		l.ignore, err = readIgnoreFile(filepath.Join(l.dir, ignoreFile))
 	}
 	if err == nil {
-		err = explainLocal(l.open(ctx, store, watch, &f.maxDelete))
+		err = explainLocal(l.open(ctx, store, &f.maxDelete))
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.close())
@@ -132,7 +131,10 @@ func syncStore(dir, remote string) (string, error) {
 	return filepath.Join(state, "sync", name), nil
 }
 
-func (l *syncLocal) open(ctx context.Context, store string, watch bool, limit *deleteLimit) (err error) {
+// open opens the state and the directory. The system reports changes of the directory from
+// then on, so that all of it is looked at once only. Where it cannot, each look is at
+// everything, and nothing else differs.
+func (l *syncLocal) open(ctx context.Context, store string, limit *deleteLimit) (err error) {
 	if l.db, err = sqlite.Open(ctx, sqlite.Config{Path: store, Full: func() { l.full.Store(true) }}); err != nil {
 		return err
 	}
@@ -144,7 +146,7 @@ func (l *syncLocal) open(ctx context.Context, store string, watch bool, limit *d
 	if err := l.checkEmptied(ctx, t, limit); err != nil {
 		return err
 	}
-	l.disk, err = disk.Open(ctx, disk.Config{Dir: l.dir, Mount: localMount, Forest: l.forest, Tree: t, Watch: watch})
+	l.disk, err = disk.Open(ctx, disk.Config{Dir: l.dir, Mount: localMount, Forest: l.forest, Tree: t, Watch: true})
 	return err
 }
 
