@@ -39,6 +39,7 @@ var table = []struct {
 	{"fs/tree/...", []string{"fs/tree"}},
 	// Synchronisation knows trees and no directory; the directory knows no peer's wire.
 	{"fs/lost", []string{"fs/tree"}},
+	{"fs/objects", []string{"fs/tree"}},
 	{"fs/lineage", nil},
 	{"fs/changes/...", []string{"protocol/...", "fs/lost", "fs/tree", "fs/changes/..."}},
 	{"fs/disk/...", []string{"fs/lost", "fs/tree", "fs/changes", "fs/watch", "fs/atomicfile", "fs/disk/..."}},

@@ -1,0 +1,87 @@
+package objects
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// Adopt moves the file called name in an open directory here, and returns its number. The
+// file itself is not changed. Adopt fails with unix.EXDEV when the directory is on another
+// file system, and with io/fs.ErrInvalid when name is not a regular file; nothing is moved
+// then.
+func (d *Dir) Adopt(dir int, name string) (int64, error) {
+	if err := d.use(); err != nil {
+		return 0, err
+	}
+	defer d.done()
+	for {
+		file, err := d.number()
+		if err != nil {
+			return 0, err
+		}
+		err = renameNew(dir, name, d.fd, nameOf(file))
+		if errors.Is(err, unix.EEXIST) {
+			continue
+		}
+		if err != nil {
+			return 0, d.errorOf("move "+name+" to", file, err)
+		}
+		var st unix.Stat_t
+		err = retry(func() error { return unix.Fstatat(d.fd, nameOf(file), &st, unix.AT_SYMLINK_NOFOLLOW) })
+		if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+			err = errors.Join(fmt.Errorf("it is not a file: %w", iofs.ErrInvalid), renameNew(d.fd, nameOf(file), dir, name))
+		}
+		if err != nil {
+			return 0, d.errorOf("move "+name+" to", file, err)
+		}
+		d.written(file)
+		return file, nil
+	}
+}
+
+// Take moves an object file to a name in an open directory. The name must be free, else
+// the error is unix.EEXIST. The file must be a regular file of exactly size bytes with no
+// other link to it, else the error is io/fs.ErrInvalid. It is io/fs.ErrNotExist if there is
+// no such file, or if the directory is gone, and unix.EXDEV if the directory is on another
+// file system. After an error the file is where it was. A Writer that has the file open
+// goes on in a new one, and so does Pack.
+func (d *Dir) Take(file, size int64, dir int, name string) error {
+	err := d.release(file, func(now int64) error {
+		if now != size {
+			return d.errorOf("take", file, fmt.Errorf("it has %d bytes by now, not %d: %w", now, size, iofs.ErrInvalid))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	st, err := d.stat(file)
+	if err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size != size || st.Nlink != 1 {
+		return d.errorOf("take", file, fmt.Errorf("it is not a file of %d bytes with one link: %w", size, iofs.ErrInvalid))
+	}
+	if err := d.use(); err != nil {
+		return err
+	}
+	defer d.done()
+	return d.errorOf("move to "+name, file, renameNew(d.fd, nameOf(file), dir, name))
+}
+
+// renameIfFree renames to a name that is looked at before, where the system cannot do both
+// at once.
+func renameIfFree(oldDir int, old string, newDir int, name string) error {
+	var st unix.Stat_t
+	err := retry(func() error { return unix.Fstatat(newDir, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	if err == nil {
+		return unix.EEXIST
+	}
+	if !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return retry(func() error { return unix.Renameat(oldDir, old, newDir, name) })
+}
