@@ -87,6 +87,8 @@ type item struct {
 	purge bool
 	// meta: the content is what it was.
 	meta bool
+	// print is the fingerprint of an item of which nothing else is known.
+	print string
 }
 
 func itemOf(path string, e *tree.Entry) *item {
@@ -95,6 +97,9 @@ func itemOf(path string, e *tree.Entry) *item {
 
 // fingerprint is the print of the item (tree.Fingerprint), "" for a removal.
 func (it *item) fingerprint() string {
+	if it.print != "" {
+		return it.print
+	}
 	return tree.Fingerprint(&tree.Entry{Kind: it.kind, Mode: it.mode, Parts: it.parts, Target: it.target})
 }
 

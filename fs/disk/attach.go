@@ -17,6 +17,8 @@ type rootState struct {
 	BTime int64  `json:"btime"`
 	// Restore: what the tree has is to be put into the journal.
 	Restore bool `json:"restore,omitempty"`
+	// Outs are the versions that are put off, by their names.
+	Outs map[string]storedOut `json:"outs,omitempty"`
 }
 
 // attach reads what is known of the directory, or makes it known.
@@ -64,12 +66,13 @@ func (w *Workspace) attach(ctx context.Context, fd int, st stat) error {
 				return err
 			}
 		}
-		now.Restore = restore
+		now.Restore, now.Outs = restore, w.state.Outs
 		return w.putState(rows, now)
 	})
 	if err != nil {
 		return err
 	}
+	w.loadOuts(fd)
 	w.pending = true // that may be
 	if !restore {
 		return nil

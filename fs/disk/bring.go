@@ -453,10 +453,7 @@ func (b *bringer) link(dir int, name string, it *item) error {
 		cleanTemp(dir, temp)
 		return err
 	}
-	if err = b.place(dir, temp, name, it, was); err != nil {
-		return err
-	}
-	st, err := statAt(dir, name)
+	st, err := b.place(dir, temp, name, it, was)
 	if err != nil {
 		return err
 	}

@@ -83,6 +83,8 @@ type Workspace struct {
 	// when it was opened, of paths that were brought since.
 	unclean  bool
 	replaced map[string]stat
+	// littered: a version is still under a name of ours, as if a crash had left it.
+	littered atomic.Bool
 	// closedOnly: this call leaves out long files that are open for writing.
 	closedOnly bool
 

@@ -16,13 +16,12 @@ import (
 // errUnreadable says that a version cannot be read, and so not be kept elsewhere.
 var errUnreadable = errors.New("it cannot be read")
 
-// save keeps a version of a file or link that nobody has settled and that is about to go.
-// One that is known but for the racy moment in which it was read is kept if its content is
-// new to the store, one that a crash has left if no file has it. The end of the call does not
-// stop it: the file may have a temporary name already.
+// save keeps a version of a file or link that nobody has settled and that is about to go,
+// one that a crash has left if no file has it. The end of the call does not stop it: the file
+// may have a temporary name already.
 func (b *bringer) save(dir int, name string, it *item, was found) error {
 	ctx := context.WithoutCancel(b.ctx)
-	entry, fresh, err := b.w.version(ctx, dir, name)
+	entry, _, err := b.w.version(ctx, dir, name, true)
 	if gone(err) || errors.Is(err, errSpecial) {
 		return nil
 	}
@@ -30,7 +29,7 @@ func (b *bringer) save(dir int, name string, it *item, was found) error {
 		return err
 	}
 	by := it.fingerprint()
-	if was.racy && !fresh || tree.Fingerprint(&entry) == by {
+	if tree.Fingerprint(&entry) == by {
 		return nil
 	}
 	v := lost.Version{Path: b.w.treePath(it.path), At: time.Now(), Why: lost.Overtaken, By: by, Entry: entry}
@@ -72,9 +71,9 @@ func referenced(e *tree.Edit, path string, v *tree.Entry) (bool, error) {
 	return e.Tx().Referenced(v.Parts[0].Hash)
 }
 
-// version reads a file or link, and stores its content. It reports whether any of that was
-// new to the store. What is ours is read whatever its mode.
-func (w *Workspace) version(ctx context.Context, dir int, name string) (tree.Entry, bool, error) {
+// version reads a file or link, and stores its content if it is to. It reports whether any of
+// that is new to the store. What is ours is read whatever its mode.
+func (w *Workspace) version(ctx context.Context, dir int, name string, store bool) (tree.Entry, bool, error) {
 	st, err := statAt(dir, name)
 	if err != nil {
 		return tree.Entry{}, false, err
@@ -88,7 +87,7 @@ func (w *Workspace) version(ctx context.Context, dir int, name string) (tree.Ent
 	default:
 		return entry, false, errSpecial
 	}
-	keep := &keeper{ctx: ctx, forest: w.cfg.Forest}
+	keep := &keeper{ctx: ctx, forest: w.cfg.Forest, counts: !store}
 	got, err := w.readFile(dir, name, nil, keep)
 	if denied(err) && chmodFileAt(dir, name, uint32(st.mode)|0o400) == nil {
 		got, err = w.readFile(dir, name, nil, keep)
@@ -167,15 +166,68 @@ type outgoing struct {
 }
 
 // putOff leaves a version under its temporary name, in the workspace's own directory, until
-// nobody writes to it any more.
-func (w *Workspace) putOff(dir, root int, out string, it *item, was found) error {
+// nobody writes to it any more. The store has what is known of it, for as long.
+func (w *Workspace) putOff(ctx context.Context, dir, root int, out string, it *item, was found) error {
+	w.outMu.Lock()
+	w.outs = append(w.outs, outgoing{out, it, was})
+	w.outMu.Unlock()
+	w.storeOuts(ctx)
 	if err := retry(func() error { return unix.Renameat(dir, out, root, out) }); err != nil {
+		w.outMu.Lock()
+		defer w.outMu.Unlock()
+		w.outs = slices.DeleteFunc(w.outs, func(o outgoing) bool { return o.name == out })
 		return pathError("rename", it.path, err)
 	}
-	w.outMu.Lock()
-	defer w.outMu.Unlock()
-	w.outs = append(w.outs, outgoing{out, it, was})
 	return nil
+}
+
+// A storedOut is an outgoing version as the row of the directory has it.
+type storedOut struct {
+	Path  string `json:"path"`
+	By    string `json:"by,omitempty"` // the print of what took its place
+	Stat  []byte `json:"stat"`
+	Known bool   `json:"known,omitempty"`
+	Racy  bool   `json:"racy,omitempty"`
+}
+
+// storeOuts stores which versions are put off. Should that not be possible, one of them may be
+// kept under its last name only, after a crash.
+func (w *Workspace) storeOuts(ctx context.Context) {
+	_, err := w.cfg.Tree.Update(context.WithoutCancel(ctx), func(e *tree.Edit) error {
+		rows, err := rowsOf(e)
+		if err != nil {
+			return err
+		}
+		s := w.state
+		s.Outs = nil
+		w.outMu.Lock()
+		for _, o := range w.outs {
+			if s.Outs == nil {
+				s.Outs = map[string]storedOut{}
+			}
+			s.Outs[o.name] = storedOut{o.it.path, o.it.fingerprint(), o.was.stat.encode(), o.was.known, o.was.racy}
+		}
+		w.outMu.Unlock()
+		return w.putState(rows, s)
+	})
+	if err != nil {
+		w.log.WarnContext(ctx, "the paths of versions that are still open for writing cannot be stored", "err", err)
+	}
+}
+
+// loadOuts takes up versions that were put off by a process before this one.
+func (w *Workspace) loadOuts(root int) {
+	for name, o := range w.state.Outs {
+		st, err := decodeStat(o.Stat)
+		if err != nil || !isOut(name) {
+			continue // it is taken for what a crash has left
+		}
+		if _, err := statAt(root, name); gone(err) {
+			name = newsName(name) // or it is gone
+		}
+		it := &item{path: o.Path, kind: tree.KindDelete, print: o.By}
+		w.outs = append(w.outs, outgoing{name, it, found{there: true, stat: st, known: o.Known, racy: o.Racy}})
+	}
 }
 
 // finishOuts disposes of versions that were put off and that nobody writes to any more.
@@ -186,17 +238,22 @@ func (w *Workspace) finishOuts(ctx context.Context, root int) {
 	}
 	list := w.outs
 	w.outs = nil
+	done := false
 	b := newBringer(ctx, w, root, nil)
 	defer b.walk.forget()
 	for _, o := range list {
 		if !w.beingWritten(root, o.name) {
-			err := b.discard(root, o.name, o.it, o.was)
-			if err == nil || gone(err) {
+			var err error
+			if o.name, err = b.discard(root, o.name, o.it, o.was); err == nil || gone(err) {
+				done = true
 				continue
 			}
 			w.log.Warn("a version that a command wrote cannot be kept yet", "path", o.it.path, "name", o.name, "err", err)
 		}
 		w.outs = append(w.outs, o)
+	}
+	if done {
+		w.storeOuts(ctx)
 	}
 }
 

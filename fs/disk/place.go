@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"errors"
 
 	"golang.org/x/sys/unix"
@@ -44,7 +45,7 @@ func (b *bringer) look(dir int, name, path string) (found, error) {
 	default:
 		index := n.stat
 		index.dev = st.dev
-		f.known, f.racy = index.same(&st), index.flags&again != 0
+		f.known, f.racy = index.same(&st), index.flags&unsure != 0
 		if !f.known && index.flags&linked != 0 {
 			// What is done under another name of the file changes its ctime.
 			index.ctime = st.ctime
@@ -58,20 +59,30 @@ var errNoExchange = errors.New("the file system cannot exchange names")
 
 // place renames the item that is whole, under a temporary name, to where it belongs. was is
 // what was there at the last look, nothing where there was none. A version that comes out
-// and that nobody has settled is kept. place removes what is ours when it fails.
-func (b *bringer) place(dir int, temp, name string, it *item, was found) error {
+// and that nobody has settled is kept. place removes what is ours when it fails, else it
+// returns what it is.
+func (b *bringer) place(dir int, temp, name string, it *item, was found) (stat, error) {
 	ours, err := statAt(dir, temp)
 	if err != nil {
 		cleanTemp(dir, temp)
-		return err
+		return stat{}, err
 	}
 	if err = b.w.fault("place", it.path); err == nil {
 		temp, err = b.swap(dir, temp, name, it, was)
 	}
 	if err != nil {
-		b.leave(dir, temp, it.path, &ours)
+		b.leave(dir, temp, it, &ours)
+		return stat{}, err
 	}
-	return err
+	if err := b.w.fault("placed", it.path); err != nil {
+		return stat{}, err
+	}
+	st, err := statAt(dir, name)
+	if err != nil || !ours.sameFile(&st) || ours.mtime != st.mtime {
+		// Whatever has come to its place, or of it, since is somebody else's, and news.
+		return ours, nil
+	}
+	return st, nil
 }
 
 // swap is place without what an error makes necessary. It returns the temporary name as it
@@ -114,7 +125,7 @@ func (b *bringer) swap(dir int, temp, name string, it *item, was found) (string,
 		if err != nil {
 			return temp, pathError("rename", it.path, err)
 		}
-		if err = b.discard(dir, temp, it, was); err != nil {
+		if temp, err = b.discard(dir, temp, it, was); err != nil {
 			putBack(dir, temp, name)
 		}
 		return temp, err
@@ -136,8 +147,13 @@ func putBack(dir int, temp, name string) {
 }
 
 // leave removes the file or link that is ours from a temporary name. Anything else there
-// is the only copy of a command's, and gets a name that is settled.
-func (b *bringer) leave(dir int, temp, path string, ours *stat) {
+// is the only copy of a command's, and gets a name that is settled. If ours was at its place
+// for a moment, a command may have it open.
+func (b *bringer) leave(dir int, temp string, it *item, ours *stat) {
+	if isOut(temp) && ours.kind == tree.KindFile && b.w.beingWritten(dir, temp) &&
+		b.w.putOff(b.ctx, dir, b.root, temp, it, found{there: true, stat: *ours, known: true, racy: true}) == nil {
+		return
+	}
 	st, err := statAt(dir, temp)
 	if gone(err) {
 		return
@@ -149,8 +165,9 @@ func (b *bringer) leave(dir int, temp, path string, ours *stat) {
 	kept := keptPrefix + randomOf(temp)
 	if err = renameNew(dir, temp, kept); err != nil {
 		kept = temp
+		b.w.littered.Store(true)
 	}
-	b.w.log.Warn("a version that a command wrote could not be stored; it has another name now", "path", path, "name", kept, "err", err)
+	b.w.log.Warn("a version that a command wrote could not be stored; it has another name now", "path", it.path, "name", kept, "err", err)
 }
 
 // replace is place where names cannot be exchanged: what comes to the place between the
@@ -180,44 +197,78 @@ func (b *bringer) makeWay(dir int, name string, it *item, was found) error {
 	if err != nil {
 		return pathError("rename", it.path, err)
 	}
-	if err = b.discard(dir, out, it, was); err != nil {
-		if e := renameNew(dir, out, name); errors.Is(e, errNoExchange) {
-			_ = rename(dir, out, name)
+	if out, err = b.discard(dir, out, it, was); err != nil {
+		e := renameNew(dir, out, name)
+		if errors.Is(e, errNoExchange) {
+			e = rename(dir, out, name)
+		}
+		if e != nil {
+			b.w.littered.Store(true)
 		}
 	}
 	return err
 }
 
 // discard disposes of what an item has taken the place of, which has the name out now.
-// What was there at the last look is known to be what it is, unless it has changed.
-func (b *bringer) discard(dir int, out string, it *item, was found) error {
+// What was there at the last look is known to be what it is, unless it has changed. discard
+// returns the name that it has if there is an error.
+func (b *bringer) discard(dir int, out string, it *item, was found) (string, error) {
 	st, err := statAt(dir, out)
 	if err != nil {
-		return err
+		return out, err
 	}
 	switch st.kind {
 	case tree.KindDir:
 		if retry(func() error { return unix.Unlinkat(dir, out, unix.AT_REMOVEDIR) }) == nil {
-			return nil
+			return out, nil
 		}
-		return b.aside(dir, out, it.path)
+		return out, b.aside(dir, out, it.path)
 	case tree.KindFile, tree.KindSymlink:
 	default:
-		return b.aside(dir, out, it.path)
+		return out, b.aside(dir, out, it.path)
 	}
 	if st.kind == tree.KindFile && b.busy(dir, out, &was) {
-		return b.w.putOff(dir, b.root, out, it, was)
+		return out, b.w.putOff(b.ctx, dir, b.root, out, it, was)
 	}
 	if st, err = statAt(dir, out); err != nil {
-		return err
+		return out, err
 	}
-	if !was.settled() || !was.same(&st) {
-		was.racy = was.racy && was.known && was.same(&st)
-		if err := b.save(dir, out, it, was); errors.Is(err, errUnreadable) || tree.Code(err) != "" {
-			return b.aside(dir, out, it.path)
-		} else if err != nil {
-			return err
+	known := was.there && was.known && was.same(&st) && !isNews(out)
+	if known && was.racy {
+		if known, err = b.w.hasContent(b.ctx, dir, out); err != nil && !errors.Is(err, errUnreadable) {
+			return out, err
+		}
+		if !known {
+			if out, err = b.markNews(dir, out); err != nil {
+				return out, err
+			}
 		}
 	}
-	return pathError("remove", it.path, retry(func() error { return unix.Unlinkat(dir, out, 0) }))
+	if !known {
+		if err := b.save(dir, out, it, was); errors.Is(err, errUnreadable) || tree.Code(err) != "" {
+			return out, b.aside(dir, out, it.path)
+		} else if err != nil {
+			return out, err
+		}
+	}
+	return out, pathError("remove", it.path, retry(func() error { return unix.Unlinkat(dir, out, 0) }))
+}
+
+// hasContent reports whether the store has the content of a file.
+func (w *Workspace) hasContent(ctx context.Context, dir int, name string) (bool, error) {
+	_, fresh, err := w.version(context.WithoutCancel(ctx), dir, name, false)
+	return err == nil && !fresh, err
+}
+
+// markNews has the name of a version on its way out say that nobody has settled it. From then
+// on, that the store has the content says nothing: it is stored before it is kept.
+func (b *bringer) markNews(dir int, out string) (string, error) {
+	if !isOut(out) {
+		return out, nil
+	}
+	news := newsName(out)
+	if err := rename(dir, out, news); err != nil {
+		return out, err
+	}
+	return news, nil
 }

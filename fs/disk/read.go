@@ -13,7 +13,7 @@ import (
 type content struct {
 	parts []tree.Part
 	size  int64
-	stat  stat // of what was read; again is set when it may have changed since
+	stat  stat // of what was read; again or opened is set when it may have changed since
 }
 
 var windows = sync.Pool{New: func() any { b := make([]byte, tree.ChunkSize); return &b }}
@@ -37,6 +37,8 @@ func (w *Workspace) readFile(dir int, name string, old []tree.Part, keep *keeper
 		if before.kind != tree.KindFile {
 			return c, errSpecial
 		}
+		// Whoever opens it later changes its times when he writes.
+		written := openForWriting(fd)
 		if err := w.fault("read", name); err != nil {
 			return c, err
 		}
@@ -52,6 +54,9 @@ func (w *Workspace) readFile(dir int, name string, old []tree.Part, keep *keeper
 		}
 		if !quiet || racy(&c.stat, at, time.Now()) {
 			c.stat.flags |= again
+		}
+		if written {
+			c.stat.flags |= opened
 		}
 		return c, nil
 	}
@@ -109,6 +114,7 @@ func (w *Workspace) readParts(fd int, size int64, old []tree.Part, keep *keeper)
 type keeper struct {
 	ctx    context.Context // of the call that it lives as long as
 	forest *tree.Forest
+	counts bool // nothing is stored: it only counts what is new
 
 	mu    sync.Mutex
 	list  []tree.Data
@@ -147,7 +153,12 @@ func (k *keeper) store(list []tree.Data) error {
 	if len(list) == 0 {
 		return nil
 	}
-	added, err := k.forest.PutChecked(k.ctx, list...)
+	added, err := 0, error(nil)
+	if k.counts {
+		added, err = k.missing(list)
+	} else {
+		added, err = k.forest.PutChecked(k.ctx, list...)
+	}
 	k.mu.Lock()
 	k.added += added
 	k.mu.Unlock()
@@ -155,6 +166,22 @@ func (k *keeper) store(list []tree.Data) error {
 		k.free(d.Bytes)
 	}
 	return err
+}
+
+// missing is how many windows the store does not have.
+func (k *keeper) missing(list []tree.Data) (int, error) {
+	hashes := make([]tree.Hash, len(list))
+	for i := range list {
+		hashes[i] = list[i].Hash
+	}
+	held, err := k.forest.Held(k.ctx, hashes)
+	n := 0
+	for _, has := range held {
+		if !has {
+			n++
+		}
+	}
+	return n, err
 }
 
 // flush stores what is left.

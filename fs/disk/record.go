@@ -125,7 +125,7 @@ type identity struct{ dev, ino uint64 }
 func (w *Workspace) matchMoved(ctx context.Context, changes []*change) error {
 	left := map[identity]*node{} // nodes that are no longer where they were
 	note := func(n *node) {
-		if n.stat.kind == tree.KindFile && n.stat.flags&again == 0 && n.stat.btime != 0 {
+		if n.stat.kind == tree.KindFile && n.stat.flags&unsure == 0 && n.stat.btime != 0 {
 			left[identity{n.stat.dev, n.stat.ino}] = n
 		}
 	}

@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"context"
 	"errors"
 
 	"golang.org/x/sys/unix"
@@ -65,7 +64,7 @@ func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err
 	}
 	it := &item{path: path, kind: tree.KindDelete}
 	if was.stat.kind == tree.KindFile && b.busy(dir, out, &was) {
-		if err := b.w.putOff(dir, b.root, out, it, was); err != nil {
+		if err := b.w.putOff(b.ctx, dir, b.root, out, it, was); err != nil {
 			return true, errors.Join(err, pathError("rename", path, renameNew(dir, out, name)))
 		}
 		return false, nil
@@ -73,10 +72,7 @@ func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err
 	st, err := statAt(dir, out)
 	known := err == nil && was.same(&st)
 	if known && was.racy {
-		var fresh bool
-		_, fresh, err = b.w.version(context.WithoutCancel(b.ctx), dir, out)
-		known = err == nil && !fresh
-		if errors.Is(err, errUnreadable) {
+		if known, err = b.w.hasContent(b.ctx, dir, out); errors.Is(err, errUnreadable) {
 			err = nil
 		}
 	}
@@ -86,7 +82,11 @@ func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err
 	back := renameNew(dir, out, name)
 	if errors.Is(back, unix.EEXIST) { // there is a newer one
 		b.staying = append(b.staying, path)
-		return true, errors.Join(err, b.discard(dir, out, it, found{}))
+		_, e := b.discard(dir, out, it, found{})
+		if e != nil {
+			b.w.littered.Store(true)
+		}
+		return true, errors.Join(err, e)
 	}
 	if errors.Is(back, errNoExchange) {
 		back = rename(dir, out, name)
@@ -102,10 +102,13 @@ func (b *bringer) empty(dir int, path, name string) (stays bool, err error) {
 		return false, err
 	}
 	fd, err := openDirAt(dir, name)
-	opened := false
+	mode, opened := before.mode, false
+	if n := b.w.index.find(path); b.w.unclean && n != nil && n.stat.sameDir(&before) && n.stat.mode != mode && n.stat.mode|0o700 == mode {
+		mode, opened = n.stat.mode, true // a crash has left it open
+	}
 	if denied(err) {
 		opened = true
-		if err = chmodAt(dir, name, 0o700); err == nil {
+		if err = chmodAt(dir, name, uint32(mode)|0o700); err == nil {
 			fd, err = openDirAt(dir, name)
 		}
 	}
@@ -115,7 +118,7 @@ func (b *bringer) empty(dir int, path, name string) (stays bool, err error) {
 	defer closeFD(fd)
 	defer func() {
 		if opened && (stays || err != nil) {
-			err = errors.Join(err, retry(func() error { return unix.Fchmod(fd, uint32(before.mode)) }))
+			err = errors.Join(err, retry(func() error { return unix.Fchmod(fd, uint32(mode)) }))
 		}
 	}()
 	list, err := allNames(fd)

@@ -75,7 +75,13 @@ const (
 	again uint8 = 1 << iota
 	// linked: there are other names of the file.
 	linked
+	// opened: somebody had the file open for writing when it was read. Until that is closed,
+	// the content may change without a trace.
+	opened
 )
+
+// unsure are the flags of a file whose content may be another one, whatever else is the same.
+const unsure = again | opened
 
 // same reports whether nothing tells that a file or link has changed between a and b.
 func (a *stat) same(b *stat) bool {

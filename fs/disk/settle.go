@@ -103,6 +103,9 @@ func (w *Workspace) reload(ctx context.Context) error {
 
 // look finds what has changed and records it.
 func (w *Workspace) look(ctx context.Context, root int, st stat) error {
+	if w.littered.Swap(false) {
+		w.unclean, w.full = true, true
+	}
 	s := w.newScan(ctx, st.dev)
 	s.clean = w.unclean
 	st.dev = 0

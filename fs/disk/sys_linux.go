@@ -126,7 +126,15 @@ func beingWritten(dir int, name string) bool {
 	if err != nil {
 		return !gone(err) && !denied(err) && !errors.Is(err, unix.ENXIO)
 	}
-	defer closeFD(fd) // which gives the lease back
-	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+	defer closeFD(fd)
+	return openForWriting(fd)
+}
+
+// openForWriting is beingWritten for an open file.
+func openForWriting(fd int) bool {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+	if err == nil {
+		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK) // else closing it does
+	}
 	return errors.Is(err, unix.EAGAIN)
 }

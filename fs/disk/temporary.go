@@ -18,7 +18,8 @@ import (
 // were on their way out.
 const (
 	tempPrefix = ".wsd-tmp-"
-	outPrefix  = ".wsd-out-" // then 16 digits, a hyphen and the name that it had
+	outPrefix  = ".wsd-out-" // then 16 digits, a hyphen or newsMark, and the name that it had
+	newsMark   = "+"         // nobody has settled the version
 	tempLength = len(tempPrefix) + 16
 	// keptPrefix begins the name of a command's version that could neither be stored nor
 	// stay where it was. It is settled like any other name.
@@ -43,7 +44,15 @@ func temporary(name string) bool {
 
 // isOut reports whether a temporary name is that of a version on its way out.
 func isOut(name string) bool {
-	return len(name) > tempLength+1 && strings.HasPrefix(name, outPrefix) && name[tempLength] == '-'
+	return len(name) > tempLength+1 && strings.HasPrefix(name, outPrefix) && (name[tempLength] == '-' || isNews(name))
+}
+
+// newsName is the name of a version on its way out that says that nobody has settled it.
+func newsName(out string) string { return out[:tempLength] + newsMark + out[tempLength+1:] }
+
+// isNews reports whether the name of a version on its way out says that nobody has settled it.
+func isNews(name string) bool {
+	return len(name) > tempLength+1 && strings.HasPrefix(name, outPrefix) && name[tempLength:tempLength+1] == newsMark
 }
 
 // randomOf is the digits of a temporary name.
@@ -138,10 +147,11 @@ func (b *bringer) reclaim(dir int, path, name string) error {
 		if n := b.w.index.find(it.path); !known && n != nil {
 			was = n.stat
 		}
-		f := found{there: true, stat: st, racy: was.flags&again != 0}
-		f.known = f.same(&was)
+		f := found{there: true, stat: st, racy: was.flags&unsure != 0}
+		f.known = f.same(&was) && !isNews(name)
 		f.left = !f.known
-		return b.discard(dir, name, it, f)
+		_, err := b.discard(dir, name, it, f)
+		return err
 	case st.kind == tree.KindDir: // an earlier version of wsd has left it
 		return pathError("rename", name, renameNew(dir, name, keptPrefix+randomOf(name)))
 	}

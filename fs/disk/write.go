@@ -212,7 +212,7 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 	if was.there && was.stat.kind == tree.KindFile {
 		replaced = name
 	}
-	made, err := f.make(dir, temp, replaced, it)
+	err := f.make(dir, temp, replaced, it)
 	if err == nil {
 		err = setTimes(dir, temp, it.mtime)
 	}
@@ -220,17 +220,9 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 		cleanTemp(dir, temp)
 		return stat{}, err
 	}
-	if err := f.b.place(dir, temp, name, it, was); err != nil {
+	st, err := f.b.place(dir, temp, name, it, was)
+	if err != nil {
 		return stat{}, err
-	}
-	if err := f.b.w.fault("placed", it.path); err != nil {
-		return stat{}, err
-	}
-	st, err := statAt(dir, name)
-	if err != nil || !made.sameFile(&st) {
-		// Whatever has come to its place, or of it, since is somebody else's, and news.
-		made.mtime = it.mtime
-		return made, nil
 	}
 	if now := time.Now(); racyTime(st.mtime, now, now) {
 		st.flags |= again
@@ -258,33 +250,30 @@ func (b *bringer) fits(it *item) error {
 // replaces, if any. It is closed under the name
 // that nobody looks at: under its own it would be read by the next settle, as what others
 // write is.
-func (f *fileBringer) make(dir int, name, replaced string, it *item) (stat, error) {
+func (f *fileBringer) make(dir int, name, replaced string, it *item) error {
 	fd, err := openAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, it.mode&0o777)
 	if err != nil {
-		return stat{}, err
+		return err
 	}
 	defer closeFD(fd)
 	for _, p := range it.parts {
 		data, err := f.chunk(p.Hash)
 		if err != nil {
-			return stat{}, err
+			return err
 		}
 		if err := writeFull(fd, data); err != nil {
-			return stat{}, pathError("write", it.path, err)
+			return pathError("write", it.path, err)
 		}
 	}
 	if replaced != "" {
 		if err := f.b.adopt(fd, dir, replaced, it); err != nil {
-			return stat{}, err
+			return err
 		}
 	}
 	st, err := statFD(fd)
 	if err != nil || uint32(st.mode) == it.mode {
-		return st, err
+		return err
 	}
 	// The process's umask, bits that a file is not made with, or what came with its owner.
-	if err := retry(func() error { return unix.Fchmod(fd, it.mode) }); err != nil {
-		return stat{}, pathError("chmod", it.path, err)
-	}
-	return statFD(fd)
+	return pathError("chmod", it.path, retry(func() error { return unix.Fchmod(fd, it.mode) }))
 }

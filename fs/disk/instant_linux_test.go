@@ -1,0 +1,276 @@
+package disk_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// on has something happen to the path p once, at a moment (see Hook) that must come.
+func (b *bench) on(t *testing.T, op string, do func() error) {
+	t.Helper()
+	done := false
+	b.ws.Hook(func(at, path string) error {
+		if done || at != op || path != "p" {
+			return nil
+		}
+		done = true
+		return do()
+	})
+	t.Cleanup(func() {
+		if !done {
+			t.Errorf("%s was not reached", op)
+		}
+	})
+}
+
+// F1: what is written to an entry in the very moment in which it has come to its place is a
+// change, however long we stand still then.
+func TestF1WrittenWhenPlaced(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		both(t, func(t *testing.T, b *bench) {
+			if known {
+				b.write("p", "old")
+			}
+			quiet(b)
+			hour := time.Now().Add(-time.Hour)
+			b.on(t, "placed", func() error {
+				b.write("p", "mine!")
+				return os.Chtimes(b.path("p"), hour, hour)
+			})
+			b.apply(b.file("/workspace/p", "entry", 0o644))
+			b.ws.Hook(nil)
+			b.reopen() // nobody tells of what was written before
+			b.want(map[string]string{"p": "file 0644 mine!"})
+			b.wantLost()
+		})
+	}
+}
+
+// F1: so is a file that comes to the place of a link at that moment.
+func TestF1ReplacedWhenPlaced(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.must(os.Symlink("old", b.path("p")))
+		quiet(b)
+		hour := time.Now().Add(-time.Hour)
+		b.on(t, "placed", func() error {
+			b.write("q", "mine!")
+			b.must(os.Chtimes(b.path("q"), hour, hour))
+			return os.Rename(b.path("q"), b.path("p"))
+		})
+		b.apply(link("/workspace/p", "new"))
+		b.ws.Hook(nil)
+		b.settle()
+		b.want(map[string]string{"p": "file 0644 mine!"})
+		b.wantLost()
+	})
+}
+
+// F1: an entry that is taken back again, since what it has replaced cannot be kept, may have
+// been opened by a command meanwhile.
+func TestF1OpenedBeforeTakenBack(t *testing.T) {
+	for _, writes := range []bool{false, true} {
+		both(t, func(t *testing.T, b *bench) {
+			b.write("d/p", "old")
+			quiet(b)
+			var f *os.File
+			b.ws.Hook(func(op, path string) error {
+				switch {
+				case op == "place" && path == "d/p":
+					b.write("d/p", "unsettled")
+				case op == "read" && strings.HasSuffix(path, "-p") && f == nil:
+					var err error
+					f, err = os.OpenFile(b.path("d/p"), os.O_WRONLY, 0)
+					b.must(err)
+					return unix.EIO
+				}
+				return nil
+			})
+			b.push(b.file("/workspace/d/p", "entry", 0o644))
+			b.ws.Hook(nil)
+			want := []string{"d/p file 0644 unsettled"}
+			if writes {
+				_, err := f.WriteString("by a command")
+				b.must(err)
+				want = append([]string{"d/p file 0644 by a command"}, want...)
+			}
+			b.must(f.Close())
+			b.settle()
+			b.settle()
+			b.want(map[string]string{"d": "dir 0755", "d/p": "file 0644 entry"})
+			b.wantLost(want...)
+		})
+	}
+}
+
+// F1: a file that somebody has open for writing as it is settled may change afterwards without
+// a trace, until he closes it.
+func TestF1OpenWhenSettled(t *testing.T) {
+	for _, how := range []string{"replaced", "removed"} {
+		t.Run(how, func(t *testing.T) {
+			b := newBench(t, disk.Config{Watch: true})
+			b.write("p", "aaaaaaaa")
+			f, err := os.OpenFile(b.path("p"), os.O_RDWR, 0)
+			b.must(err)
+			m, err := syscall.Mmap(int(f.Fd()), 0, 8, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+			b.must(err)
+			b.must(f.Close())
+			copy(m, "bbbbbbbb")
+			quiet(b)
+			change := func() error {
+				copy(m, "cccccccc") // the page is dirty already, and no time tells
+				return syscall.Munmap(m)
+			}
+			want := map[string]string{}
+			if how == "removed" {
+				b.on(t, "clear", change)
+				b.apply(remove("/workspace/p"))
+				want["p"] = "file 0644 cccccccc"
+			} else {
+				b.on(t, "write", change)
+				b.apply(b.file("/workspace/p", "entry", 0o644))
+				want["p"] = "file 0644 entry"
+			}
+			b.ws.Hook(nil)
+			b.settle()
+			b.want(want)
+			if how == "removed" {
+				b.wantLost()
+			} else {
+				b.wantLost("p file 0644 cccccccc")
+			}
+		})
+	}
+}
+
+// F1: that the store has the content of a version does not say that it is known: it was stored
+// when it was to be kept, and that failed.
+func TestF1StoredAndNotKept(t *testing.T) {
+	for _, size := range []int{8, 5 << 20} {
+		for _, restarts := range []bool{false, true} {
+			b := newBench(t, disk.Config{Watch: true})
+			at := func(c string) string { return strings.Repeat(c, size) }
+			b.write("d/p", at("a"))
+			f, err := os.OpenFile(b.path("d/p"), os.O_RDWR, 0)
+			b.must(err)
+			m, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+			b.must(err)
+			b.must(f.Close())
+			copy(m, at("b"))
+			quiet(b)
+			b.apply(b.file("/workspace/d/p", "entry", 0o644))
+			copy(m, at("c"))
+			b.must(syscall.Munmap(m))
+			for passes := range int64(4) { // one transaction more each time
+				b.gate.passes.Store(passes)
+				b.gate.full.Store(true)
+				_ = b.ws.Settle(t.Context())
+				b.gate.full.Store(false)
+				if restarts {
+					b.reopen()
+				}
+			}
+			b.settle()
+			b.want(map[string]string{"d": "dir 0755", "d/p": "file 0644 entry"})
+			if got := b.lost(); len(got) != 1 || got[0] != "d/p file 0644 "+at("c") {
+				t.Errorf("%d bytes, %v: %.40q is kept", size, restarts, got)
+			}
+		}
+	}
+}
+
+// F1: a version that was put off keeps its path over a restart, and is not kept if nothing was
+// written to it.
+func TestF1PutOffOverARestart(t *testing.T) {
+	for _, how := range []string{"replaced", "removed"} {
+		for _, writes := range []string{"", "while it runs", "while it does not", "later"} {
+			b := newBench(t, disk.Config{Watch: true})
+			b.write("d/p", "old")
+			quiet(b)
+			f, err := os.OpenFile(b.path("d/p"), os.O_WRONLY, 0)
+			b.must(err)
+			want := map[string]string{}
+			if how == "removed" {
+				b.apply(remove("/workspace/d"))
+			} else {
+				b.apply(b.file("/workspace/d/p", "entry", 0o644))
+				want = map[string]string{"d": "dir 0755", "d/p": "file 0644 entry"}
+			}
+			write := func(when string) {
+				if writes == when {
+					_, err := f.WriteString("by a command")
+					b.must(err)
+					b.must(f.Close())
+				}
+			}
+			write("while it runs")
+			b.close()
+			write("while it does not")
+			b.open()
+			b.reopen()
+			write("later")
+			if writes == "" {
+				b.must(f.Close())
+			}
+			b.settle()
+			b.want(want)
+			if writes == "" {
+				b.wantLost()
+			} else {
+				b.wantLost("d/p file 0644 by a command")
+			}
+		}
+	}
+}
+
+// C-053: a directory that was opened up to be emptied, and stays, has its mode again also if
+// the process dies meanwhile.
+func TestC053EmptiedAndKilled(t *testing.T) {
+	if os.Geteuid() == 0 {
+		asNobody(t)
+		return
+	}
+	for _, mode := range []os.FileMode{0o500, 0o300, 0o100, 0} {
+		both(t, func(t *testing.T, b *bench) {
+			b.write("d/e/a", "1")
+			b.write("d/e/b", "1")
+			quiet(b)
+			b.must(os.Chmod(b.path("d/e"), mode))
+			b.settle()
+			b.must(os.Chmod(b.path("d"), mode))
+			b.settle()
+			died := errors.New("the process dies here")
+			b.ws.Hook(func(op, path string) error {
+				if info, err := os.Lstat(b.path("d/e")); op == "clear" && strings.HasPrefix(path, "d/e/") && err == nil && info.Mode().Perm()&0o700 == 0o700 {
+					panic(died)
+				}
+				return nil
+			})
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("it was not emptied")
+					}
+				}()
+				_, _ = b.ws.Apply(t.Context(), seq([]tree.Entry{remove("/workspace/d")}), tree.SkipSame, nil)
+			}()
+			b.ws.Hook(nil)
+			b.must(os.WriteFile(b.path("d/e/new"), []byte("2"), 0o644))
+			b.reopen()
+			b.modes(map[string]os.FileMode{"d": mode})
+			b.must(os.Chmod(b.path("d"), 0o755))
+			b.modes(map[string]os.FileMode{"d/e": mode})
+			b.must(os.Chmod(b.path("d/e"), 0o755))
+			b.settle()
+			b.want(map[string]string{"d": "dir 0755", "d/e": "dir 0755", "d/e/new": "file 0644 2"})
+		})
+	}
+}
