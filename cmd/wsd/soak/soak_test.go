@@ -30,8 +30,12 @@ import (
 // lasts is for how long the writers write, unless WSD_SOAK says otherwise.
 const lasts = time.Minute
 
-// settles is how many syncs there may be until both sides are the same.
-const settles = 20
+// calms is how long the watch may take until both sides are the same once nobody writes, and
+// settles is how many syncs there may be then.
+const (
+	calms   = 2 * time.Minute
+	settles = 3
+)
 
 // A trial is a synchronisation whose ends are in trouble.
 type trial struct {
@@ -40,13 +44,23 @@ type trial struct {
 	dir    string
 	random *rand.Rand
 	ledger *ledger
+	disks  map[string]*disk // by side
 	server *program
 	client *program
 	link   *link
-	output *record // of all clients
+	output *record            // of all clients
+	logs   map[string]*record // what they say on standard error, and what servers say
+
+	kills, cuts, silences, stops, full, givenUp int
 }
 
 func (x *trial) path(name string) string { return filepath.Join(x.dir, name) }
+
+// work is the directory of a side that is synchronised, store what its end knows.
+func (x *trial) work(side string) string  { return x.disks[side].path("work") }
+func (x *trial) store(side string) string { return x.disks[side].path("store.db") }
+
+var sides = []string{"here", "there"}
 
 // TestTwoWriters has programs write on both sides at once. In the end both sides are the
 // same, and each value is there, was overwritten by a writer that had read it, or can be
@@ -64,11 +78,21 @@ func TestTwoWriters(t *testing.T) {
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	x := &trial{t: t, wsd: wsd, dir: t.TempDir(), random: rand.New(rand.NewPCG(seed, 1)), ledger: newLedger(), output: &record{}}
-	for _, name := range []string{"here", "there", "trash-here", "trash-there", "spare", "home"} {
-		if err := os.Mkdir(x.path(name), 0o755); err != nil {
-			t.Fatal(err)
+	x := &trial{
+		t: t, wsd: wsd, dir: t.TempDir(), random: rand.New(rand.NewPCG(seed, 1)), ledger: newLedger(), output: &record{},
+		disks: map[string]*disk{}, logs: map[string]*record{"client": {}, "server": {}},
+	}
+	if err := os.Mkdir(x.path("home"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, side := range sides {
+		d := newDisk(t, x.path(side))
+		for _, name := range []string{"work", "trash", "spare"} {
+			if err := os.Mkdir(d.path(name), 0o755); err != nil {
+				t.Fatal(err)
+			}
 		}
+		x.disks[side] = d
 	}
 	x.link = newLink(t, x.path("p"), x.path("s"))
 	x.serve()
@@ -76,30 +100,37 @@ func TestTwoWriters(t *testing.T) {
 
 	stop := make(chan struct{})
 	var writers sync.WaitGroup
-	for i := range 4 {
-		side := []string{"here", "there"}[i%2]
+	hire := func(i int, run func(*writer, <-chan struct{}) error) {
+		side := sides[i%2]
+		d := x.disks[side]
 		w := &writer{
-			side: side, dir: x.path(side), trash: x.path("trash-" + side), spare: x.path("spare"),
+			side: side, dir: x.work(side), trash: d.path("trash"), spare: d.path("spare"),
 			ledger: x.ledger, random: rand.New(rand.NewPCG(seed, uint64(i)+2)),
 		}
 		writers.Go(func() {
-			if err := w.run(stop); err != nil {
+			if err := run(w, stop); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	troubles := 0
-	for begin := time.Now(); time.Since(begin) < length && !t.Failed(); troubles++ {
+	for i := range 4 {
+		hire(i, (*writer).run)
+	}
+	for i := range sides {
+		hire(4+i, (*writer).sweep)
+	}
+	for begin := time.Now(); time.Since(begin) < length && !t.Failed(); {
 		<-time.After(time.Duration(x.random.IntN(1500)) * time.Millisecond)
 		x.trouble()
 	}
 	close(stop)
 	writers.Wait()
-	x.link.heal()
+	x.calm()
 	x.client.end(syscall.SIGINT)
 	x.settle()
 	x.server.end(syscall.SIGTERM)
-	x.account(troubles)
+	x.account()
+	x.keep()
 }
 
 func (x *trial) command(args ...string) *exec.Cmd {
@@ -110,40 +141,115 @@ func (x *trial) command(args ...string) *exec.Cmd {
 
 func (x *trial) serve() {
 	_ = os.Remove(x.path("s"))
-	x.server = start(x.t, x.command("serve", "--workspace", x.path("there"), "--store", x.path("there.db"), "--listen", "unix://"+x.path("s")), &record{})
+	x.server = start(x.t, x.command("serve", "--workspace", x.work("there"), "--store", x.store("there"), "--listen", "unix://"+x.path("s")), &record{}, x.logs["server"])
 }
 
 func (x *trial) sync(args ...string) *exec.Cmd {
-	return x.command(append([]string{"sync", "--state", x.path("here.db"), "--on-conflict", "both", "--max-delete", "100%", "--merge", x.path("here"), "unix://" + x.path("p")}, args...)...)
+	return x.command(append([]string{"sync", "--state", x.store("here"), "--on-conflict", "both", "--max-delete", "100%", "--merge", x.work("here"), "unix://" + x.path("p")}, args...)...)
 }
 
-func (x *trial) watch() { x.client = start(x.t, x.sync("--watch", "--json"), x.output) }
+func (x *trial) watch() {
+	x.client = start(x.t, x.sync("--watch", "--json"), x.output, x.logs["client"])
+}
 
 // trouble lets something happen to one of the ends, or between them.
 func (x *trial) trouble() {
 	pause := func() { <-time.After(time.Duration(x.random.IntN(1200)) * time.Millisecond) }
-	switch x.random.IntN(6) {
+	switch x.random.IntN(8) {
 	case 0:
 		x.client.end(syscall.SIGKILL)
+		x.kills++
 		pause()
 		x.watch()
 	case 1:
 		x.server.end(syscall.SIGKILL)
+		x.kills++
 		pause()
 		x.serve()
 	case 2:
 		x.link.cut()
+		x.cuts++
 	case 3:
 		x.link.silent.Store(true)
+		x.silences++
 		pause()
 		x.link.heal()
 	case 4:
 		x.client.stop(pause)
-	default:
+		x.stops++
+	case 5:
 		x.server.stop(pause)
+		x.stops++
+	case 6:
+		x.fill(pause, sides[x.random.IntN(2)])
+	default:
+		x.fill(pause, sides...)
 	}
+	x.revive()
+}
+
+// fill lets disks be full for a while. One of the ends may be killed meanwhile.
+func (x *trial) fill(while func(), which ...string) {
+	for _, side := range which {
+		filled, err := x.disks[side].fill(int64(x.random.IntN(4)) * 16 << 10)
+		if err != nil {
+			x.t.Error(err)
+		}
+		if filled {
+			x.full++
+		}
+	}
+	while()
+	switch x.random.IntN(4) {
+	case 0:
+		x.client.end(syscall.SIGKILL)
+		x.kills++
+		x.watch()
+		while()
+	case 1:
+		x.server.end(syscall.SIGKILL)
+		x.kills++
+		x.serve()
+		while()
+	}
+	for _, side := range which {
+		if err := x.disks[side].empty(); err != nil {
+			x.t.Error(err)
+		}
+	}
+}
+
+// revive starts an end anew that has given up.
+func (x *trial) revive() {
 	if !x.client.lives() {
-		x.watch() // it has given up
+		x.givenUp++
+		x.t.Logf("the client has given up: %.300s", x.logs["client"].last(1))
+		x.watch()
+	}
+	if !x.server.lives() {
+		x.givenUp++
+		x.t.Logf("the server has given up: %.300s", x.logs["server"].last(1))
+		x.serve()
+	}
+}
+
+// calm waits until the watch has made both sides the same, now that nobody is in its way.
+func (x *trial) calm() {
+	x.link.heal()
+	begin := time.Now()
+	for {
+		x.revive()
+		here, err := contents(x.work("here"))
+		there, err2 := contents(x.work("there"))
+		if errors.Join(err, err2) == nil && difference(here, there) == "" {
+			x.t.Logf("the same after %.1f s", time.Since(begin).Seconds())
+			return
+		}
+		if time.Since(begin) > calms {
+			x.t.Errorf("stuck after %s: %s\n%s", calms, difference(here, there), x.logs["client"].last(20))
+			return
+		}
+		<-time.After(100 * time.Millisecond)
 	}
 }
 
@@ -155,9 +261,10 @@ func (x *trial) settle() {
 		var errs record
 		cmd.Stderr = &errs
 		err := cmd.Run()
-		here, there := contents(x.t, x.path("here")), contents(x.t, x.path("there"))
+		here, err2 := contents(x.work("here"))
+		there, err3 := contents(x.work("there"))
 		diff := difference(here, there)
-		if err == nil && diff == "" {
+		if err = errors.Join(err, err2, err3); err == nil && diff == "" {
 			x.t.Logf("the same after %d more syncs", n)
 			return
 		}
@@ -168,54 +275,69 @@ func (x *trial) settle() {
 }
 
 // account looks for each value.
-func (x *trial) account(troubles int) {
-	found := map[string]string{}
-	add := func(where string, text []byte) {
-		if v := valueOf(text); v != "" {
-			found[v] = where
-		}
-	}
-	for _, dir := range []string{"here", "there", "trash-here", "trash-there"} {
-		for path, text := range contents(x.t, x.path(dir)) {
-			add(dir+"/"+path, []byte(text))
+func (x *trial) account() {
+	found := map[string]bool{}
+	for _, side := range sides {
+		for _, name := range []string{"work", "trash"} {
+			list, err := contents(x.disks[side].path(name))
+			if err != nil {
+				x.t.Fatal(err)
+			}
+			for _, text := range list {
+				found[valueOf([]byte(text))] = true
+			}
 		}
 	}
 	output := x.output.String()
 	kept, unnamed := 0, []string{}
-	for _, store := range []string{"here.db", "there.db"} {
-		for _, v := range x.lost(store) {
+	for _, side := range sides {
+		for _, v := range x.lost(side) {
 			kept++
-			add("lost "+store, v.text)
+			found[valueOf(v.text)] = true
 			name := strings.TrimPrefix(v.Path, "/workspace/")
-			if store == "here.db" && !strings.Contains(output, `"path":"`+name+`"`) {
+			if side == "here" && !strings.Contains(output, `"path":"`+name+`"`) {
 				unnamed = append(unnamed, fmt.Sprintf("%d %s", v.ID, name))
 			}
 		}
 	}
 	missing := []string{}
 	for v, how := range x.ledger.written {
-		if found[v] == "" && !x.ledger.seen[v] {
+		if !found[v] && !x.ledger.seen[v] {
 			missing = append(missing, v+" "+how)
 		}
 	}
 	slices.Sort(missing)
-	x.t.Logf("%d values, %d troubles, %d conflicts, %d versions kept", x.ledger.count, troubles, strings.Count(output, `{"type":"conflict"`), kept)
+	x.t.Logf("%d values, %d for which there was no room, %d kills, %d cuts, %d silences, %d stops, %d full disks, %d times given up",
+		x.ledger.count, x.ledger.voided, x.kills, x.cuts, x.silences, x.stops, x.full, x.givenUp)
+	x.t.Logf("%d conflicts, %d versions kept, %d values unaccounted for", strings.Count(output, `{"type":"conflict"`), kept, len(missing))
 	if len(missing) > 0 {
 		x.t.Errorf("%d values are nowhere:\n%s", len(missing), strings.Join(missing[:min(len(missing), 20)], "\n"))
 	}
 	if len(unnamed) > 0 {
 		x.t.Errorf("%d versions were kept without a word:\n%s", len(unnamed), strings.Join(unnamed[:min(len(unnamed), 20)], "\n"))
 	}
-	for side, args := range map[string][]string{
-		"there": {"fsck", "--workspace", x.path("there"), "--store", x.path("there.db")},
-		"here":  {"fsck", "--workspace", x.path("here"), "--store", x.path("here.db")},
-	} {
-		if out, err := x.command(args...).CombinedOutput(); err != nil {
+	for _, side := range sides {
+		if out, err := x.command("fsck", "--workspace", x.work(side), "--store", x.store(side)).CombinedOutput(); err != nil {
 			x.t.Errorf("fsck %s: %v\n%s", side, err, out)
 		}
 	}
-	if x.t.Failed() && os.Getenv("WSD_SOAK_KEEP") != "" {
-		_ = os.WriteFile(os.Getenv("WSD_SOAK_KEEP"), []byte(output), 0o644)
+}
+
+// keep leaves what a test that has failed has printed, and all it had, in a directory.
+func (x *trial) keep() {
+	dir := os.Getenv("WSD_SOAK_KEEP")
+	if dir == "" || !x.t.Failed() {
+		return
+	}
+	err := os.MkdirAll(dir, 0o755)
+	for name, r := range map[string]*record{"output": x.output, "client.log": x.logs["client"], "server.log": x.logs["server"]} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(r.String()), 0o644))
+	}
+	for _, side := range sides {
+		err = errors.Join(err, os.CopyFS(filepath.Join(dir, side), os.DirFS(x.disks[side].dir)))
+	}
+	if err != nil {
+		x.t.Error(err)
 	}
 }
 
@@ -225,9 +347,9 @@ type keptVersion struct {
 	text []byte
 }
 
-func (x *trial) lost(store string) []keptVersion {
+func (x *trial) lost(side string) []keptVersion {
 	ctx := context.WithoutCancel(x.t.Context())
-	db, err := sqlite.Open(ctx, sqlite.Config{Path: x.path(store)})
+	db, err := sqlite.Open(ctx, sqlite.Config{Path: x.store(side)})
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -252,8 +374,7 @@ func (x *trial) lost(store string) []keptVersion {
 }
 
 // contents are the files of a directory.
-func contents(t *testing.T, dir string) map[string]string {
-	t.Helper()
+func contents(dir string) (map[string]string, error) {
 	out := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d iofs.DirEntry, err error) error {
 		if err != nil {
@@ -272,15 +393,10 @@ func contents(t *testing.T, dir string) map[string]string {
 		}
 		text, err := os.ReadFile(path)
 		out[name] = string(text)
-		if !strings.HasPrefix(filepath.Base(dir), "trash") {
-			out[name+" mode"] = fmt.Sprintf("%o", info.Mode().Perm())
-		}
+		out[name+" mode"] = fmt.Sprintf("%o", info.Mode().Perm())
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return out, err
 }
 
 // difference says where two directories differ, "" if they do not.
@@ -312,6 +428,12 @@ func (r *record) Write(p []byte) (int, error) {
 	return r.text.Write(p)
 }
 
+// last is the last lines of it.
+func (r *record) last(n int) string {
+	lines := strings.Split(strings.TrimSpace(r.String()), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
 func (r *record) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -326,9 +448,9 @@ type program struct {
 	done chan struct{}
 }
 
-func start(t *testing.T, cmd *exec.Cmd, out io.Writer) *program {
+func start(t *testing.T, cmd *exec.Cmd, out io.Writer, errs *record) *program {
 	t.Helper()
-	p := &program{t: t, cmd: cmd, errs: &record{}, done: make(chan struct{})}
+	p := &program{t: t, cmd: cmd, errs: errs, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = out, p.errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -356,7 +478,7 @@ func (p *program) end(sig syscall.Signal) {
 	select {
 	case <-p.done:
 	case <-time.After(time.Minute):
-		p.t.Errorf("%v does not end:\n%s", p.cmd.Args, p.errs)
+		p.t.Errorf("%v does not end:\n%s", p.cmd.Args, p.errs.last(20))
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,27 +21,36 @@ import (
 type ledger struct {
 	mu      sync.Mutex
 	written map[string]string // how it was written, by value
-	seen    map[string]bool   // values that were overwritten by a writer that had read them
+	seen    map[string]bool   // values that a writer has read and overwritten or thrown away
 	count   int
+	voided  int // values for which there was no room
 }
 
 func newLedger() *ledger { return &ledger{written: map[string]string{}, seen: map[string]bool{}} }
 
 // mint makes the content of a file, with a value of its own in the first line.
-func (l *ledger) mint(side, how string, random *rand.Rand) string {
+func (l *ledger) mint(side, how string, random *rand.Rand) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count++
 	value := fmt.Sprintf("%s-%06d", side, l.count)
 	l.written[value] = how
 	size := random.IntN(3000)
-	if random.IntN(60) == 0 {
+	if random.IntN(200) == 0 {
 		size = 600_000 // of two windows
 	}
-	return value + "\n" + strings.Repeat(".", size)
+	return []byte(value + "\n" + strings.Repeat(".", size))
 }
 
-// saw notes that a writer has read a content before it was overwritten.
+// void takes a content back that could not be written.
+func (l *ledger) void(text []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.voided++
+	delete(l.written, valueOf(text))
+}
+
+// saw notes that a writer has read a content, and that it may go.
 func (l *ledger) saw(text []byte) {
 	if v := valueOf(text); v != "" {
 		l.mu.Lock()
@@ -110,10 +120,12 @@ func (w *writer) run(stop <-chan struct{}) error {
 	}
 }
 
-// harmless reports whether an error only says that somebody else was quicker.
+// harmless reports whether an error only says that somebody else was quicker, or that the
+// disk is full.
 func harmless(err error) bool {
 	return errors.Is(err, iofs.ErrNotExist) || errors.Is(err, iofs.ErrExist) || errors.Is(err, unix.ENOTDIR) ||
-		errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ELOOP)
+		errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ELOOP) ||
+		errors.Is(err, unix.ENOSPC)
 }
 
 func (w *writer) one() error {
@@ -151,8 +163,10 @@ func (w *writer) replace(path string) error {
 		return err
 	}
 	made := w.next(w.spare)
-	if err := os.WriteFile(made, []byte(w.ledger.mint(w.side, "replaced "+w.name(path), w.random)), 0o644); err != nil {
-		return err
+	text := w.ledger.mint(w.side, "replaced "+w.name(path), w.random)
+	if err := os.WriteFile(made, text, 0o644); err != nil {
+		w.ledger.void(text)
+		return errors.Join(err, os.Remove(made))
 	}
 	for {
 		err := unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
@@ -185,17 +199,27 @@ func (w *writer) inPlace(path string) error {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil { // until it is closed
 		return err
 	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || st.Nlink == 0 {
+		return nil // it was swept meanwhile
+	}
 	old := make([]byte, 100)
 	n, err := f.ReadAt(old, 0)
 	if n == 0 && err != nil {
 		return nil
 	}
 	w.ledger.saw(old[:n])
-	text := w.ledger.mint(w.side, "written over "+w.name(path), w.random)
-	if err := f.Truncate(0); err != nil {
-		return err
+	text := w.ledger.mint(w.side, fmt.Sprintf("written over %s, inode %d, which had %q", w.name(path), st.Ino, valueOf(old[:n])), w.random)
+	if err = f.Truncate(0); err == nil {
+		_, err = f.WriteAt(text, 0)
 	}
-	_, err = f.WriteAt([]byte(text), 0)
+	if err != nil {
+		w.ledger.void(text)
+	}
 	return err
 }
 
