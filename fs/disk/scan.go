@@ -247,7 +247,7 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 		switch {
 		case old.kind != tree.KindDir:
 			*subs = append(*subs, sub{name, nil})
-		case moved || look&whyDeep != 0:
+		case moved || look&whyDeep != 0 || shut(fd, name):
 			*subs = append(*subs, sub{name, kid})
 		}
 		return true, nil

@@ -188,3 +188,24 @@ func TestL1AnyRoom(t *testing.T) {
 		b.want(map[string]string{"large": "file 0644 does not fit", "small": "file 0644 s"})
 	})
 }
+
+// A directory is named as soon as it may not be looked into, whoever has closed it.
+func TestShutDirectoryIsNamed(t *testing.T) {
+	if os.Geteuid() == 0 {
+		asNobody(t)
+		return
+	}
+	both(t, func(t *testing.T, b *bench) {
+		b.write("d/f", "1")
+		b.write("e/f", "1")
+		quiet(b)
+		b.must(os.Chmod(b.path("d"), 0))
+		b.apply(folder("/workspace/e", 0))
+		b.settle()
+		b.wantSkipped(`unreadable d permission denied`, `unreadable e permission denied`)
+		b.must(os.Chmod(b.path("d"), 0o755))
+		b.apply(folder("/workspace/e", 0o755))
+		b.settle()
+		b.wantSkipped()
+	})
+}

@@ -68,6 +68,11 @@ func denied(err error) bool {
 	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENAMETOOLONG)
 }
 
+// shut reports whether a directory may not be looked into.
+func shut(dir int, name string) bool {
+	return denied(retry(func() error { return unix.Faccessat(dir, name, unix.R_OK|unix.X_OK, unix.AT_EACCESS) }))
+}
+
 // kindOf is 0 for what a tree has no node for.
 func kindOf(mode uint32) tree.Kind {
 	switch mode & unix.S_IFMT {
