@@ -10,9 +10,10 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// connect loads what is stored and compares it with the remote's watermarks.
-func (m *Mirror) connect(ctx context.Context) error {
-	next, err := m.compared(ctx)
+// connect loads what is stored and compares it with the remote's watermarks, which are those of
+// a settled remote if a pull is to follow.
+func (m *Mirror) connect(ctx context.Context, settle bool) error {
+	next, err := m.compared(ctx, settle)
 	if err != nil {
 		return err
 	}
@@ -31,27 +32,21 @@ func (m *Mirror) connect(ctx context.Context) error {
 }
 
 // compared is the state with which to begin. It sets m.s to what is stored.
-func (m *Mirror) compared(ctx context.Context) (state, error) {
+func (m *Mirror) compared(ctx context.Context, settle bool) (state, error) {
 	s, err := m.loadState(ctx)
 	if err != nil {
 		return s, fmt.Errorf("load the cursors: %w", err)
 	}
 	m.s, m.loaded = s, true
-	wm, err := m.cfg.Remote.Watermarks(ctx, false)
+	wm, err := m.watermarks(ctx, settle)
 	if err != nil {
-		return s, fmt.Errorf("read the remote's watermarks: %w", err)
+		return s, err
 	}
-	m.told(&wm)
 	next := m.ignoring(s)
 	if lost := lostBy(&next, wm.CurrentRev, wm.Fetch); lost.any() {
 		next = m.rebased(next, lost)
 	}
 	return m.releasing(next).tidied(), nil
-}
-
-// told takes what watermarks say beside the cursors.
-func (m *Mirror) told(wm *changes.Watermarks) {
-	m.checksBase, m.setsTimes, m.theirLost = wm.ChecksBase, wm.SetsTimes, wm.Lost
 }
 
 // A loss is what a remote turns out not to know any more.

@@ -250,9 +250,9 @@ func TestMayDeleteFetches(t *testing.T) {
 	w := newWorld(t, Config{MayDelete: func(n, of int) bool { return of <= 6 || 2*n <= of }})
 	c := &fetchCounter{Peer: w.remote.server}
 	w.cfg.Remote = c
-	w.restart()
+	w.smallBlocks()
 	var many []string
-	for i := range BlockEntries + 10 {
+	for i := range smallEntries + 10 {
 		many = append(many, fmt.Sprintf("write /d/f%05d x", i))
 	}
 	w.remote.do(many...)
@@ -266,7 +266,7 @@ func TestMayDeleteFetches(t *testing.T) {
 	w.remote.do("rm /d")
 	there := w.local.list()
 	_, err := w.m.Sync(t.Context())
-	if many, ok := errors.AsType[*DeletesError](err); !ok || many.Count != BlockEntries+9 || many.Of != BlockEntries+9 {
+	if many, ok := errors.AsType[*DeletesError](err); !ok || many.Count != smallEntries+9 || many.Of != smallEntries+9 {
 		t.Errorf("%v: %+v", err, many)
 	}
 	w.local.want(there...)

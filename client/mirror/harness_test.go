@@ -187,6 +187,7 @@ type world struct {
 	cfg           Config
 	m             *Mirror
 	conflicts     []string
+	limits        *limits // of the mirror, if they are others
 }
 
 func newWorld(t tb, cfg Config) *world {
@@ -207,7 +208,20 @@ func (w *world) restart() {
 	}
 	cfg.Conflict = func(c Conflict) { w.conflicts = append(w.conflicts, conflictLine(c)) }
 	w.m = New(cfg)
+	if w.limits != nil {
+		w.m.limits = *w.limits
+	}
 }
+
+// smallBlocks has the mirror move few entries at once.
+func (w *world) smallBlocks() {
+	l := standard
+	l.entries, l.plain = smallEntries, smallEntries
+	w.limits = &l
+	w.restart()
+}
+
+const smallEntries = 2000
 
 func conflictLine(c Conflict) string {
 	line := fmt.Sprintf("%s: %s / %s, kept %s", c.Path, shown(c.Local), shown(c.Remote), c.Kept)

@@ -29,7 +29,7 @@ func (m *Mirror) Conflicts(ctx context.Context) ([]Conflict, error) {
 	var list []Conflict
 	err := m.alone(ctx, func() error {
 		m.policy = Hold
-		return m.connected(ctx, new(Result), func(ctx context.Context, _ *Result) error {
+		return m.connected(ctx, new(Result), false, func(ctx context.Context, _ *Result) error {
 			if err := m.cfg.Local.Settle(ctx); err != nil {
 				return fmt.Errorf("settle: %w", err)
 			}
@@ -56,7 +56,7 @@ func (m *Mirror) Resolve(ctx context.Context, path string, policy Policy) (Resul
 	err := m.alone(ctx, func() error {
 		m.policy = Hold
 		defer func() { m.resolved = nil }()
-		return m.connected(ctx, &r, func(ctx context.Context, r *Result) error {
+		return m.connected(ctx, &r, true, func(ctx context.Context, r *Result) error {
 			m.resolved = map[string]Policy{}
 			for _, held := range m.s.held.inConflict() {
 				if held == path || strings.HasPrefix(held, strings.TrimSuffix(path, "/")+"/") {
@@ -69,7 +69,10 @@ func (m *Mirror) Resolve(ctx context.Context, path string, policy Policy) (Resul
 				}
 				return fmt.Errorf("resolve %s: %w", path, ErrNotHeld)
 			}
-			return m.tick(ctx, r)
+			if err := m.tick(ctx, r); err != nil {
+				return err
+			}
+			return m.finish(ctx, r)
 		})
 	})
 	return r, err
@@ -336,23 +339,22 @@ func (d *decision) remember(path string, h *held) {
 	d.holds[path] = h
 }
 
-// leavesNoRoom reports whether a change from here is not sent because of what only the remote
+// leavesNoRoom decides whether a change from here is not sent because of what only the remote
 // has below its path. Anything but a directory is then in conflict as a whole.
-func (b *blockMaker) leavesNoRoom(e *tree.Entry) bool {
+func (b *heldBack) leavesNoRoom(s *item) {
+	e := &s.entry
 	if e.Kind == tree.KindDelete {
-		return b.above[e.Path]
+		s.out = b.above[e.Path]
+		return
 	}
 	if e.Kind == tree.KindDir || !b.above[e.Path] {
-		return false
+		return
 	}
 	for _, path := range b.held.inConflict() {
 		if strings.HasPrefix(path, e.Path+"/") {
-			if b.holds == nil {
-				b.holds = map[string]*held{}
-			}
-			b.holds[e.Path] = &held{Kind: tree.KindDir, Conflict: true, Apart: true, Since: e.Rev - 1}
-			return true
+			s.out, s.holds = true, true
+			s.hold = &held{Kind: tree.KindDir, Conflict: true, Apart: true, Since: e.Rev - 1}
+			return
 		}
 	}
-	return false
 }

@@ -126,11 +126,11 @@ func (c *counter) Push(ctx context.Context, in changes.PushInput, entries change
 
 // Many changes move in blocks, in both directions, and one revision may span several.
 func TestBlocks(t *testing.T) {
-	const files = 2*BlockEntries + 500
+	const files = 2*smallEntries + 500
 	w := newWorld(t, Config{})
 	c := &counter{Peer: w.remote.server}
 	w.cfg.Remote = c
-	w.restart()
+	w.smallBlocks()
 	_, err := w.local.tree.Update(t.Context(), func(e *tree.Edit) error {
 		for i := range files {
 			if err := e.PutFile(fmt.Sprintf("/d/%05d", i), tree.File{}); err != nil {
@@ -143,7 +143,7 @@ func TestBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.sync()
-	if !slices.Equal(c.blocks, []int{BlockEntries, BlockEntries, 501}) {
+	if !slices.Equal(c.blocks, []int{smallEntries, smallEntries, 501}) {
 		t.Errorf("blocks of %d", c.blocks)
 	}
 	// One revision with all of them, twice.
@@ -171,7 +171,7 @@ func TestPushOverlaps(t *testing.T) {
 	w := newWorld(t, Config{})
 	w.local.do("write /a one")
 	_, err := w.local.tree.Update(t.Context(), func(e *tree.Edit) error {
-		for i := range BlockEntries {
+		for i := range smallEntries {
 			if err := e.PutFile(fmt.Sprintf("/d/%05d", i), tree.File{}); err != nil {
 				return err
 			}
@@ -183,7 +183,7 @@ func TestPushOverlaps(t *testing.T) {
 	}
 	w.local.do("write /z two")
 	w.cfg.Remote = &overlapping{Peer: w.remote.server, sent: make(chan struct{})}
-	w.restart()
+	w.smallBlocks()
 	w.sync()
 	w.same()
 }

@@ -2,12 +2,21 @@ package mirror
 
 // What moves at once, and how much is remembered.
 const (
-	// BlockEntries and BlockBytes bound a block of a push or pull: its entries, and the
-	// distinct content that they name and the other end lacks. One entry is always taken.
-	BlockEntries = 2000
+	// BlockEntries bounds the entries of a block of a push or pull, BlockObjects and BlockBytes
+	// the distinct content that they name and the other end lacks, blockText the room that the
+	// entries take on the wire, about. One entry is always taken.
+	BlockEntries = 32_768
+	BlockObjects = 2000
 	BlockBytes   = 64 << 20
-	// askHashes is how many hashes are asked about or fetched in one call.
-	askHashes = 2048
+	blockText    = 16 << 20
+	// plainEntries bounds the entries of a block for a remote that does not look at a base:
+	// published ones send as many.
+	plainEntries = 2000
+	// askHashes is how many hashes are asked about or fetched in one call, maxAsked how many
+	// are remembered as asked about in one push or pull. Above it all are forgotten: content that
+	// several blocks name may be asked about, and sent, twice.
+	askHashes = 8192
+	maxAsked  = 1 << 18
 	// storeBytes is how much content is kept in one transaction.
 	storeBytes = 4 << 20
 	// page is how many entries are read from the tree at once.
@@ -19,7 +28,7 @@ const (
 	// maxSent bounds the paths that are remembered as sent and not read back, which is
 	// needed for a remote that does not say what its push changed. Above it all are
 	// forgotten, and what is read back of them may be taken for a conflict.
-	maxSent = 20_000
+	maxSent = 1 << 16
 	// maxHeld bounds the paths that are remembered as withheld, or held in conflict. A remote
 	// that has more is not pulled from.
 	maxHeld = 20_000
@@ -38,3 +47,8 @@ const (
 	// maxRounds is how many ticks a Sync makes at most.
 	maxRounds = 16
 )
+
+// limits are those that shape what is done, but not what comes of it.
+type limits struct{ entries, plain, objects, ask int }
+
+var standard = limits{entries: BlockEntries, plain: plainEntries, objects: BlockObjects, ask: askHashes}

@@ -144,11 +144,11 @@ type swapped struct {
 }
 
 func (s *swapped) Watermarks(ctx context.Context, settle bool) (changes.Watermarks, error) {
-	if s.at--; s.at < 0 {
-		s.at = 1 << 30
+	w, err := s.Peer.Watermarks(ctx, settle)
+	if s.at--; s.at == 0 {
 		s.Peer = s.swap()
 	}
-	return s.Peer.Watermarks(ctx, settle)
+	return w, err
 }
 
 // Two hosts and one server: what one does reaches the other, and conflicts are those of
@@ -235,6 +235,7 @@ func TestRoots(t *testing.T) {
 // what had changed after the copy was made was not listed where the copy has it.
 func TestF4RemoteOlderThanAPullThatWasCut(t *testing.T) {
 	w := newWorld(t, Config{})
+	w.smallBlocks()
 	older := newEnd(t, 1000) // goes along, up to a point
 	both := func(line string) {
 		w.remote.do(line)
@@ -252,7 +253,7 @@ func TestF4RemoteOlderThanAPullThatWasCut(t *testing.T) {
 	}
 	both("rm /b")
 	both("write /c 2")
-	for i := range BlockEntries + 50 {
+	for i := range smallEntries + 50 {
 		both(fmt.Sprintf("write /m/%04d m", i))
 	}
 	w.remote.do("write /b F", "write /c 3")

@@ -126,6 +126,7 @@ type Mirror struct {
 	tree   *tree.Tree
 	roots  roots
 	meter  meter
+	limits limits // those of limits.go; tests have smaller ones
 
 	// turn is held by the call that uses what follows.
 	turn     chan struct{}
@@ -141,6 +142,7 @@ type Mirror struct {
 	setsTimes bool
 	theirLost int64
 	there     []changes.Skipped // what the remote leaves out
+	heard     *heard            // nil if the remote is to be asked how far it is
 }
 
 // New returns a mirror. It looks at nothing yet.
@@ -153,7 +155,7 @@ func New(cfg Config) *Mirror {
 	}
 	m := &Mirror{
 		cfg: cfg, log: cfg.Logger, forest: cfg.Local.Forest(), tree: cfg.Local.Tree(),
-		roots: newRoots(cfg.LocalRoot, cfg.RemoteRoot), turn: make(chan struct{}, 1),
+		roots: newRoots(cfg.LocalRoot, cfg.RemoteRoot), turn: make(chan struct{}, 1), limits: standard,
 	}
 	m.meter.tell = cfg.Progress
 	if m.log == nil {
@@ -175,20 +177,28 @@ func (e *InvariantError) Error() string { return "the remote is out of order: " 
 func (m *Mirror) Connect(ctx context.Context) error {
 	return m.alone(ctx, func() error {
 		m.fresh = false
-		return m.connect(ctx)
+		return m.connect(ctx, false)
 	})
 }
 
 // Pull applies what changed at the remote.
 func (m *Mirror) Pull(ctx context.Context) (Result, error) {
-	return m.run(ctx, m.pull)
+	return m.run(ctx, true, func(ctx context.Context, r *Result) error {
+		if err := m.settle(ctx); err != nil {
+			return err
+		}
+		return m.pull(ctx, r)
+	})
 }
 
 // Push sends the changes from here. A remote that looks (changes.Watermarks.ChecksBase) keeps a
 // version of its own that was not pulled: the next pull finds the conflict. Other remotes
 // overwrite it.
 func (m *Mirror) Push(ctx context.Context) (Result, error) {
-	return m.run(ctx, func(ctx context.Context, r *Result) error {
+	return m.run(ctx, false, func(ctx context.Context, r *Result) error {
+		if err := m.settle(ctx); err != nil {
+			return err
+		}
 		err := m.push(ctx, r, false)
 		if errors.Is(err, errMoved) {
 			err = nil
@@ -199,26 +209,43 @@ func (m *Mirror) Push(ctx context.Context) (Result, error) {
 
 // Tick pulls and then pushes.
 func (m *Mirror) Tick(ctx context.Context) (Result, error) {
-	return m.run(ctx, m.tick)
+	return m.run(ctx, true, func(ctx context.Context, r *Result) error {
+		if err := m.tick(ctx, r); err != nil {
+			return err
+		}
+		return m.finish(ctx, r)
+	})
 }
 
 // Sync ticks until nothing moves any more. A remote that never rests is left after some
 // rounds; Result.InStep tells.
 func (m *Mirror) Sync(ctx context.Context) (Result, error) {
-	return m.run(ctx, func(ctx context.Context, all *Result) error {
-		for range maxRounds {
+	return m.run(ctx, true, func(ctx context.Context, all *Result) error {
+		for moved, n := true, 0; moved && n < maxRounds; n++ {
 			var r Result
 			err := m.tick(ctx, &r)
 			all.add(&r)
-			if err != nil || !r.moved() {
+			if err != nil {
 				return err
 			}
+			moved = r.moved()
 		}
-		return nil
+		return m.finish(ctx, all)
 	})
 }
 
+// settle brings what the directory has into the tree.
+func (m *Mirror) settle(ctx context.Context) error {
+	if err := m.cfg.Local.Settle(ctx); err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	return nil
+}
+
 func (m *Mirror) tick(ctx context.Context, r *Result) error {
+	if err := m.settle(ctx); err != nil {
+		return err
+	}
 	pushed := false
 	for attempt := 1; ; attempt++ {
 		if err := m.pull(ctx, r); err != nil {
@@ -234,36 +261,43 @@ func (m *Mirror) tick(ctx context.Context, r *Result) error {
 	}
 	if next := m.s; pushed && next.notes.First != "" {
 		next.notes.First = ""
-		if err := m.commit(ctx, next); err != nil {
+		return m.commit(ctx, next)
+	}
+	return nil
+}
+
+// finish finds out how far both ends are. The remote is asked if it was sent something since it
+// was asked last.
+func (m *Mirror) finish(ctx context.Context, r *Result) error {
+	if m.heard == nil {
+		if _, err := m.watermarks(ctx, false); err != nil {
 			return err
 		}
-	}
-	wm, err := m.watermarks(ctx, false)
-	if err != nil {
-		return fmt.Errorf("read the remote's watermarks: %w", err)
 	}
 	info, err := m.tree.Info(ctx)
 	if err != nil {
 		return err
 	}
 	r.Here, r.There = m.here(), m.there
-	r.InStep = m.s.peer.Fetch.Compare(tree.At(wm.CurrentRev)) >= 0 && m.s.peer.Push.Compare(tree.At(info.Rev)) >= 0
+	r.InStep = m.s.peer.Fetch.Compare(tree.At(m.heard.wm.CurrentRev)) >= 0 && m.s.peer.Push.Compare(tree.At(info.Rev)) >= 0
 	return nil
 }
 
-// run runs a call on a mirror that is connected.
-func (m *Mirror) run(ctx context.Context, fn func(context.Context, *Result) error) (Result, error) {
+// run runs a call on a mirror that is connected. settle says that the call looks at what the
+// remote has on its disk.
+func (m *Mirror) run(ctx context.Context, settle bool, fn func(context.Context, *Result) error) (Result, error) {
 	var r Result
 	err := m.alone(ctx, func() error {
 		m.policy = m.cfg.OnConflict
-		return m.connected(ctx, &r, fn)
+		return m.connected(ctx, &r, settle, fn)
 	})
 	return r, err
 }
 
-func (m *Mirror) connected(ctx context.Context, r *Result, fn func(context.Context, *Result) error) error {
+func (m *Mirror) connected(ctx context.Context, r *Result, settle bool, fn func(context.Context, *Result) error) error {
+	m.heard = nil
 	if !m.fresh || !m.loaded {
-		if err := m.connect(ctx); err != nil {
+		if err := m.connect(ctx, settle); err != nil {
 			return err
 		}
 	}

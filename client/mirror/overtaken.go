@@ -365,6 +365,7 @@ func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tre
 				entries[i] = send[i].Entry
 				entries[i].Path = send[i].Path
 			}
+			m.heard = nil
 			res, err := m.cfg.Remote.Push(ctx, changes.PushInput{Base: &base, Partly: true}, changes.FromSlice(entries))
 			if err != nil {
 				return nil, fmt.Errorf("give back what was overtaken: %w", err)

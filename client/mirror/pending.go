@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -11,9 +10,9 @@ import (
 // not known to have.
 func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 	pending := false
-	_, err := m.run(ctx, func(ctx context.Context, _ *Result) error {
-		if err := m.cfg.Local.Settle(ctx); err != nil {
-			return fmt.Errorf("settle: %w", err)
+	_, err := m.run(ctx, false, func(ctx context.Context, _ *Result) error {
+		if err := m.settle(ctx); err != nil {
+			return err
 		}
 		info, err := m.tree.Info(ctx)
 		pending = m.s.peer.Push.Compare(tree.At(info.Rev)) < 0
@@ -26,10 +25,10 @@ func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 // pulled, or has lost what it had.
 func (m *Mirror) RemotePending(ctx context.Context) (bool, error) {
 	pending := false
-	_, err := m.run(ctx, func(ctx context.Context, _ *Result) error {
-		wm, err := m.cfg.Remote.Watermarks(ctx, true)
+	_, err := m.run(ctx, true, func(ctx context.Context, _ *Result) error {
+		wm, err := m.settled(ctx)
 		if err != nil {
-			return fmt.Errorf("read the remote's watermarks: %w", err)
+			return err
 		}
 		pending = m.s.peer.Fetch.Compare(tree.At(wm.CurrentRev)) < 0 || lostBy(&m.s, wm.CurrentRev, wm.Fetch).any()
 		return nil
@@ -42,7 +41,7 @@ func (m *Mirror) RemotePending(ctx context.Context) (bool, error) {
 // remote does not tell: RemotePending asks it.
 func (m *Mirror) AwaitRemote(ctx context.Context) error {
 	var after int64
-	_, err := m.run(ctx, func(context.Context, *Result) error {
+	_, err := m.run(ctx, false, func(context.Context, *Result) error {
 		after = m.s.peer.Fetch.Rev
 		return nil
 	})

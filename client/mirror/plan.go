@@ -44,10 +44,10 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 	var p Plan
 	err := m.alone(ctx, func() error {
 		m.fresh, m.policy = false, m.cfg.OnConflict
-		if err := m.cfg.Local.Settle(ctx); err != nil {
-			return fmt.Errorf("settle: %w", err)
+		if err := m.settle(ctx); err != nil {
+			return err
 		}
-		next, err := m.compared(ctx)
+		next, err := m.compared(ctx, true)
 		if err != nil {
 			return err
 		}

@@ -12,18 +12,13 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// A batch is what is applied at once.
+// A batch is a block of the remote's, whose entries are as they are called here.
 type batch struct {
-	entries []tree.Entry // as they are called here
-	cursor  tree.Cursor  // the remote's, once they are applied
-	toward  int64        // the remote's revision that the pull is on its way to
-	last    bool         // of the pull
+	block
+	toward int64 // the remote's revision that the pull is on its way to
 }
 
 func (m *Mirror) pull(ctx context.Context, r *Result) error {
-	if err := m.cfg.Local.Settle(ctx); err != nil {
-		return fmt.Errorf("settle: %w", err)
-	}
 	// What a crash has left of an earlier pull is decided first.
 	if err := m.bringBack(ctx, r); err != nil {
 		return fmt.Errorf("pull: %w", err)
@@ -39,11 +34,10 @@ func (m *Mirror) pull(ctx context.Context, r *Result) error {
 
 // target is up to where a pull goes: what the remote has when it begins.
 func (m *Mirror) target(ctx context.Context) (tree.Cursor, error) {
-	wm, err := m.watermarks(ctx, true)
+	wm, err := m.settled(ctx)
 	if err != nil {
-		return tree.Cursor{}, fmt.Errorf("read the remote's watermarks: %w", err)
+		return tree.Cursor{}, err
 	}
-	m.told(&wm)
 	if lost := lostBy(&m.s, wm.CurrentRev, wm.Fetch); lost.any() {
 		return tree.Cursor{}, &rebaseError{lost}
 	}
@@ -112,7 +106,7 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 	group.Go(func() (err error) { // ends with the stream, or with ctx
 		defer close(read)
 		defer func() { f.Entries.Close(err) }()
-		return m.readBatches(ctx, f, from, &known, read)
+		return m.readBatches(ctx, f, from, &known, m.lackingHere, read)
 	})
 	group.Go(func() error { // ends with the one before it
 		defer close(ready)
@@ -136,43 +130,41 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 	return group.Wait()
 }
 
-// readBatches cuts a change stream into batches, without what came from here.
-func (m *Mirror) readBatches(ctx context.Context, f *changes.Fetch, from tree.Cursor, known *known, out chan<- *batch) error {
-	b, size := &batch{cursor: from, toward: f.Current.Rev}, int64(0)
-	send := func() error {
-		done := b
-		b, size = &batch{cursor: b.cursor, toward: b.toward}, 0
-		select {
-		case out <- done:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	for {
+// readBatches cuts a change stream into batches, without what came from here. lacking finds
+// out which content is to be fetched.
+func (m *Mirror) readBatches(ctx context.Context, f *changes.Fetch, from tree.Cursor, known *known, lacking func(context.Context, []tree.Hash) ([]tree.Hash, error), out chan<- *batch) error {
+	p := newPacker(m.limits, m.limits.entries, lacking, func(ctx context.Context, b *block) error {
+		return handOver(ctx, out, &batch{block: *b, toward: f.Current.Rev})
+	})
+	for last := from; ; {
 		e, err := f.Entries.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			b.cursor, b.last = f.Current, true
-			return send()
+			return p.end(ctx, f.Current)
 		}
 		if err != nil {
 			return fmt.Errorf("list the remote's changes: %w", err)
 		}
 		at := after(&e)
-		if at.Compare(b.cursor) <= 0 || at.Compare(f.Current) > 0 {
-			return &InvariantError{fmt.Sprintf("its changes are not in order: revision %d comes behind %d, up to %d", e.Rev, b.cursor.Rev, f.Current.Rev)}
+		if at.Compare(last) <= 0 || at.Compare(f.Current) > 0 {
+			return &InvariantError{fmt.Sprintf("its changes are not in order: revision %d comes behind %d, up to %d", e.Rev, last.Rev, f.Current.Rev)}
 		}
-		if m.wanted(&e, known) {
-			if len(b.entries) >= BlockEntries || (len(b.entries) > 0 && size+e.Size > BlockBytes) {
-				if err := send(); err != nil {
-					return err
-				}
-			}
-			b.entries = append(b.entries, e)
-			size += e.Size
+		last = at
+		s := item{at: at, out: !m.wanted(&e, known)}
+		if s.entry = e; !s.out {
+			s.parts = m.partsOf(&e)
 		}
-		b.cursor = at
+		if err := p.add(ctx, &s); err != nil {
+			return err
+		}
 	}
+}
+
+// partsOf is the content of an entry that is taken, or kept as what loses.
+func (m *Mirror) partsOf(e *tree.Entry) []tree.Part {
+	if m.isCode(e.Path, e.Kind) && m.policyAt(e.Path) != Ours {
+		return nil
+	}
+	return e.Parts
 }
 
 // known is what readBatches and makeBlocks have to know of the state.
@@ -200,19 +192,17 @@ func (m *Mirror) wanted(e *tree.Entry, k *known) bool {
 	return true
 }
 
-// fetchContent gets what is missing here of the content of batches, and passes them on.
+// fetchContent gets the content that batches bring, and passes them on.
 func (m *Mirror) fetchContent(ctx context.Context, in <-chan *batch, out chan<- *batch, r *Result) error {
+	gone := map[tree.Hash]bool{}
 	for b := range in {
-		gone := map[tree.Hash]bool{}
-		if err := m.fetchMissing(ctx, b.entries, gone, r); err != nil {
+		if err := m.fetchAll(ctx, b.objects, gone, r); err != nil {
 			return err
 		}
 		b.drop(gone)
 		m.meter.count(func(p *Progress) { p.ToPull += int64(len(b.entries)) })
-		select {
-		case out <- b:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := handOver(ctx, out, b); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -225,8 +215,13 @@ func (m *Mirror) fetchMissing(ctx context.Context, entries []tree.Entry, gone ma
 	if err != nil {
 		return err
 	}
+	return m.fetchAll(ctx, missing, gone, r)
+}
+
+// fetchAll gets content. gone takes the hashes that the remote does not have.
+func (m *Mirror) fetchAll(ctx context.Context, missing []tree.Hash, gone map[tree.Hash]bool, r *Result) error {
 	for len(missing) > 0 {
-		some := missing[:min(len(missing), askHashes)]
+		some := missing[:min(len(missing), m.limits.ask)]
 		missing = missing[len(some):]
 		if err := m.fetchObjects(ctx, some, gone, r); err != nil {
 			return fmt.Errorf("fetch content: %w", err)
@@ -259,31 +254,36 @@ func (m *Mirror) missing(ctx context.Context, entries []tree.Entry) ([]tree.Hash
 	var all []tree.Hash
 	seen := map[tree.Hash]bool{}
 	for i := range entries {
-		if m.isCode(entries[i].Path, entries[i].Kind) && m.policyAt(entries[i].Path) != Ours {
-			continue // it is neither taken nor kept
-		}
-		for _, p := range entries[i].Parts {
+		for _, p := range m.partsOf(&entries[i]) {
 			if !seen[p.Hash] {
 				seen[p.Hash] = true
 				all = append(all, p.Hash)
 			}
 		}
 	}
-	if len(all) == 0 {
+	return m.lackingHere(ctx, all)
+}
+
+// lackingHere returns those of some hashes whose content is not held here.
+func (m *Mirror) lackingHere(ctx context.Context, ask []tree.Hash) ([]tree.Hash, error) {
+	if len(ask) == 0 {
 		return nil, nil
 	}
-	held, err := m.forest.Held(ctx, all)
+	held, err := m.forest.Held(ctx, ask)
 	if err != nil {
 		return nil, fmt.Errorf("look for content: %w", err)
 	}
-	missing := all[:0]
-	for i, h := range all {
+	var lacking []tree.Hash
+	for i, h := range ask {
 		if !held[i] {
-			missing = append(missing, h)
+			lacking = append(lacking, h)
 		}
 	}
-	return missing, nil
+	return lacking, nil
 }
+
+// lookNowhere takes all content to be lacking.
+func lookNowhere(_ context.Context, ask []tree.Hash) ([]tree.Hash, error) { return ask, nil }
 
 // fetchObjects fetches content and keeps it. What the remote does not have goes to gone.
 func (m *Mirror) fetchObjects(ctx context.Context, hashes []tree.Hash, gone map[tree.Hash]bool, r *Result) error {

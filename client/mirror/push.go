@@ -13,15 +13,6 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// A block is what one push brings.
-type block struct {
-	entries []tree.Entry // as the remote calls them
-	objects []tree.Hash  // that it lacks
-	bytes   int64
-	cursor  tree.Cursor      // ours, once it is applied
-	holds   map[string]*held // what it changes of what is withheld
-}
-
 // errMoved says that the remote has changes that were not pulled.
 var errMoved = errors.New("the remote has changed")
 
@@ -29,9 +20,6 @@ var errMoved = errors.New("the remote has changed")
 // paths that were not pulled; those paths are left. A remote that does not look is asked
 // before, with careful: whatever it has changed ends the push.
 func (m *Mirror) push(ctx context.Context, r *Result, careful bool) error {
-	if err := m.cfg.Local.Settle(ctx); err != nil {
-		return fmt.Errorf("settle: %w", err)
-	}
 	if err := m.twice(ctx, func() error { return m.pushOnce(ctx, r, careful) }); err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
@@ -73,6 +61,9 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 				}
 			}
 			again, err := m.pushBlock(ctx, b, target, r)
+			if tooManyConflicts(err) && len(b.entries) > changes.MaxConflicts {
+				again, err = m.pushPieces(ctx, b, target, r)
+			}
 			if err != nil {
 				return err
 			}
@@ -88,123 +79,83 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 
 // makeBlocks reads what changed up to a target and asks which content of it the remote has.
 func (m *Mirror) makeBlocks(ctx context.Context, next func(context.Context, int) ([]tree.Entry, error), target tree.Cursor, known known, out chan<- *block) error {
-	b, notes := newBlockMaker(m, known.held), known.notes
+	most := m.limits.entries
+	if !m.checksBase {
+		most = m.limits.plain
+	}
+	back, notes := heldBack{held: known.held, above: known.held.above()}, known.notes
+	p := newPacker(m.limits, most, m.lackingThere, func(ctx context.Context, b *block) error {
+		m.meter.count(func(p *Progress) { p.BytesToPush += b.bytes })
+		return handOver(ctx, out, b)
+	})
 	for {
 		entries, err := next(ctx, page)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		done := err != nil
 		for i := range entries {
-			e := &entries[i]
+			s := item{entry: entries[i], path: entries[i].Path, at: after(&entries[i])}
+			e := &s.entry
 			path, ok := m.roots.toRemote(e.Path)
-			at := after(e)
-			if !ok || notes.Pulled.has(e.Rev) || notes.agreed(e.Path, at, notes.AgreedPush) || m.roots.isRoot(e.Path) {
-				b.cursor = at
-				continue
+			if !ok || notes.Pulled.has(e.Rev) || notes.agreed(e.Path, s.at, notes.AgreedPush) || m.roots.isRoot(e.Path) {
+				s.out = true
+			} else {
+				back.decide(&s)
+				s.parts, e.Path = e.Parts, path
 			}
-			if b.fullFor(e) {
-				if err := b.send(ctx, out); err != nil {
-					return err
-				}
+			if err := p.add(ctx, &s); err != nil {
+				return err
 			}
-			if b.heldBack(e) {
-				b.cursor = at
-				continue
-			}
-			e.Path = path
-			b.add(e, at)
 		}
-		if done {
-			b.cursor = target
-			return b.send(ctx, out)
-		}
-	}
-}
-
-// A blockMaker fills blocks.
-type blockMaker struct {
-	m *Mirror
-	block
-	named map[tree.Hash]int64 // sizes of what the entries consist of
-	order []tree.Hash
-	size  int64
-	held  *heldSet
-	above map[string]bool // directories that only the remote has something in
-}
-
-func newBlockMaker(m *Mirror, held *heldSet) *blockMaker {
-	return &blockMaker{m: m, named: map[tree.Hash]int64{}, held: held, above: held.above()}
-}
-
-// fullFor reports whether an entry belongs into the next block.
-func (b *blockMaker) fullFor(e *tree.Entry) bool {
-	if len(b.entries) == 0 {
-		return false
-	}
-	return len(b.entries) >= BlockEntries || b.size+e.Size > BlockBytes
-}
-
-func (b *blockMaker) add(e *tree.Entry, at tree.Cursor) {
-	b.entries = append(b.entries, *e)
-	b.cursor = at
-	for _, p := range e.Parts {
-		if _, ok := b.named[p.Hash]; !ok {
-			b.named[p.Hash] = p.Size
-			b.order = append(b.order, p.Hash)
-			b.size += p.Size
-		}
-	}
-}
-
-// send finds out what the remote lacks, and passes the block on.
-func (b *blockMaker) send(ctx context.Context, out chan<- *block) error {
-	for rest := b.order; len(rest) > 0; {
-		ask := rest[:min(len(rest), askHashes)]
-		rest = rest[len(ask):]
-		held, err := b.m.cfg.Remote.HasObjects(ctx, ask)
 		if err != nil {
-			return fmt.Errorf("ask what the remote has: %w", err)
-		}
-		for _, h := range ask {
-			// The answer is in the order of the question.
-			if len(held) > 0 && held[0] == h {
-				held = held[1:]
-				continue
-			}
-			b.objects = append(b.objects, h)
-			b.bytes += b.named[h]
-		}
-		if len(held) > 0 {
-			return &InvariantError{"it says that it has content that it was not asked for"}
+			return p.end(ctx, target)
 		}
 	}
-	b.m.meter.count(func(p *Progress) { p.BytesToPush += b.bytes })
-	done := b.block
-	b.block, b.order, b.size = block{cursor: b.cursor}, nil, 0
-	clear(b.named)
+}
+
+// handOver passes something on to the next stage.
+func handOver[T any](ctx context.Context, out chan<- T, x T) error {
 	select {
-	case out <- &done:
+	case out <- x:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
+// lackingThere returns those of some hashes whose content the remote does not have.
+func (m *Mirror) lackingThere(ctx context.Context, ask []tree.Hash) ([]tree.Hash, error) {
+	held, err := m.cfg.Remote.HasObjects(ctx, ask)
+	if err != nil {
+		return nil, fmt.Errorf("ask what the remote has: %w", err)
+	}
+	var lacking []tree.Hash
+	for _, h := range ask {
+		// The answer is in the order of the question.
+		if len(held) > 0 && held[0] == h {
+			held = held[1:]
+			continue
+		}
+		lacking = append(lacking, h)
+	}
+	if len(held) > 0 {
+		return nil, &InvariantError{"it says that it has content that it was not asked for"}
+	}
+	return lacking, nil
+}
+
 // pushObjects sends the content of blocks, before they are passed on.
 func (m *Mirror) pushObjects(ctx context.Context, in <-chan *block, out chan<- *block, r *Result) error {
 	for b := range in {
 		for rest := b.objects; len(rest) > 0; {
-			some := rest[:min(len(rest), askHashes)]
+			some := rest[:min(len(rest), m.limits.ask)]
 			rest = rest[len(some):]
 			if err := m.cfg.Remote.PushObjects(ctx, m.objects(some, r)); err != nil {
 				return fmt.Errorf("send content: %w", err)
 			}
 		}
-		select {
-		case out <- b:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := handOver(ctx, out, b); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -266,6 +217,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 		if err := m.commit(ctx, next); err != nil {
 			return false, err
 		}
+		m.heard = nil
 	}
 	res, err := m.cfg.Remote.Push(ctx, in, changes.FromSlice(b.entries))
 	if err != nil {
@@ -317,6 +269,23 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 	m.disowned(res.Disowned, res.MoreDisowned, true, r)
 	m.meter.count(func(p *Progress) { p.Pushed += int64(sent) })
 	return len(again) > 0 || len(back) > 0, nil
+}
+
+// tooManyConflicts reports whether a remote may have refused a push since more of its paths
+// have changed there than it names. Nothing of the push is applied.
+func tooManyConflicts(err error) bool { return err != nil && changes.Code(err) == changes.CodeProtocol }
+
+// pushPieces is pushBlock for one that was too much.
+func (m *Mirror) pushPieces(ctx context.Context, b *block, target tree.Cursor, r *Result) (bool, error) {
+	moved := false
+	for _, piece := range m.pieces(b) {
+		again, err := m.pushBlock(ctx, piece, target, r)
+		if err != nil {
+			return moved, err
+		}
+		moved = moved || again
+	}
+	return moved, nil
 }
 
 // removeAll has deletes that are sent for the first time remove whatever there is. A remote

@@ -41,7 +41,7 @@ func (m *Mirror) survey(ctx context.Context, target tree.Cursor, local *localCha
 	from, known := m.s.peer.Fetch, m.known()
 	go func() { // ends with the stream, or with ctx
 		defer close(read)
-		err := m.readBatches(ctx, f, from, &known, read)
+		err := m.readBatches(ctx, f, from, &known, lookNowhere, read)
 		f.Entries.Close(err)
 		failed <- err
 	}()

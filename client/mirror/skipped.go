@@ -3,16 +3,20 @@ package mirror
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 )
 
 // watermarks asks the remote how far it is, and notes what it leaves out.
 func (m *Mirror) watermarks(ctx context.Context, settle bool) (changes.Watermarks, error) {
+	m.heard = nil
 	wm, err := m.cfg.Remote.Watermarks(ctx, settle)
 	if err != nil {
-		return wm, err
+		return wm, fmt.Errorf("read the remote's watermarks: %w", err)
 	}
+	m.heard = &heard{wm: wm, unused: settle}
+	m.checksBase, m.setsTimes, m.theirLost = wm.ChecksBase, wm.SetsTimes, wm.Lost
 	m.there = nil
 	for _, s := range wm.Skipped {
 		paths := s.Paths
@@ -30,6 +34,25 @@ func (m *Mirror) watermarks(ctx context.Context, settle bool) (changes.Watermark
 		}
 	}
 	return wm, nil
+}
+
+// A heard is what the remote has said last of how far it is. Nothing was pushed to it since.
+type heard struct {
+	wm changes.Watermarks
+	// unused: it was settled, and no pull has gone by what it said.
+	unused bool
+}
+
+// settled returns what the remote says of how far it is once it has settled. It is asked unless
+// connect has just done so.
+func (m *Mirror) settled(ctx context.Context) (changes.Watermarks, error) {
+	if m.heard == nil || !m.heard.unused {
+		if _, err := m.watermarks(ctx, true); err != nil {
+			return changes.Watermarks{}, err
+		}
+	}
+	m.heard.unused = false
+	return m.heard.wm, nil
 }
 
 // looksAt reports whether a path here is one that is synchronised.

@@ -331,28 +331,33 @@ func (d *decision) withholdCode(x, cur *tree.Entry) error {
 	return nil
 }
 
-// heldBack decides about a change from here to a path of which something is withheld. It
-// reports whether it is not sent, and gives it the bits that only the remote has.
-func (b *blockMaker) heldBack(e *tree.Entry) bool {
+// A heldBack decides about changes from here to paths of which something is withheld.
+type heldBack struct {
+	held  *heldSet
+	above map[string]bool // directories that only the remote has something in
+}
+
+// decide decides whether a change is sent, and gives it the bits that only the remote has.
+func (b *heldBack) decide(s *item) {
+	e := &s.entry
 	if _, _, ok := b.held.conflictAt(e.Path); ok {
-		return true
+		s.out = true
+		return
 	}
 	h, ok := b.held.at(e.Path)
 	if !ok {
-		return b.leavesNoRoom(e)
+		b.leavesNoRoom(s)
+		return
 	}
 	print := printHere(e)
 	if print == h.Local {
-		return true
+		s.out = true
+		return
 	}
-	if b.holds == nil {
-		b.holds = map[string]*held{}
-	}
+	s.holds = true // what is here is the last word on it
 	if h.Bits == 0 || e.Kind != h.Kind || e.Mode&withheld.ModeBits != 0 {
-		b.holds[e.Path] = nil // what is here is the last word on it
-		return false
+		return
 	}
 	e.Mode |= h.Bits
-	b.holds[e.Path] = &held{Remote: printOf(e), Local: print, Kind: h.Kind, Bits: h.Bits}
-	return false
+	s.hold = &held{Remote: printOf(e), Local: print, Kind: h.Kind, Bits: h.Bits}
 }

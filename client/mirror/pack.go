@@ -1,0 +1,186 @@
+package mirror
+
+import (
+	"context"
+	"maps"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// An item is an entry of a change stream, or one that is left out.
+type item struct {
+	entry tree.Entry // as the other end calls it
+	out   bool       // it is left out
+	parts []tree.Part
+	at    tree.Cursor // behind it
+	path  string      // of the local tree
+	holds bool        // it changes what is withheld at the path, to hold
+	hold  *held
+}
+
+// A packer packs the items of a change stream into blocks. It reads some ahead, and asks about
+// the content of all of them at once. Content that an earlier block of the stream brings is
+// not in another one.
+type packer struct {
+	limits  limits
+	most    int // entries of a block
+	lacking func(context.Context, []tree.Hash) ([]tree.Hash, error)
+	send    func(context.Context, *block) error
+
+	items []item
+	ask   []tree.Hash            // that are not asked about yet
+	known map[tree.Hash]struct{} // those, and those that are
+	lacks map[tree.Hash]struct{} // what no block brings yet
+	block block
+	text  int
+}
+
+func newPacker(l limits, most int, lacking func(context.Context, []tree.Hash) ([]tree.Hash, error), send func(context.Context, *block) error) *packer {
+	return &packer{limits: l, most: most, lacking: lacking, send: send, known: map[tree.Hash]struct{}{}, lacks: map[tree.Hash]struct{}{}}
+}
+
+// add takes an item.
+func (p *packer) add(ctx context.Context, s *item) error {
+	if s.out && !s.holds && len(p.items) > 0 {
+		p.items[len(p.items)-1].at = s.at
+		return nil
+	}
+	if s.out && !s.holds {
+		p.block.cursor = s.at
+		return nil
+	}
+	p.items = append(p.items, *s)
+	for _, part := range s.parts {
+		if _, ok := p.known[part.Hash]; !ok {
+			p.known[part.Hash] = struct{}{}
+			p.ask = append(p.ask, part.Hash)
+		}
+	}
+	if len(p.items) >= p.most || len(p.ask) >= p.limits.ask {
+		return p.pack(ctx)
+	}
+	return nil
+}
+
+// end sends what is left, also if that is only the cursor at the end of the stream.
+func (p *packer) end(ctx context.Context, cursor tree.Cursor) error {
+	if err := p.pack(ctx); err != nil {
+		return err
+	}
+	p.block.cursor, p.block.last = cursor, true
+	return p.send(ctx, &p.block)
+}
+
+// pack asks about content, and puts the items into blocks.
+func (p *packer) pack(ctx context.Context) error {
+	for len(p.ask) > 0 {
+		some := p.ask[:min(len(p.ask), p.limits.ask)]
+		p.ask = p.ask[len(some):]
+		lacking, err := p.lacking(ctx, some)
+		if err != nil {
+			return err
+		}
+		for _, h := range lacking {
+			p.lacks[h] = struct{}{}
+		}
+	}
+	for i := range p.items {
+		if err := p.put(ctx, &p.items[i]); err != nil {
+			return err
+		}
+	}
+	clear(p.items)
+	p.items, p.ask = p.items[:0], nil
+	if len(p.known) > maxAsked {
+		clear(p.known)
+	}
+	return nil
+}
+
+// put puts an item into the block, or into the next one when that is full.
+func (p *packer) put(ctx context.Context, s *item) error {
+	if s.out {
+		p.block.note(s)
+		return nil
+	}
+	first := len(p.block.objects)
+	var bytes int64
+	for _, part := range s.parts {
+		if _, ok := p.lacks[part.Hash]; ok {
+			delete(p.lacks, part.Hash)
+			p.block.objects = append(p.block.objects, part.Hash)
+			bytes += part.Size
+		}
+	}
+	text := textOf(&s.entry)
+	b := &p.block
+	if n := len(b.entries); n > 0 && (n >= p.most || len(b.objects) > max(first, p.limits.objects) || b.bytes+bytes > BlockBytes || p.text+text > blockText) {
+		done := *b
+		done.objects = b.objects[:first:first]
+		*b = block{cursor: b.cursor, objects: append([]tree.Hash(nil), b.objects[first:]...)}
+		p.text = 0
+		if err := p.send(ctx, &done); err != nil {
+			return err
+		}
+	}
+	b.entries = append(b.entries, s.entry)
+	b.bytes += bytes
+	p.text += text
+	b.note(s)
+	return nil
+}
+
+// note takes what an item says beside its entry.
+func (b *block) note(s *item) {
+	b.cursor = s.at
+	if s.holds {
+		if b.holds == nil {
+			b.holds = map[string]*held{}
+		}
+		b.holds[s.path] = s.hold
+	}
+}
+
+// textOf is about how long an entry is on the wire.
+func textOf(e *tree.Entry) int {
+	const other, part = 160, 96
+	return other + len(e.Path) + len(e.Target) + part*len(e.Parts)
+}
+
+// A block is what moves at once.
+type block struct {
+	entries []tree.Entry
+	objects []tree.Hash // that the other end lacks, and no block before it brings
+	bytes   int64       // of those
+	cursor  tree.Cursor // of the end that it comes from, once it is applied
+	last    bool        // of the stream
+	holds   map[string]*held
+}
+
+// pieces are what a block becomes whose content is sent, and that a remote refuses as a whole:
+// blocks that no remote refuses for the number of their conflicts.
+func (m *Mirror) pieces(b *block) []*block {
+	var out []*block
+	holds := maps.Clone(b.holds)
+	for rest := b.entries; len(rest) > 0; {
+		some := rest[:min(len(rest), changes.MaxConflicts)]
+		rest = rest[len(some):]
+		piece := &block{entries: some, cursor: b.cursor}
+		for i := range some {
+			path, _ := m.roots.toLocal(some[i].Path)
+			if h, ok := holds[path]; ok {
+				piece.note(&item{holds: true, path: path, hold: h})
+				delete(holds, path)
+			}
+			piece.cursor = tree.AtPath(some[i].Rev, path)
+		}
+		out = append(out, piece)
+	}
+	last := out[len(out)-1]
+	for path, h := range holds {
+		last.note(&item{holds: true, path: path, hold: h})
+	}
+	last.cursor = b.cursor
+	return out
+}
