@@ -69,7 +69,7 @@ func (m *Mirror) Resolve(ctx context.Context, path string, policy Policy) (Resul
 				}
 				return fmt.Errorf("resolve %s: %w", path, ErrNotHeld)
 			}
-			if err := m.tick(ctx, r); err != nil {
+			if err := m.tick(ctx, r, true); err != nil {
 				return err
 			}
 			return m.finish(ctx, r)

@@ -143,6 +143,9 @@ type Mirror struct {
 	theirLost int64
 	there     []changes.Skipped // what the remote leaves out
 	heard     *heard            // nil if the remote is to be asked how far it is
+	// settledNow: this call has settled this side and found that something is pending.
+	// settledBefore: the call before it has.
+	settledNow, settledBefore bool
 }
 
 // New returns a mirror. It looks at nothing yet.
@@ -210,7 +213,7 @@ func (m *Mirror) Push(ctx context.Context) (Result, error) {
 // Tick pulls and then pushes.
 func (m *Mirror) Tick(ctx context.Context) (Result, error) {
 	return m.run(ctx, true, func(ctx context.Context, r *Result) error {
-		if err := m.tick(ctx, r); err != nil {
+		if err := m.tick(ctx, r, true); err != nil {
 			return err
 		}
 		return m.finish(ctx, r)
@@ -223,7 +226,7 @@ func (m *Mirror) Sync(ctx context.Context) (Result, error) {
 	return m.run(ctx, true, func(ctx context.Context, all *Result) error {
 		for moved, n := true, 0; moved && n < maxRounds; n++ {
 			var r Result
-			err := m.tick(ctx, &r)
+			err := m.tick(ctx, &r, n > 0 || !m.settledBefore)
 			all.add(&r)
 			if err != nil {
 				return err
@@ -242,9 +245,12 @@ func (m *Mirror) settle(ctx context.Context) error {
 	return nil
 }
 
-func (m *Mirror) tick(ctx context.Context, r *Result) error {
-	if err := m.settle(ctx); err != nil {
-		return err
+// tick pulls and then pushes. It begins with what is settled, or settles first.
+func (m *Mirror) tick(ctx context.Context, r *Result, settle bool) error {
+	if settle {
+		if err := m.settle(ctx); err != nil {
+			return err
+		}
 	}
 	pushed := false
 	for attempt := 1; ; attempt++ {
@@ -317,6 +323,7 @@ func (m *Mirror) alone(ctx context.Context, fn func() error) error {
 		return context.Cause(ctx)
 	}
 	defer func() { <-m.turn }()
+	m.settledBefore, m.settledNow = m.settledNow, false
 	err := fn()
 	if err != nil {
 		m.loaded = false

@@ -7,7 +7,7 @@ import (
 )
 
 // LocalPending settles this side, and reports whether it has anything that the remote is
-// not known to have.
+// not known to have. A Sync that follows begins with what was settled.
 func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 	pending := false
 	_, err := m.run(ctx, false, func(ctx context.Context, _ *Result) error {
@@ -16,6 +16,7 @@ func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 		}
 		info, err := m.tree.Info(ctx)
 		pending = m.s.peer.Push.Compare(tree.At(info.Rev)) < 0
+		m.settledNow = pending && err == nil
 		return err
 	})
 	return pending, err
