@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/bmatcuk/doublestar/v4"
 )
 
 // FileName is the name of the files with rules.
@@ -22,15 +20,7 @@ const maxFileBytes = 1 << 20
 type Rules struct {
 	parent *Rules
 	dir    string // absolute
-	rules  []rule
-}
-
-// rule is a line of a file with rules.
-type rule struct {
-	glob     string
-	negate   bool
-	dirOnly  bool
-	baseName bool // the glob is for the last component
+	rules  []pattern
 }
 
 // ForTree returns the rules for the directory root: its own, and if it lies in a git
@@ -86,7 +76,7 @@ func (r *Rules) with(dir, file string) *Rules {
 }
 
 // load reads a file with rules; none when it cannot be read.
-func load(file string) []rule {
+func load(file string) []pattern {
 	info, err := os.Stat(file)
 	if err != nil || !info.Mode().IsRegular() {
 		return nil
@@ -101,60 +91,6 @@ func load(file string) []rule {
 	return parse(string(data[:n]))
 }
 
-func parse(text string) []rule {
-	var rules []rule
-	for line := range strings.SplitSeq(text, "\n") {
-		if r, ok := parseLine(strings.TrimSuffix(line, "\r")); ok {
-			rules = append(rules, r)
-		}
-	}
-	return rules
-}
-
-func parseLine(line string) (r rule, ok bool) {
-	if strings.HasPrefix(line, "#") {
-		return r, false
-	}
-	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
-		line = line[:len(line)-1]
-	}
-	if line, r.negate = strings.CutPrefix(line, "!"); line == "" {
-		return r, false
-	}
-	line, r.dirOnly = strings.CutSuffix(line, "/")
-	anchored := strings.Contains(line, "/")
-	line = strings.TrimPrefix(line, "/")
-	r.baseName = !anchored
-	if inside, all := strings.CutSuffix(line, "/**"); all {
-		line = inside + "/**/*" // what is in it, not the directory
-	}
-	r.glob = escapeBraces(line)
-	return r, line != "" && doublestar.ValidatePattern(r.glob)
-}
-
-// escapeBraces makes braces, which mean nothing in these files, literal.
-func escapeBraces(glob string) string {
-	if !strings.ContainsAny(glob, "{}") {
-		return glob
-	}
-	var out strings.Builder
-	for i := 0; i < len(glob); i++ {
-		switch c := glob[i]; c {
-		case '\\':
-			out.WriteByte(c)
-			if i++; i < len(glob) {
-				out.WriteByte(glob[i])
-			}
-		case '{', '}':
-			out.WriteByte('\\')
-			out.WriteByte(c)
-		default:
-			out.WriteByte(c)
-		}
-	}
-	return out.String()
-}
-
 // Match reports whether the entry name of the directory dir is left out. dir is the
 // one r is for or below it.
 func (r *Rules) Match(dir, name string, isDir bool) bool {
@@ -166,22 +102,9 @@ func (r *Rules) Match(dir, name string, isDir bool) bool {
 		if dir != r.dir {
 			rel = path.Join(strings.TrimPrefix(strings.TrimPrefix(dir, r.dir), "/"), name)
 		}
-		for i := len(r.rules) - 1; i >= 0; i-- {
-			if r.rules[i].match(rel, name, isDir) {
-				return !r.rules[i].negate
-			}
+		if p := last(r.rules, rel, name, isDir); p != nil {
+			return !p.negate
 		}
 	}
 	return false
-}
-
-func (r *rule) match(rel, name string, isDir bool) bool {
-	if r.dirOnly && !isDir {
-		return false
-	}
-	if r.baseName {
-		rel = name
-	}
-	ok, _ := doublestar.Match(r.glob, rel) // it was validated
-	return ok
 }
