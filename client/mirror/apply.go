@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -64,8 +65,8 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 		var d *decision
 		var next state
 		done, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
-			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.policy, all: m.cfg.OnChange != nil, keep: true}
-			err := d.decide(b.entries)
+			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.policy, all: m.cfg.OnChange != nil, keep: true, hides: maps.Clone(b.hides)}
+			err := d.decide(b)
 			return func(yield func(tree.Entry, error) bool) {
 				if err != nil {
 					yield(tree.Entry{}, err)
@@ -81,10 +82,18 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			next = m.s
 			next.peer.Fetch = b.cursor
 			next.notes.Pulled = next.notes.Pulled.add(d.before, e.Rev())
+			for _, path := range d.moved {
+				if err := touch(e, path); err != nil {
+					return err
+				}
+			}
 			next.held = next.held.with(d.holds)
+			var err error
+			if next.ignored, err = next.ignored.with(d.hides); err != nil {
+				return err
+			}
 			if next.notes.Toward = b.toward; b.last {
 				next.notes.Toward = 0
-				var err error
 				if next.held, err = next.held.refreshed(e, &next); err != nil {
 					return err
 				}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -38,11 +37,17 @@ func (m *Mirror) compared(ctx context.Context, settle bool) (state, error) {
 		return s, fmt.Errorf("load the cursors: %w", err)
 	}
 	m.s, m.loaded = s, true
+	if err := m.loadRules(ctx); err != nil {
+		return s, err
+	}
 	wm, err := m.watermarks(ctx, settle)
 	if err != nil {
 		return s, err
 	}
-	next := m.ignoring(s)
+	next, err := m.ignoring(s)
+	if err != nil {
+		return s, err
+	}
 	if lost := lostBy(&next, wm.CurrentRev, wm.Fetch); lost.any() {
 		next = m.rebased(next, lost)
 	}
@@ -77,33 +82,8 @@ func (m *Mirror) rebased(s state, lost loss) state {
 	s.notes.Pulled, s.notes.Pushed, s.sent = nil, nil, sent{}
 	s.notes.Shown, s.notes.AgreedPush, s.notes.AgreedFetch = nil, tree.Cursor{}, tree.Cursor{}
 	s.notes.TheirLost, s.notes.Toward = 0, 0
+	s.rules, s.ignored = s.rules.settled(), nil
 	s.held, _ = s.held.marked(func(string, held) bool { return true })
-	return s
-}
-
-// ignoring takes the ignore list that is asked for now.
-func (m *Mirror) ignoring(s state) state {
-	if slices.Equal(s.notes.Ignore, m.cfg.Ignore) {
-		return s
-	}
-	var shown []string
-	for _, name := range s.notes.Ignore {
-		if !slices.Contains(m.cfg.Ignore, name) {
-			shown = append(shown, name)
-		}
-	}
-	s.notes.Ignore = m.cfg.Ignore
-	if len(shown) == 0 {
-		return s
-	}
-	if s.peer.Push.Compare(s.notes.AgreedPush) > 0 {
-		s.notes.AgreedPush = s.peer.Push
-	}
-	if s.peer.Fetch.Compare(s.notes.AgreedFetch) > 0 {
-		s.notes.AgreedFetch = s.peer.Fetch
-	}
-	s.notes.Shown = append(slices.Clone(s.notes.Shown), shown...)
-	s.peer.Push, s.peer.Fetch = tree.Cursor{}, tree.Cursor{}
 	return s
 }
 

@@ -61,6 +61,9 @@ func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
 		if s.first() == "" && !s.strangers() {
 			return nil
 		}
+		if err := m.loadRules(ctx); err != nil {
+			return err
+		}
 		c, err = m.contact(ctx)
 		return err
 	})
@@ -74,7 +77,10 @@ func (m *Mirror) contact(ctx context.Context) (*Contact, error) {
 	c := &Contact{}
 	there := map[string]bool{} // live paths there
 	var only []string          // names that only the remote has
-	err := m.allThere(ctx, func(x *tree.Entry) error {
+	err := m.allThere(ctx, m.filter.names, func(x *tree.Entry) error {
+		if m.filter.hides(x.Path, x.Kind == tree.KindDir) {
+			return nil
+		}
 		there[x.Path] = true
 		if m.isCode(x.Path, x.Kind) {
 			return nil
@@ -104,7 +110,7 @@ func (m *Mirror) contact(ctx context.Context) (*Contact, error) {
 		return nil, err
 	}
 	c.Names = append(c.Names, only[:min(len(only), maxNamed-len(c.Names))]...)
-	list, err := m.tree.Changes(ctx, tree.ChangesQuery{Ignore: m.cfg.Ignore})
+	list, err := m.tree.Changes(ctx, tree.ChangesQuery{Ignore: m.filter.names})
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +118,7 @@ func (m *Mirror) contact(ctx context.Context) (*Contact, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, ok := m.roots.toRemote(e.Path); !ok || m.roots.isRoot(e.Path) || e.Kind == tree.KindDelete || there[e.Path] {
+		if _, ok := m.roots.toRemote(e.Path); !ok || m.roots.isRoot(e.Path) || e.Kind == tree.KindDelete || there[e.Path] || m.filter.hides(e.Path, e.Kind == tree.KindDir) {
 			continue
 		}
 		c.here = append(c.here, e)
@@ -123,14 +129,14 @@ func (m *Mirror) contact(ctx context.Context) (*Contact, error) {
 	return c, nil
 }
 
-// allThere calls fn for all that the remote has, by the paths here.
-func (m *Mirror) allThere(ctx context.Context, fn func(*tree.Entry) error) (err error) {
+// allThere calls fn for all that the remote has, by the paths here, but for some names.
+func (m *Mirror) allThere(ctx context.Context, ignore []string, fn func(*tree.Entry) error) (err error) {
 	wm, err := m.cfg.Remote.Watermarks(ctx, true)
 	if err != nil {
 		return fmt.Errorf("read the remote's watermarks: %w", err)
 	}
 	through := tree.At(wm.CurrentRev)
-	f, err := m.cfg.Remote.FetchChanges(ctx, changes.FetchQuery{Through: &through, Ignore: m.cfg.Ignore})
+	f, err := m.cfg.Remote.FetchChanges(ctx, changes.FetchQuery{Through: &through, Ignore: ignore})
 	if err != nil {
 		return fmt.Errorf("list the remote's changes: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"slices"
 	"strings"
 
 	"github.com/wsd-dev/wsd/fs/changes"
@@ -34,36 +35,78 @@ type decision struct {
 	holds     map[string]*held // what changes of what is withheld; nil for no longer
 	withheld  []Withheld
 	stayed    []changes.Kept
+	moved     []string          // paths of what is ignored, as far as it comes to other places here
 	undone    int               // versions of the remote that are undone
 	removed   map[string]string // what versions the entries remove, by path
 	renamed   map[string]string // directories that the entries rename, by their old paths
 	numbers   map[string]int64  // of versions from here that are kept, by path
+	deleted   map[string]bool   // paths that the remote has removed, if .gitignore files count
+	hides     map[string]bool   // what the batch says of what rules hide
 	touched   bool              // something is sent only because of what was decided
 }
 
 // decide decides about all entries of a batch.
-func (d *decision) decide(entries []tree.Entry) error {
+func (d *decision) decide(b *batch) error {
+	gone, there, err := d.disagreed(b.again)
+	if err != nil {
+		return err
+	}
+	entries := slices.Concat(b.entries, gone)
+	if err := d.decideEach(entries); err != nil {
+		return err
+	}
+	for i := range there {
+		if err := d.goesAgain(&there[i]); err != nil {
+			return err
+		}
+	}
+	if n := len(d.holds); n > 0 && len(d.m.s.held.with(d.holds).Paths) > maxHeld {
+		err := ErrWithheld
+		if d.m.s.held.with(d.holds).conflicts() > 0 {
+			err = ErrHeld
+		}
+		return fmt.Errorf("%w: more than %d", err, maxHeld)
+	}
+	// What was touched so far is to be sent.
+	d.before = d.edit.Rev()
+	switch {
+	case d.m.policy == Fail && len(d.conflicts) > 0:
+		return &ConflictError{Conflicts: d.conflicts}
+	case len(d.copies) > 0:
+		return errCopies
+	}
+	return nil
+}
+
+// decideEach decides about some entries.
+func (d *decision) decideEach(entries []tree.Entry) error {
+	d.deleted = map[string]bool{}
 	d.told, d.removed, d.numbers = map[string]int{}, map[string]string{}, map[string]int64{}
 	for i := range entries {
 		if x := &entries[i]; x.Kind == tree.KindDelete && x.Prior != "" {
 			d.removed[x.Path] = x.Prior
 		}
+		if x := &entries[i]; x.Kind == tree.KindDelete && d.m.cfg.GitIgnore {
+			d.deleted[x.Path] = true
+		}
 	}
 	var err error
-	if d.renamed, err = changes.Renames(func(yield func(tree.Entry, error) bool) {
-		for i := range entries {
-			if !yield(entries[i], nil) {
-				return
-			}
-		}
-	}); err != nil {
+	if d.renamed, err = changes.Renames(entriesOf(entries)); err != nil {
 		return err
 	}
 	s, rev := &d.m.s, d.edit.Rev()
 	clean := s.clean(rev)
+	if d.hides == nil {
+		d.hides = map[string]bool{}
+	}
 	each := d.all || s.held.conflicts() > 0 // is looked at
 	for i := range entries {
 		d.policy = d.m.policyAt(entries[i].Path)
+		if nothing, err := d.ignored(&entries[i]); err != nil {
+			return err
+		} else if nothing {
+			continue
+		}
 		top, h, conflict := d.conflictAt(entries[i].Path)
 		if conflict && !d.policy.decides() {
 			if err := d.heldStill(top, h, &entries[i]); err != nil {
@@ -96,37 +139,50 @@ func (d *decision) decide(entries []tree.Entry) error {
 			}
 			continue
 		}
-		list, err := d.spare(x)
+		list, kept, err := d.spare(x)
 		if err != nil {
 			return err
 		}
-		for i := range list {
-			x := &list[i]
+		decide := func(x *tree.Entry) error {
 			if _, known := d.isHeld(x.Path); !known && !each && !d.touched && (clean || !d.local.touches(s, x.Path, rev)) {
 				d.taken(x)
-				continue
+				return nil
 			}
-			if err := d.one(x); err != nil {
+			return d.one(x)
+		}
+		if x.Kind == tree.KindDelete || kept == nil {
+			for i := range list {
+				if err := decide(&list[i]); err != nil {
+					return err
+				}
+			}
+		} else {
+			// What is brought aside makes way for it, unless it loses.
+			n, aside := len(d.take), list[:len(list)-1]
+			if err := decide(&list[len(list)-1]); err != nil {
 				return err
 			}
+			if len(d.take) == n {
+				continue
+			}
+			d.take = slices.Insert(d.take, n, aside...)
 		}
-	}
-	if n := len(d.holds); n > 0 && len(s.held.with(d.holds).Paths) > maxHeld {
-		err := ErrWithheld
-		if d.m.s.held.with(d.holds).conflicts() > 0 {
-			err = ErrHeld
+		d.moves(list)
+		if kept != nil {
+			d.stayed = append(d.stayed, *kept)
 		}
-		return fmt.Errorf("%w: more than %d", err, maxHeld)
-	}
-	// What was touched so far is to be sent.
-	d.before = d.edit.Rev()
-	switch {
-	case d.m.policy == Fail && len(d.conflicts) > 0:
-		return &ConflictError{Conflicts: d.conflicts}
-	case len(d.copies) > 0:
-		return errCopies
 	}
 	return nil
+}
+
+// moves notes what is brought aside, or along with its directory, and is ignored: it is a change
+// from here once it is not.
+func (d *decision) moves(list []tree.Entry) {
+	for i := range list {
+		if e := &list[i]; e.Kind != tree.KindDelete && d.m.filter.hides(e.Path, e.Kind == tree.KindDir) {
+			d.moved = append(d.moved, e.Path)
+		}
+	}
 }
 
 // at is what there is at a path: a node, a tomb, or nil.
@@ -241,6 +297,9 @@ func (d *decision) below(path string, out *[]tree.Entry) error {
 			e, err := d.at(child)
 			if err != nil {
 				return err
+			}
+			if live(e) && d.m.filter.hides(child, e.Kind == tree.KindDir) {
+				continue
 			}
 			if live(e) && d.changed(child, e.Rev) && !d.meant(e) {
 				*out = append(*out, *e)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
-	"slices"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -109,7 +108,7 @@ func (m *Mirror) countFiles(ctx context.Context, enough func(files int) bool) (b
 			for i := range list {
 				last = list[i].Name()
 				switch {
-				case slices.Contains(m.cfg.Ignore, last):
+				case m.filter.hides(dir+last, list[i].Kind == tree.KindDir):
 				case list[i].Kind == tree.KindDir:
 					dirs = append(dirs, dir+last+"/")
 				default:
@@ -132,7 +131,7 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 	if m.cfg.MayDelete == nil || m.s.strangers() {
 		return nil
 	}
-	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.cfg.Ignore})
+	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.filter.names})
 	if err != nil {
 		return err
 	}
@@ -150,7 +149,9 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 			if _, ok := m.roots.toRemote(e.Path); !ok || m.roots.isRoot(e.Path) || !m.s.changed(e.Path, e.Rev) {
 				continue
 			}
+			_, ignored := m.ignoresChange(e, m.s.ignored)
 			switch {
+			case ignored:
 			case e.Kind != tree.KindDelete:
 				t.make(e)
 			case e.Rev > m.s.notes.Lost: // else a store that is gone had it
@@ -254,9 +255,9 @@ func (t *pullTally) clears(ctx context.Context, m *Mirror, dir string) error {
 	err := m.tree.Walk(ctx, dir, func(i *tree.FileInfo) error {
 		dir := i.Kind == tree.KindDir
 		switch {
-		case dir && hidden(i.Path, m.cfg.Ignore):
+		case dir && m.filter.hides(i.Path, true):
 			return iofs.SkipDir
-		case !dir && !hidden(i.Path, m.cfg.Ignore):
+		case !dir && !m.filter.hides(i.Path, false):
 			paths = append(paths, i.Path)
 		}
 		return nil

@@ -98,7 +98,7 @@ func (m *Mirror) unholding(s state) state {
 
 // refuseHeld fails if there are conflicts that are held, at paths that are not ignored.
 func (m *Mirror) refuseHeld(ctx context.Context) error {
-	paths := slices.DeleteFunc(m.s.held.inConflict(), func(path string) bool { return hidden(path, m.cfg.Ignore) })
+	paths := slices.DeleteFunc(m.s.held.inConflict(), func(path string) bool { return m.filter.hidesSome(path) })
 	if len(paths) == 0 {
 		return nil
 	}
@@ -353,8 +353,14 @@ func (b *heldBack) leavesNoRoom(s *item) {
 	for _, path := range b.held.inConflict() {
 		if strings.HasPrefix(path, e.Path+"/") {
 			s.out, s.holds = true, true
-			s.hold = &held{Kind: tree.KindDir, Conflict: true, Apart: true, Since: e.Rev - 1}
+			s.hold = heldApart(e.Rev)
 			return
 		}
 	}
+}
+
+// heldApart holds a path in conflict at which the remote has a directory, and this side has
+// something else since a revision.
+func heldApart(rev int64) *held {
+	return &held{Kind: tree.KindDir, Conflict: true, Apart: true, Since: rev - 1}
 }

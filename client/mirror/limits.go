@@ -32,6 +32,17 @@ const (
 	// maxHeld bounds the paths that are remembered as withheld, or held in conflict. A remote
 	// that has more is not pulled from.
 	maxHeld = 20_000
+	// maxIgnored bounds the paths of the remote that are remembered since rules hide them, and
+	// maxIgnoredBytes their bytes. A remote that has more is not pulled from.
+	maxIgnored      = 100_000
+	maxIgnoredBytes = 16 << 20
+	// maxRuleBytes and maxRuleFiles bound the rules of what is ignored. With more nothing is
+	// moved.
+	maxRuleBytes = 1 << 20
+	maxRuleFiles = 4096
+	// maxShownRules bounds the rules that counted earlier and are remembered until both sides
+	// are in step by those of now. With more nothing is moved.
+	maxShownRules = 16
 	// maxLocal bounds the paths that are listed as changed here before a pull. Above it
 	// each incoming path is looked up.
 	maxLocal = 10_000

@@ -25,7 +25,7 @@ func (s *state) clean(rev int64) bool {
 // the remote is not known to have.
 func (s *state) changed(path string, rev int64) bool {
 	at := tree.AtPath(rev, path)
-	return at.Compare(s.peer.Push) > 0 && !s.notes.Pulled.has(rev) && !s.notes.agreed(path, at, s.notes.AgreedPush)
+	return at.Compare(s.peer.Push) > 0 && !s.notes.Pulled.has(rev) && !s.known().agreed(path, at, s.notes.AgreedPush)
 }
 
 // localChanges are the paths that have changed here, as they were listed at a revision:

@@ -25,9 +25,17 @@ type Config struct {
 	// times of the roots themselves.
 	LocalRoot, RemoteRoot string
 	// Ignore are names; what has one on its path is neither sent nor fetched. What was
-	// synchronised before stays on both sides as it is. A name that is taken from the list
-	// has all compared anew.
+	// synchronised before stays on both sides as it is. What is no longer ignored is compared
+	// anew.
 	Ignore []string
+	// Rules are texts of patterns (package fs/ignore) of what is ignored too, each as a
+	// .gitignore in LocalRoot has it. The last pattern that matches decides.
+	Rules []string
+	// RulesFile is the name of a file in LocalRoot whose patterns count before Rules; "" for
+	// none. GitIgnore says that those of the .gitignore files of this side count before both,
+	// each below its directory. Files that a pull brings count for that pull.
+	RulesFile string
+	GitIgnore bool
 	// Dir is the directory of this machine that LocalRoot stands for, if any.
 	Dir string
 	// AllowCode lets names come over that make programs run code, AllowModes the bits 07000
@@ -146,15 +154,18 @@ type Mirror struct {
 	// settledNow: this call has settled this side and found that something is pending.
 	// settledBefore: the call before it has.
 	settledNow, settledBefore bool
+	// filter is what is ignored: by files, as they were at a revision here, and the Config.
+	filter   *filter
+	files    ruleFiles
+	rulesRev int64
+	// rulesMoved: files have changed, and the state does not have it yet.
+	rulesMoved bool
 }
 
 // New returns a mirror. It looks at nothing yet.
 func New(cfg Config) *Mirror {
 	if cfg.PeerID == "" {
 		cfg.PeerID = DefaultPeerID
-	}
-	if cfg.Ignore == nil {
-		cfg.Ignore = []string{} // not the remote's default
 	}
 	m := &Mirror{
 		cfg: cfg, log: cfg.Logger, forest: cfg.Local.Forest(), tree: cfg.Local.Tree(),

@@ -57,7 +57,7 @@ func (m *Mirror) lostHere(ctx context.Context, last int64) ([]lost.Version, int6
 	var list []lost.Version
 	err := lost.List(ctx, m.forest, m.s.notes.OurLost, func(v *lost.Version) error {
 		path, inside := m.roots.toRemote(v.Path)
-		if v.ID > last || v.Why != lost.Overtaken || !inside || path == "/" || hidden(v.Path, m.cfg.Ignore) {
+		if v.ID > last || v.Why != lost.Overtaken || !inside || path == "/" || m.filter.hides(v.Path, v.Entry.Kind == tree.KindDir) {
 			return nil
 		}
 		if len(list) == page {
@@ -314,7 +314,7 @@ func (m *Mirror) giveBackSince(ctx context.Context, number int64, base tree.Curs
 // one of a push that was not answered yet, or what both sides have at its path.
 func (m *Mirror) overtook(ctx context.Context, v *lost.Version) (bool, error) {
 	path, inside := m.roots.toLocal(v.Path)
-	if v.Why != lost.Overtaken || !inside || m.roots.isRoot(path) || hidden(path, m.cfg.Ignore) {
+	if v.Why != lost.Overtaken || !inside || m.roots.isRoot(path) || m.filter.hides(path, v.Entry.Kind == tree.KindDir) {
 		return false, nil
 	}
 	if m.wasSent(v.Path) {

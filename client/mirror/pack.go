@@ -17,7 +17,15 @@ type item struct {
 	path  string      // of the local tree
 	holds bool        // it changes what is withheld at the path, to hold
 	hold  *held
+	// top is a path that rules hide and that the remote has, or if not hidden has no more.
+	top    string
+	hidden bool
+	again  bool // both sides have agreed on the entry, and all is compared anew
+	stays  *changes.Kept
 }
+
+// tells reports whether there is something to know of an item that is left out.
+func (s *item) tells() bool { return s.holds || s.top != "" || s.again || s.stays != nil }
 
 // A packer packs the items of a change stream into blocks. It reads some ahead, and asks about
 // the content of all of them at once. Content that an earlier block of the stream brings is
@@ -42,11 +50,11 @@ func newPacker(l limits, most int, lacking func(context.Context, []tree.Hash) ([
 
 // add takes an item.
 func (p *packer) add(ctx context.Context, s *item) error {
-	if s.out && !s.holds && len(p.items) > 0 {
+	if s.out && !s.tells() && len(p.items) > 0 {
 		p.items[len(p.items)-1].at = s.at
 		return nil
 	}
-	if s.out && !s.holds {
+	if s.out && !s.tells() {
 		p.block.cursor = s.at
 		return nil
 	}
@@ -102,6 +110,12 @@ func (p *packer) pack(ctx context.Context) error {
 func (p *packer) put(ctx context.Context, s *item) error {
 	if s.out {
 		p.block.note(s)
+		if b := &p.block; len(b.hides)+len(b.again)+len(b.stayed) >= p.most {
+			done := *b
+			*b = block{cursor: b.cursor}
+			p.text = 0
+			return p.send(ctx, &done)
+		}
 		return nil
 	}
 	first := len(p.block.objects)
@@ -140,6 +154,18 @@ func (b *block) note(s *item) {
 		}
 		b.holds[s.path] = s.hold
 	}
+	if s.top != "" {
+		if b.hides == nil {
+			b.hides = map[string]bool{}
+		}
+		b.hides[s.top] = s.hidden
+	}
+	if s.again {
+		b.again = append(b.again, s.entry)
+	}
+	if s.stays != nil {
+		b.stayed = append(b.stayed, *s.stays)
+	}
 }
 
 // textOf is about how long an entry is on the wire.
@@ -156,6 +182,17 @@ type block struct {
 	cursor  tree.Cursor // of the end that it comes from, once it is applied
 	last    bool        // of the stream
 	holds   map[string]*held
+	// hides has paths that rules hide and that the remote has, or with false has no more. again
+	// are directories and removals of the remote's that both sides have agreed on, when all is
+	// compared anew since something else is ignored.
+	hides map[string]bool
+	again []tree.Entry
+	// spare are the names that the remote leaves alone as it applies the block, nil for those of
+	// the Config; renamed the directories that the block renames, and stayed what it does not
+	// remove because of what rules hide.
+	spare   []string
+	renamed map[string]string
+	stayed  []changes.Kept
 }
 
 // pieces are what a block becomes whose content is sent, and that a remote refuses as a whole:
@@ -166,7 +203,7 @@ func (m *Mirror) pieces(b *block) []*block {
 	for rest := b.entries; len(rest) > 0; {
 		some := rest[:min(len(rest), changes.MaxConflicts)]
 		rest = rest[len(some):]
-		piece := &block{entries: some, cursor: b.cursor}
+		piece := &block{entries: some, cursor: b.cursor, spare: b.spare, renamed: b.renamed}
 		for i := range some {
 			path, _ := m.roots.toLocal(some[i].Path)
 			if h, ok := holds[path]; ok {
@@ -181,6 +218,6 @@ func (m *Mirror) pieces(b *block) []*block {
 	for path, h := range holds {
 		last.note(&item{holds: true, path: path, hold: h})
 	}
-	last.cursor = b.cursor
+	last.cursor, last.stayed = b.cursor, b.stayed
 	return out
 }

@@ -35,6 +35,9 @@ type Plan struct {
 	TooMany *DeletesError
 	// Here and There are as those of a Result.
 	Here, There []changes.Skipped
+	// IgnoredHere and IgnoredThere are how many paths are ignored, without those that are below
+	// another one.
+	IgnoredHere, IgnoredThere int
 }
 
 // Plan finds what Sync would move, tells of each path and changes nothing: no file, no
@@ -53,6 +56,9 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 		}
 		p.Anew = next.notes.Lost > m.s.notes.Lost
 		m.s, m.loaded = m.unholding(next), false // it is not stored
+		if err := m.planRules(ctx); err != nil {
+			return err
+		}
 		if m.policy == Fail {
 			if err := m.refuseHeld(ctx); err != nil {
 				return err
@@ -72,7 +78,7 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 			return fmt.Errorf("plan the push: %w", err)
 		}
 		p.Here, p.There = m.here(), m.there
-		return nil
+		return m.planIgnored(ctx, &p)
 	})
 	return p, err
 }
@@ -106,10 +112,12 @@ type decided struct {
 	made map[string]bool // directories that are there again, if they were removed here
 	more []tree.Entry    // what is sent beside what has changed
 	held *heldSet        // what is withheld then
+	// ignored is what the remote has then of what rules hide.
+	ignored *ignoredSet
 }
 
 func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell func(Move) error) error {
-	after.held = m.s.held
+	after.held, after.ignored = m.s.held, m.s.ignored
 	target, err := m.target(ctx)
 	if err != nil || m.s.peer.Fetch.Compare(target) >= 0 {
 		after.held = after.held.fresh()
@@ -138,6 +146,10 @@ func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell fun
 		}
 		after.more = append(after.more, d.more...)
 		after.held = after.held.with(d.holds)
+		var err error
+		if after.ignored, err = after.ignored.with(d.hides); err != nil {
+			return err
+		}
 		if b.last {
 			after.held = after.held.fresh()
 		}
@@ -198,7 +210,7 @@ func (a *decided) next(list *tree.Changes) func(context.Context, int) ([]tree.En
 }
 
 func (m *Mirror) planPush(ctx context.Context, p *Plan, after *decided, tell func(Move) error) error {
-	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.cfg.Ignore})
+	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.filter.names})
 	if err != nil {
 		return err
 	}
@@ -206,7 +218,7 @@ func (m *Mirror) planPush(ctx context.Context, p *Plan, after *decided, tell fun
 	defer cancel()
 	blocks := make(chan *block)
 	failed := make(chan error, 1)
-	known := known{m.s.notes, after.held}
+	known := known{m.s.notes, m.s.rules, after.held, after.ignored}
 	go func() { // ends with the list, or with ctx
 		defer close(blocks)
 		failed <- m.makeBlocks(ctx, after.next(list), list.Current, known, blocks)

@@ -19,6 +19,9 @@ type batch struct {
 }
 
 func (m *Mirror) pull(ctx context.Context, r *Result) error {
+	if err := m.takeRules(ctx); err != nil {
+		return fmt.Errorf("pull: %w", err)
+	}
 	// What a crash has left of an earlier pull is decided first.
 	if err := m.bringBack(ctx, r); err != nil {
 		return fmt.Errorf("pull: %w", err)
@@ -46,7 +49,7 @@ func (m *Mirror) target(ctx context.Context) (tree.Cursor, error) {
 
 // fetch opens the remote's change stream up to the target.
 func (m *Mirror) fetch(ctx context.Context, target tree.Cursor) (*changes.Fetch, error) {
-	f, err := m.cfg.Remote.FetchChanges(ctx, changes.FetchQuery{After: m.s.peer.Fetch, Through: &target, Ignore: m.cfg.Ignore})
+	f, err := m.cfg.Remote.FetchChanges(ctx, changes.FetchQuery{After: m.s.peer.Fetch, Through: &target, Ignore: m.filter.names})
 	if err != nil {
 		return nil, fmt.Errorf("list the remote's changes: %w", err)
 	}
@@ -80,6 +83,9 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 		if err := m.refuseHeld(ctx); err != nil {
 			return err
 		}
+	}
+	if err := m.takeIncomingRules(ctx, target, r); err != nil {
+		return err
 	}
 	if m.s.peer.Fetch.Compare(target) >= 0 {
 		return m.refreshed(ctx)
@@ -149,7 +155,8 @@ func (m *Mirror) readBatches(ctx context.Context, f *changes.Fetch, from tree.Cu
 			return &InvariantError{fmt.Sprintf("its changes are not in order: revision %d comes behind %d, up to %d", e.Rev, last.Rev, f.Current.Rev)}
 		}
 		last = at
-		s := item{at: at, out: !m.wanted(&e, known)}
+		s := item{at: at}
+		s.out = !m.wanted(&e, known, &s)
 		if s.entry = e; !s.out {
 			s.parts = m.partsOf(&e)
 		}
@@ -169,20 +176,39 @@ func (m *Mirror) partsOf(e *tree.Entry) []tree.Part {
 
 // known is what readBatches and makeBlocks have to know of the state.
 type known struct {
-	notes notes
-	held  *heldSet
+	notes   notes
+	rules   *rules
+	held    *heldSet
+	ignored *ignoredSet
 }
 
-func (m *Mirror) known() known { return known{m.s.notes, m.s.held} }
+func (m *Mirror) known() known { return *m.s.known() }
 
-// wanted reports whether an entry is to be applied, and gives it its path here.
-func (m *Mirror) wanted(e *tree.Entry, k *known) bool {
+func (s *state) known() *known { return &known{s.notes, s.rules, s.held, s.ignored} }
+
+// wanted reports whether an entry is to be applied, and gives it its path here. s, if it is not
+// nil, says what else there is to know of it.
+func (m *Mirror) wanted(e *tree.Entry, k *known, s *item) bool {
+	if s == nil {
+		s = &item{}
+	}
 	path, ok := m.roots.toLocal(e.Path)
 	if !ok {
 		return false
 	}
+	if m.filter.rules != nil && e.Kind != tree.KindDelete && !m.roots.isRoot(path) {
+		if s.top = m.filter.top(path, e.Kind == tree.KindDir); s.top != "" {
+			s.hidden = true
+			return false
+		}
+		if k.ignored.has(path) {
+			s.top = path
+		}
+	}
 	// A version that was sent from here may have bits that are withheld.
-	if h, _ := k.held.covering(path); !h.Stale && (k.notes.Pushed.has(e.Rev) || k.notes.agreed(e.Path, after(e), k.notes.AgreedFetch)) {
+	if h, _ := k.held.covering(path); !h.Stale && (k.notes.Pushed.has(e.Rev) || k.agreed(path, after(e), k.notes.AgreedFetch)) {
+		s.again = k.notes.AgreedPush != (tree.Cursor{}) && (e.Kind == tree.KindDir || e.Kind == tree.KindDelete) && !m.roots.isRoot(path)
+		e.Path = path
 		return false
 	}
 	if m.roots.isRoot(path) {

@@ -20,6 +20,12 @@ var errMoved = errors.New("the remote has changed")
 // paths that were not pulled; those paths are left. A remote that does not look is asked
 // before, with careful: whatever it has changed ends the push.
 func (m *Mirror) push(ctx context.Context, r *Result, careful bool) error {
+	if changed, err := m.rereadRules(ctx); err != nil {
+		return fmt.Errorf("push: %w", err)
+	} else if changed {
+		m.rulesMoved = true
+		return errMoved // all is listed anew, and what the remote has comes first
+	}
 	if err := m.twice(ctx, func() error { return m.pushOnce(ctx, r, careful) }); err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
@@ -32,7 +38,7 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 	if err := m.mayPush(ctx); err != nil {
 		return err
 	}
-	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.cfg.Ignore})
+	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.filter.names})
 	if err != nil {
 		return err
 	}
@@ -83,8 +89,9 @@ func (m *Mirror) makeBlocks(ctx context.Context, next func(context.Context, int)
 	if !m.checksBase {
 		most = m.limits.plain
 	}
-	back, notes := heldBack{held: known.held, above: known.held.above()}, known.notes
+	back, notes := m.holdBack(&known), known.notes
 	p := newPacker(m.limits, most, m.lackingThere, func(ctx context.Context, b *block) error {
+		back.sparing(b)
 		m.meter.count(func(p *Progress) { p.BytesToPush += b.bytes })
 		return handOver(ctx, out, b)
 	})
@@ -97,7 +104,7 @@ func (m *Mirror) makeBlocks(ctx context.Context, next func(context.Context, int)
 			s := item{entry: entries[i], path: entries[i].Path, at: after(&entries[i])}
 			e := &s.entry
 			path, ok := m.roots.toRemote(e.Path)
-			if !ok || notes.Pulled.has(e.Rev) || notes.agreed(e.Path, s.at, notes.AgreedPush) || m.roots.isRoot(e.Path) {
+			if !ok || notes.Pulled.has(e.Rev) || known.agreed(e.Path, s.at, notes.AgreedPush) || m.roots.isRoot(e.Path) || back.ignores(&s) {
 				s.out = true
 			} else {
 				back.decide(&s)
@@ -200,7 +207,10 @@ func (m *Mirror) unmoved(ctx context.Context) error {
 // pushBlock has a block applied and stores that it was. It reports whether some of its paths
 // are to be sent again, since the remote has changed them as well.
 func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r *Result) (bool, error) {
-	in := changes.PushInput{SenderRev: target.Rev, Cursor: &b.cursor, Partly: true, Times: m.setsTimes, Ignore: m.cfg.Ignore}
+	in := changes.PushInput{SenderRev: target.Rev, Cursor: &b.cursor, Partly: true, Times: m.setsTimes, Ignore: m.filter.names}
+	if len(b.spare) > 0 {
+		in.Ignore = b.spare
+	}
 	if m.checksBase {
 		base := m.s.peer.Fetch
 		in.Base = &base
@@ -239,6 +249,9 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 	}
 	next.peer.Push = b.cursor
 	next.held = next.held.with(b.holds)
+	if next.ignored, err = next.ignored.afterPush(m, b, res.Kept); err != nil {
+		return false, err
+	}
 	if len(b.entries) > 0 {
 		told := res.Before > 0 && res.Before <= res.Rev
 		if told {
@@ -266,6 +279,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 	sent := len(b.entries) - len(again)
 	r.Pushed += sent
 	m.tellStayed(m.stayedOf(res.Kept, true), r)
+	m.tellStayed(m.spared(b), r)
 	m.disowned(res.Disowned, res.MoreDisowned, true, r)
 	m.meter.count(func(p *Progress) { p.Pushed += int64(sent) })
 	return len(again) > 0 || len(back) > 0, nil

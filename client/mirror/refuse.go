@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -67,8 +68,8 @@ func (m *Mirror) surveyBatch(ctx context.Context, b *batch, local *localChanges,
 	_, err := m.tree.Update(ctx, func(e *tree.Edit) error {
 		kept := map[string]copied{}
 		decide := func() error {
-			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.policy, all: all}
-			return d.decide(b.entries)
+			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.policy, all: all, hides: maps.Clone(b.hides)}
+			return d.decide(b)
 		}
 		err := decide()
 		if errors.Is(err, errCopies) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 )
@@ -58,7 +60,20 @@ func (m *Mirror) settled(ctx context.Context) (changes.Watermarks, error) {
 // looksAt reports whether a path here is one that is synchronised.
 func (m *Mirror) looksAt(path string) bool {
 	_, ok := m.roots.toRemote(path)
-	return ok && !hidden(path, m.cfg.Ignore)
+	if !ok || m.filter.hides(path, false) {
+		return false
+	}
+	// A directory that cannot be read may be one that is ignored.
+	return !m.filter.hides(path, true) || !m.isDir(path)
+}
+
+// isDir reports whether a path that is left out is a directory, on either side.
+func (m *Mirror) isDir(path string) bool {
+	if m.s.ignored.has(path) || m.cfg.Dir == "" {
+		return true
+	}
+	info, err := os.Lstat(filepath.Join(m.cfg.Dir, filepath.FromSlash(m.relative(path))))
+	return err == nil && info.IsDir()
 }
 
 // here is what this side leaves out.

@@ -15,15 +15,21 @@ type Stayed struct {
 }
 
 // spare returns the entries that are applied in place of one, which takes away nothing that
-// the remote could not know.
-func (d *decision) spare(x *tree.Entry) ([]tree.Entry, error) {
+// the remote could not know, and what stays.
+func (d *decision) spare(x *tree.Entry) ([]tree.Entry, *changes.Kept, error) {
 	if x.Kind == tree.KindDir {
-		return []tree.Entry{*x}, nil
+		return []tree.Entry{*x}, nil, nil
 	}
 	var made []string
 	s := changes.Sparer{Edit: d.edit, Keep: func(path string, c *tree.Child) (bool, error) {
-		if hidden("/"+c.Name.Name, d.m.cfg.Ignore) {
+		if d.m.filter.hides(path, c.Node.Kind == tree.KindDir) {
 			return true, nil
+		}
+		if d.m.isGitFile(path) {
+			// It stays with what it hides, which would be sent without it.
+			if stays, err := d.hidesBelow(above(path)); stays || err != nil {
+				return stays, err
+			}
 		}
 		e, err := d.at(path)
 		if err != nil || x.Kind != tree.KindDelete || !live(e) || !d.changed(path, e.Rev) || d.meant(e) {
@@ -34,16 +40,15 @@ func (d *decision) spare(x *tree.Entry) ([]tree.Entry, error) {
 			made = append(made, path)
 		}
 		return is, err
-	}, Along: func(_ string, c *tree.Child) bool { return hidden("/"+c.Name.Name, d.m.cfg.Ignore) }, Renamed: d.renamed}
+	}, Along: func(path, to string, c *tree.Child) bool {
+		dir := c.Node.Kind == tree.KindDir
+		return d.m.filter.hides(path, dir) && d.m.filter.hides(to, dir)
+	}, Renamed: d.renamed}
 	list, kept, err := s.Entries(x)
-	if err != nil || kept == nil {
-		return list, err
+	if err != nil || kept == nil || x.Kind != tree.KindDelete {
+		return list, kept, err
 	}
-	d.stayed = append(d.stayed, *kept)
-	if x.Kind != tree.KindDelete {
-		return list, nil
-	}
-	return list, d.sendAbove(x.Path, made)
+	return list, kept, d.sendAbove(x.Path, made)
 }
 
 // sendAbove has the directories sent that the remote has removed, and that are above

@@ -17,6 +17,9 @@ type state struct {
 	// sent is the prints of what was pushed and may come back, by remote path.
 	sent sent
 	held *heldSet
+	// rules are what is ignored beside names, and ignored what the remote has of that.
+	rules   *rules
+	ignored *ignoredSet
 }
 
 // notes are what there is to know beside the cursors.
@@ -66,6 +69,9 @@ const (
 	notesRow = " notes"
 	sentRow  = " sent"
 	heldRow  = " withheld"
+
+	rulesRow   = " rules"
+	ignoredRow = " ignored"
 )
 
 func (m *Mirror) loadState(ctx context.Context) (state, error) {
@@ -74,7 +80,7 @@ func (m *Mirror) loadState(ctx context.Context) (state, error) {
 	if s.peer, err = m.tree.Peer(ctx, m.cfg.PeerID); err != nil {
 		return s, err
 	}
-	for suffix, into := range map[string]any{notesRow: &s.notes, sentRow: &s.sent, heldRow: &s.held} {
+	for suffix, into := range map[string]any{notesRow: &s.notes, sentRow: &s.sent, heldRow: &s.held, rulesRow: &s.rules, ignoredRow: &s.ignored} {
 		row, err := m.tree.Peer(ctx, m.cfg.PeerID+suffix)
 		if err != nil {
 			return s, err
@@ -84,6 +90,11 @@ func (m *Mirror) loadState(ctx context.Context) (state, error) {
 		}
 		if err := json.Unmarshal([]byte(row.Fetch.Path), into); err != nil {
 			return s, fmt.Errorf("read %s%s: %w: %w", m.cfg.PeerID, suffix, tree.ErrDamaged, err)
+		}
+	}
+	if s.rules != nil {
+		if err := s.rules.compile(m.roots.local); err != nil {
+			return s, fmt.Errorf("read %s%s: %w: %w", m.cfg.PeerID, rulesRow, tree.ErrDamaged, err)
 		}
 	}
 	return s, nil
@@ -101,6 +112,16 @@ func (m *Mirror) store(e *tree.Edit, next *state) error {
 	}
 	if m.s.held != next.held {
 		if err := m.storeText(e, heldRow, m.s.held, next.held); err != nil {
+			return err
+		}
+	}
+	if m.s.rules != next.rules {
+		if err := m.storeText(e, rulesRow, m.s.rules, next.rules); err != nil {
+			return err
+		}
+	}
+	if m.s.ignored != next.ignored {
+		if err := m.storeText(e, ignoredRow, m.s.ignored, next.ignored); err != nil {
 			return err
 		}
 	}
@@ -149,6 +170,7 @@ func (s state) tidied() state {
 	}
 	if s.peer.Push.Compare(s.notes.AgreedPush) >= 0 && s.peer.Fetch.Compare(s.notes.AgreedFetch) >= 0 {
 		s.notes.Shown, s.notes.AgreedPush, s.notes.AgreedFetch = nil, tree.Cursor{}, tree.Cursor{}
+		s.rules = s.rules.settled()
 	}
 	return s
 }
@@ -166,9 +188,9 @@ func (s sent) with(entries []tree.Entry) sent {
 }
 
 // agreed reports whether a path was in step, at a place in one of the change streams,
-// before all was begun anew because of a name that is no longer ignored.
-func (n *notes) agreed(path string, at, upTo tree.Cursor) bool {
-	return at.Compare(upTo) <= 0 && !hidden(path, n.Shown)
+// before all was begun anew because something else is ignored: if it was not ignored then.
+func (k *known) agreed(path string, at, upTo tree.Cursor) bool {
+	return at.Compare(upTo) <= 0 && !hidden(path, k.notes.Shown) && !k.rules.hid(path)
 }
 
 // answered returns what may still come back once a push was answered that brought the

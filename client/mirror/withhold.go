@@ -335,6 +335,14 @@ func (d *decision) withholdCode(x, cur *tree.Entry) error {
 type heldBack struct {
 	held  *heldSet
 	above map[string]bool // directories that only the remote has something in
+	// ignored is what the remote has that rules hide, in the directories of ignoredAbove.
+	m            *Mirror
+	ignored      *ignoredSet
+	ignoredAbove map[string]bool
+}
+
+func (m *Mirror) holdBack(k *known) *heldBack {
+	return &heldBack{held: k.held, above: k.held.above(), m: m, ignored: k.ignored, ignoredAbove: k.ignored.above()}
 }
 
 // decide decides whether a change is sent, and gives it the bits that only the remote has.

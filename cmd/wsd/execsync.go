@@ -27,7 +27,7 @@ type execSync struct {
 const execTold = 10
 
 // syncOnly are the flags that mean nothing without --sync.
-var syncOnly = []string{"dir", "quiet", "ignore", "on-conflict", "state", "remote-path", "merge", "from", "mirror", "one-way-safe", "create", "allow-home", "max-delete", flagLostAge, flagLostBytes, flagAllowCode, flagAllowSetuid}
+var syncOnly = []string{"dir", "quiet", flagIgnore, flagInclude, flagIgnoreFile, flagGitignore, "on-conflict", "state", "remote-path", "merge", "from", "mirror", "one-way-safe", "create", "allow-home", "max-delete", flagLostAge, flagLostBytes, flagAllowCode, flagAllowSetuid}
 
 func (s *execSync) add(f *pflag.FlagSet) {
 	f.BoolVar(&s.on, "sync", false, "run in the server's workspace, in step with your directory")

@@ -85,8 +85,10 @@ ends with status 3.
 ` + allowHelp + ` What is withheld stays at the
 server as it is there, and comes over with the flag later.
 
-What has a segment on its path that --ignore or a line of the file ` + ignoreFile + ` in
-LOCAL names is left alone on both sides.
+What a line of the file ` + ignoreFile + ` in LOCAL matches is left alone on both sides, as git
+does with a .gitignore: neither sent, nor fetched, nor removed. --ignore, --include and
+--ignore-file add patterns, in their order, and --gitignore those of the .gitignore files
+in LOCAL. A directory that is left alone is so with all that is in it.
 
 A version of a file that something else took the place of before it was sent, or that
 lost a conflict, is kept: 'wsd sync lost' lists such versions and 'wsd sync restore'
@@ -114,6 +116,7 @@ is named, and all else is the same.`,
 		Example: `  wsd sync ~/project ws://127.0.0.1:45678
   wsd sync --create ~/copy ws://127.0.0.1:45678
   wsd sync . --watch --on-conflict theirs --ignore node_modules
+  wsd sync . --gitignore --ignore '*.log' --include /logs/keep.log
   wsd sync --dry-run . relay://relay.example.com/lab
   wsd sync site https://computer.example.com --token-file secret`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -200,7 +203,7 @@ func (j *syncJob) explain(ctx context.Context, err error) error {
 func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 	cfg := mirror.Config{
 		Local: j.local.disk, Remote: r.peer, LocalRoot: localMount, RemoteRoot: r.mount,
-		Ignore: append(append([]string{}, j.flags.ignore...), j.local.ignore...), OnConflict: j.flags.policy,
+		Rules: j.flags.ruleTexts, RulesFile: ignoreFile, GitIgnore: j.flags.rules.git, OnConflict: j.flags.policy,
 		Conflict: j.out.conflict, Progress: j.out.progress, Withheld: j.out.withheld, Stayed: j.out.stayed,
 		Dir: j.local.dir, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
 		Undo: j.first == fromHere || j.flags.mirror, Guard: j.flags.safe, First: j.first,

@@ -18,15 +18,13 @@ const exitConflicts = 3
 // exitRestless is the status of wsd sync when a side did not stop changing.
 const exitRestless = 4
 
-// ignoreFile has names that are not synchronised, one a line.
-const ignoreFile = ".wsdignore"
-
 // syncFlags are those of sync and of exec --sync.
 type syncFlags struct {
 	connect    *connectFlags
 	store      string
 	remotePath string
-	ignore     []string
+	rules      ruleFlags
+	ruleTexts  []string
 	onConflict string
 	allow      allowFlags
 	lost       lostFlags
@@ -42,7 +40,7 @@ type syncFlags struct {
 }
 
 func (f *syncFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.ignore, "ignore", nil, "do not synchronise files and directories called `NAME`, wherever\nthey are; may be given again")
+	f.rules.add(flags)
 	flags.StringVar(&f.onConflict, "on-conflict", "both", "what becomes of a path that changed on both sides: `MODE` both,\ntheirs, ours, hold or fail")
 	flags.StringVar(&f.store, "state", "", "keep what is known of both sides in `FILE` (default: one for each\ndirectory and server in $XDG_STATE_HOME/wsd/sync)")
 	flags.BoolVar(&f.merge, "merge", false, "at the first time, bring together what both sides have")
@@ -79,22 +77,11 @@ func (f *syncFlags) check(cmd *cobra.Command) (err error) {
 	if err := f.lost.check(); err != nil {
 		return err
 	}
-	for _, name := range f.ignore {
-		if err := checkIgnored(name); err != nil {
-			return usagef("give the name of a file or directory, such as node_modules", "invalid value %q for --ignore: %w", name, err)
-		}
+	if f.ruleTexts, err = f.rules.texts(); err != nil {
+		return err
 	}
 	if f.remotePath != "" && (f.remotePath[0] != '/' || len(f.remotePath) > 1 && strings.HasSuffix(f.remotePath, "/")) {
 		return usagef(helpHint(cmd), "invalid value %q for --remote-path: want an absolute path without a slash at its end", f.remotePath)
-	}
-	return nil
-}
-
-var errNoName = errors.New("it is a name that is meant, without slashes and patterns")
-
-func checkIgnored(name string) error {
-	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/*?[!\x00") {
-		return errNoName
 	}
 	return nil
 }
@@ -110,12 +97,12 @@ func explainLocal(err error) error {
 // explainSync says what to do about a server that is not pulled from.
 func explainSync(err error) error {
 	if errors.Is(err, mirror.ErrWithheld) {
-		return withHint(err, "--"+flagAllowCode+" and --"+flagAllowSetuid+" let them come over, --ignore leaves names out")
+		return withHint(err, "--"+flagAllowCode+" and --"+flagAllowSetuid+" let them come over, --ignore leaves them alone")
 	}
 	if errors.Is(err, mirror.ErrHeld) {
 		return withHint(err, "'wsd sync conflicts' lists them, 'wsd sync resolve' decides about one, or all below a directory, and --on-conflict both, theirs or ours about all of them")
 	}
-	return err
+	return explainRules(err)
 }
 
 // firstSet is the first of some texts that is not empty.

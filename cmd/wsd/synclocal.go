@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,7 +9,6 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,7 +29,6 @@ type syncLocal struct {
 	db     *sqlite.DB
 	forest *tree.Forest
 	disk   *disk.Workspace
-	ignore []string // of its own file
 	bounds workspace.Bounds
 	swept  time.Time // when the store was last made smaller
 	// forgot is told of lost versions that were too large, if it is set.
@@ -54,9 +51,6 @@ func openSyncLocal(ctx context.Context, dir, identity string, remote *syncRemote
 	store, err := l.place(dir, identity, f.store, dry)
 	if err == nil {
 		err = remote.overlapsState(store)
-	}
-	if err == nil {
-		l.ignore, err = readIgnoreFile(filepath.Join(l.dir, ignoreFile))
 	}
 	if err == nil {
 		err = explainLocal(l.open(ctx, store, &f.maxDelete))
@@ -189,32 +183,4 @@ func (l *syncLocal) forget() {
 	for _, path := range sqlite.Files(l.db.Path()) {
 		_ = os.Remove(path) // it is of no use, and does no harm
 	}
-}
-
-// readIgnoreFile reads names, one a line; blank lines and those that begin with # are for
-// people.
-func readIgnoreFile(path string) ([]string, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, iofs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var names []string
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		name := strings.TrimSuffix(strings.TrimSpace(lines.Text()), "/")
-		if name == "" || name[0] == '#' {
-			continue
-		}
-		if err := checkIgnored(name); err != nil {
-			return nil, fmt.Errorf("%s:%d: %q: %w", path, n, name, err)
-		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names, lines.Err()
 }

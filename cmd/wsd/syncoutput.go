@@ -452,6 +452,8 @@ type syncPlan struct {
 	Withheld     int    `json:"withheld"`
 	Anew         bool   `json:"anew"`
 	Skipped      int    `json:"skipped"`
+	IgnoredHere  int    `json:"ignoredHere"` // a directory is one, with all that is in it
+	IgnoredThere int    `json:"ignoredThere"`
 }
 
 // plan prints what would move.
@@ -507,13 +509,16 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 	}
 	left := o.skipped(p.Here, p.There)
 	if o.enc != nil {
-		return errors.Join(o.enc.Encode(syncPlan{"result", p.ToRemote, p.ToLocal, p.BytesToSend, p.BytesToGet, len(p.Conflicts) + p.MoreConflicts, len(p.Withheld) + p.MoreWithheld, p.Anew, skippedCount(p.Here, p.There)}), left)
+		return errors.Join(o.enc.Encode(syncPlan{"result", p.ToRemote, p.ToLocal, p.BytesToSend, p.BytesToGet, len(p.Conflicts) + p.MoreConflicts, len(p.Withheld) + p.MoreWithheld, p.Anew, skippedCount(p.Here, p.There), p.IgnoredHere, p.IgnoredThere}), left)
 	}
 	if p.Anew {
 		o.line(o.stderr, "the server's store is another one than before: all is compared anew")
 	}
 	if !o.job.quiet {
 		o.line(o.stderr, "to the server: %s, %s; from there: %s, %s", paths(p.ToRemote), byteCount(p.BytesToSend), paths(p.ToLocal), byteCount(p.BytesToGet))
+		if p.IgnoredHere+p.IgnoredThere > 0 {
+			o.line(o.stderr, "ignored: %s here, %s at the server", paths(p.IgnoredHere), paths(p.IgnoredThere))
+		}
 	}
 	return left
 }

@@ -21,9 +21,9 @@ type Sparer struct {
 	Edit *tree.Edit
 	// Keep reports whether a path below a directory stays, with all that is below it.
 	Keep func(path string, c *tree.Child) (bool, error)
-	// Along reports whether what stays goes with its directory when that was renamed, to
-	// where Renamed says; nil for nothing.
-	Along   func(path string, c *tree.Child) bool
+	// Along reports whether what stays goes with its directory when that was renamed, to a path
+	// that Renamed says; nil for nothing.
+	Along   func(path, to string, c *tree.Child) bool
 	Renamed map[string]string
 }
 
@@ -196,11 +196,19 @@ func (r *sparing) dir(ino int64, path string) (rest []tree.Entry, any bool, err 
 
 // along moves what goes with a renamed directory.
 func (r *sparing) along(path string, c *tree.Child) (bool, error) {
-	if r.moved || r.to == "" || r.sparer.Along == nil || !r.sparer.Along(path, c) {
+	if r.moved || r.to == "" || r.sparer.Along == nil {
 		return false, nil
 	}
-	_, err := r.sparer.Edit.Lstat(r.to + strings.TrimPrefix(path, r.kept.Path))
-	if !errors.Is(err, iofs.ErrNotExist) {
+	to := r.to + strings.TrimPrefix(path, r.kept.Path)
+	if !r.sparer.Along(path, to, c) {
+		return false, nil
+	}
+	_, err := r.sparer.Edit.Lstat(to)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+	case errors.Is(err, tree.ErrNotDirectory):
+		return false, nil // a file is in the way
+	default:
 		return false, err // there is something
 	}
 	return true, r.move(path, c)
@@ -271,7 +279,7 @@ func (s *Server) sparing(e *tree.Edit, ignore []string, renamed map[string]strin
 	}
 	sparer := Sparer{
 		Edit: e, Keep: func(_ string, c *tree.Child) (bool, error) { return names[c.Name.Name], nil },
-		Along: func(string, *tree.Child) bool { return true }, Renamed: renamed,
+		Along: func(string, string, *tree.Child) bool { return true }, Renamed: renamed,
 	}
 	return func(yield func(tree.Entry, error) bool) {
 		for x, err := range in {

@@ -72,6 +72,7 @@ var table = []struct {
 
 	// It gives what process/shell declares.
 	{"client/computer/...", []string{"protocol/...", "fs/lost", "fs/tree", "fs/changes", "fs/changes/computerwire", "process/shell"}},
+	{"client/mirror", []string{"client/withheld", "fs/changes", "fs/ignore", "fs/lost", "fs/tree"}},
 	{"client/...", []string{"protocol/...", "fs/fileuri", "fs/lost", "fs/tree", "fs/changes", "client/...", "relay/..."}},
 	{"bench/workspace", []string{"bench/...", "client", "fs/tree", "fs/changes"}},
 	{"bench/...", []string{"protocol/...", "bench/...", "relay/..."}},

@@ -1,0 +1,506 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/ignore"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A RulesError says that a file with rules of what is ignored cannot be used. Nothing was moved.
+type RulesError struct {
+	Path string // of the local tree, "" for all of them
+	Line int    // 0 for none
+	Err  error
+}
+
+// Error says why.
+func (e *RulesError) Error() string {
+	switch {
+	case e.Path == "":
+		return fmt.Sprintf("read what is ignored: %v", e.Err)
+	case e.Line == 0:
+		return fmt.Sprintf("read what is ignored: %s: %v", e.Path, e.Err)
+	}
+	return fmt.Sprintf("read what is ignored: %s:%d: %v", e.Path, e.Line, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *RulesError) Unwrap() error { return e.Err }
+
+// A filter tells which local paths are ignored. It does not change.
+type filter struct {
+	local string   // the root
+	names []string // that are ignored wherever they are
+	rules *ignore.Matcher
+	text  string // what is stored of the rules, "" for none
+}
+
+func newFilter(local string, names []string, text string) (*filter, error) {
+	f := &filter{local: local, names: names, text: text}
+	if text == "" {
+		return f, nil
+	}
+	var set ignore.Set
+	if err := json.Unmarshal([]byte(text), &set); err != nil {
+		return nil, err
+	}
+	f.rules = ignore.NewMatcher(&set)
+	return f, nil
+}
+
+// same reports whether two filters are of the same rules.
+func (f *filter) same(other *filter) bool {
+	return f.text == other.text && slices.Equal(f.names, other.names)
+}
+
+// aside is what is added to the name of a copy of what is ignored, beside its path.
+var aside = regexp.MustCompile(`\.conflict-[0-9a-f]{8}(-[0-9]{1,3})?(/|$)`)
+
+// hides reports whether a path is ignored, if it is a directory or not. So is the copy of
+// one that was brought out of the way.
+func (f *filter) hides(path string, dir bool) bool {
+	if hidden(path, f.names) {
+		return true
+	}
+	if f.rules == nil {
+		return false
+	}
+	rest, inside := strings.CutPrefix(path, f.local+"/")
+	if !inside {
+		return false
+	}
+	if f.rules.Hides(rest, dir) {
+		return true
+	}
+	if !strings.Contains(rest, ".conflict-") {
+		return false
+	}
+	rest = aside.ReplaceAllString(rest, "$2")
+	return rest != "" && f.rules.Hides(rest, dir)
+}
+
+// hidesSome reports whether a path is ignored if it is a directory, or if it is none.
+func (f *filter) hidesSome(path string) bool { return f.hides(path, true) || f.hides(path, false) }
+
+// top is the topmost ignored path at or above a path, "" for none.
+func (f *filter) top(path string, dir bool) string {
+	if !f.hides(path, dir) {
+		return ""
+	}
+	for p := above(path); p != "/" && f.hides(p, true); p = above(p) {
+		path = p
+	}
+	return path
+}
+
+// readsFiles reports whether there are files whose rules count.
+func (m *Mirror) readsFiles() bool { return m.cfg.GitIgnore || m.cfg.RulesFile != "" }
+
+// isRules reports whether the file at a local path has rules that may count.
+func (m *Mirror) isRules(path string) bool {
+	return m.isGitFile(path) || m.isRulesFile(path)
+}
+
+func (m *Mirror) isRulesFile(path string) bool {
+	return m.cfg.RulesFile != "" && path == m.roots.local+"/"+m.cfg.RulesFile
+}
+
+// A ruleFiles has the texts of files with rules, by their local paths.
+type ruleFiles map[string]string
+
+// filter makes the filter of some files and what the Config says.
+func (m *Mirror) filterOf(files ruleFiles) (*filter, error) {
+	set, size := ignore.Set{Files: map[string]string{}}, 0
+	for _, text := range m.cfg.Rules {
+		size += len(text)
+	}
+	for path, text := range files {
+		if size += len(path) + len(text); size > maxRuleBytes {
+			return nil, errTooManyRules
+		}
+		if !m.isRulesFile(path) {
+			set.Files[m.relative(above(path))] = text
+			continue
+		}
+		if n, err := ignore.CheckText(text); err != nil {
+			return nil, &RulesError{path, n, err}
+		}
+		set.All = append(set.All, text)
+	}
+	set.All = append(set.All, m.cfg.Rules...)
+	text, err := json.Marshal(&set)
+	if err != nil {
+		return nil, err
+	}
+	f, err := newFilter(m.roots.local, nil, string(text))
+	if err != nil {
+		return nil, err
+	}
+	names, all := f.rules.Names(changes.MaxIgnored / 2)
+	for _, name := range names {
+		// What stands for the root in a tree is no name of what is in it.
+		if hidden("/"+m.roots.local, []string{name}) || hidden("/"+m.roots.remote, []string{name}) {
+			all = false
+			continue
+		}
+		f.names = append(f.names, name)
+	}
+	for _, name := range m.cfg.Ignore {
+		if !slices.Contains(f.names, name) {
+			f.names = append(f.names, name)
+		}
+	}
+	if all { // the names say it all
+		f.text, f.rules = "", nil
+	}
+	return f, nil
+}
+
+// loadRules reads what is ignored. It is that of the tree as it was settled last.
+func (m *Mirror) loadRules(ctx context.Context) error {
+	files := ruleFiles{}
+	if m.readsFiles() {
+		info, err := m.tree.Info(ctx)
+		if err != nil {
+			return err
+		}
+		if files, err = m.readRules(ctx); err != nil {
+			return err
+		}
+		m.rulesRev = info.Rev
+	}
+	f, err := m.filterOf(files)
+	if err != nil {
+		return err
+	}
+	m.files, m.filter = files, f
+	return nil
+}
+
+// readRules reads the files with rules that this side has.
+func (m *Mirror) readRules(ctx context.Context) (ruleFiles, error) {
+	files := ruleFiles{}
+	for _, s := range m.cfg.Local.Skipped(m.isRules) {
+		if s.Why == changes.Unreadable && len(s.Paths) > 0 {
+			return nil, &RulesError{s.Paths[0].Path, 0, fmt.Errorf("it cannot be read: %s", s.Paths[0].Error)}
+		}
+	}
+	if m.cfg.RulesFile != "" {
+		text, err := m.readRulesFile(ctx)
+		if err != nil {
+			return nil, err
+		}
+		files[m.roots.local+"/"+m.cfg.RulesFile] = text
+	}
+	if !m.cfg.GitIgnore {
+		return files, nil
+	}
+	f, err := m.filterOf(files)
+	if err != nil {
+		return nil, err
+	}
+	// Directories that are ignored are left out as they are found: their files do not count.
+	found := &filter{local: f.local, names: f.names, rules: f.rules}
+	if found.rules == nil {
+		found.rules = ignore.NewMatcher(&ignore.Set{})
+	}
+	for dirs := []string{m.roots.local}; len(dirs) > 0; {
+		dir := dirs[len(dirs)-1]
+		dirs = dirs[:len(dirs)-1]
+		if dir != m.roots.local && found.hides(dir, true) {
+			continue
+		}
+		below, text, err := m.readDirRules(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		if text != "" {
+			if len(files) >= maxRuleFiles {
+				return nil, errTooManyRules
+			}
+			files[join(dir, ignore.FileName)] = text
+			found.rules.Add(m.relative(dir), text)
+		}
+		dirs = append(dirs, below...)
+	}
+	return files, nil
+}
+
+// errTooManyRules says that files have more rules than are remembered.
+var errTooManyRules = &RulesError{Err: fmt.Errorf("%w: more than %d bytes, or %d files with rules", tree.ErrTooLarge, maxRuleBytes, maxRuleFiles)}
+
+// relative is a local path below the root, without the slash.
+func (m *Mirror) relative(path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, m.roots.local), "/")
+}
+
+// readDirRules lists the directories that are in one here, and reads its .gitignore.
+func (m *Mirror) readDirRules(ctx context.Context, dir string) (dirs []string, text string, err error) {
+	for last := ""; ; {
+		list, err := m.tree.ReadDir(ctx, dir+"/", last, page)
+		if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, tree.ErrNotDirectory) {
+			return dirs, text, nil // it has changed
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range list {
+			last = list[i].Name()
+			path := join(dir, last)
+			switch {
+			case list[i].Kind == tree.KindDir:
+				dirs = append(dirs, path)
+			case last == ignore.FileName && list[i].Kind == tree.KindFile: // git follows no link either
+				if text, err = m.readRulesText(ctx, path); err != nil {
+					return nil, "", err
+				}
+			}
+		}
+		if len(list) < page {
+			return dirs, text, nil
+		}
+	}
+}
+
+// readRulesText reads a file with rules; "" when it is not there.
+func (m *Mirror) readRulesText(ctx context.Context, path string) (string, error) {
+	text, err := m.tree.ReadFile(ctx, path, maxRuleBytes)
+	if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, tree.ErrNotDirectory) {
+		return "", nil
+	}
+	if err != nil {
+		return "", &RulesError{path, 0, err}
+	}
+	return string(text), nil
+}
+
+// readRulesFile reads Config.RulesFile. A link is followed on the disk.
+func (m *Mirror) readRulesFile(ctx context.Context) (string, error) {
+	path := m.roots.local + "/" + m.cfg.RulesFile
+	e, err := m.tree.Entry(ctx, path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return "", nil
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case e.Kind == tree.KindFile:
+		return m.readRulesText(ctx, path)
+	case e.Kind == tree.KindSymlink && m.cfg.Dir != "":
+		f, err := os.Open(filepath.Join(m.cfg.Dir, m.cfg.RulesFile))
+		if err != nil {
+			return "", &RulesError{path, 0, err}
+		}
+		defer f.Close()
+		text, err := io.ReadAll(io.LimitReader(f, maxRuleBytes+1))
+		if err != nil {
+			return "", &RulesError{path, 0, err}
+		}
+		return string(text), nil // one that is too long is refused with the others
+	}
+	return "", nil
+}
+
+// rereadRules reads what is ignored if a file with rules has changed since. It reports whether
+// something else is ignored now.
+func (m *Mirror) rereadRules(ctx context.Context) (bool, error) {
+	if !m.readsFiles() {
+		return false, nil
+	}
+	was := m.filter
+	if changed, err := m.rulesChanged(ctx); err != nil || !changed {
+		return false, err
+	}
+	if err := m.loadRules(ctx); err != nil {
+		return false, err
+	}
+	return !m.filter.same(was), nil
+}
+
+// rulesChanged reports whether a file with rules has changed since they were read, or cannot
+// be read now.
+func (m *Mirror) rulesChanged(ctx context.Context) (bool, error) {
+	if len(m.cfg.Local.Skipped(m.isRules)) > 0 {
+		return true, nil
+	}
+	info, err := m.tree.Info(ctx)
+	if err != nil || info.Rev == m.rulesRev {
+		return false, err
+	}
+	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: tree.At(m.rulesRev)})
+	if err != nil {
+		return false, err
+	}
+	for {
+		entries, err := list.Next(ctx, page)
+		if errors.Is(err, io.EOF) {
+			m.rulesRev = list.Current.Rev
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(entries, func(e tree.Entry) bool { return m.isRules(e.Path) }) {
+			return true, nil
+		}
+	}
+}
+
+// takeRules has what is ignored now count, if files with rules have changed here.
+func (m *Mirror) takeRules(ctx context.Context) error {
+	changed, err := m.rereadRules(ctx)
+	if err != nil || !changed && !m.rulesMoved {
+		return err
+	}
+	return m.useRules(ctx)
+}
+
+// useRules stores what is ignored now.
+func (m *Mirror) useRules(ctx context.Context) error {
+	next, err := m.ignoring(m.s)
+	if err == nil {
+		err = m.commit(ctx, next)
+	}
+	m.rulesMoved = err != nil
+	return err
+}
+
+// takeIncomingRules has what is ignored count by the files with rules that a pull up to a target
+// brings, so that nothing comes that they hide.
+func (m *Mirror) takeIncomingRules(ctx context.Context, target tree.Cursor, r *Result) error {
+	was := m.filter
+	err := m.incomingRules(ctx, target, r)
+	if err != nil || m.filter.same(was) {
+		return err
+	}
+	return m.useRules(ctx)
+}
+
+// planRules is takeIncomingRules for a Plan: nothing is stored.
+func (m *Mirror) planRules(ctx context.Context) error {
+	if !m.readsFiles() {
+		return nil
+	}
+	target, err := m.target(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.incomingRules(ctx, target, new(Result)); err != nil {
+		return err
+	}
+	m.s, err = m.ignoring(m.s)
+	return err
+}
+
+// planIgnored counts what is ignored.
+func (m *Mirror) planIgnored(ctx context.Context, p *Plan) error {
+	f := m.filter
+	if f.rules == nil && len(f.names) == 0 {
+		return nil
+	}
+	err := m.tree.Walk(ctx, m.roots.local+"/", func(i *tree.FileInfo) error {
+		dir := i.Kind == tree.KindDir
+		if m.roots.isRoot(i.Path) || !f.hides(i.Path, dir) {
+			return nil
+		}
+		p.IgnoredHere++
+		if dir {
+			return iofs.SkipDir
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return err
+	}
+	return m.allThere(ctx, []string{}, func(x *tree.Entry) error {
+		if f.hides(x.Path, x.Kind == tree.KindDir) && !f.hides(above(x.Path), true) {
+			p.IgnoredThere++
+		}
+		return nil
+	})
+}
+
+// incomingRules reads the files with rules that a pull up to a target brings. Those that have
+// changed here count as they are here.
+func (m *Mirror) incomingRules(ctx context.Context, target tree.Cursor, r *Result) error {
+	if !m.readsFiles() || m.cfg.Undo || m.cfg.Guard || m.s.peer.Fetch.Compare(target) >= 0 {
+		return nil
+	}
+	changed, err := m.changedRules(ctx, target)
+	if err != nil || len(changed) == 0 {
+		return err
+	}
+	gone := map[tree.Hash]bool{}
+	if err := m.fetchMissing(ctx, changed, gone, r); err != nil {
+		return err
+	}
+	files := maps.Clone(m.files)
+	for _, e := range changed {
+		var text strings.Builder
+		for _, p := range e.Parts {
+			if gone[p.Hash] {
+				continue // it has changed since, and comes again
+			}
+			data, err := m.forest.Chunk(ctx, p.Hash, nil)
+			if err != nil {
+				return err
+			}
+			text.Write(data)
+		}
+		files[e.Path] = text.String()
+	}
+	if m.filter, err = m.filterOf(files); err != nil {
+		return err
+	}
+	m.rulesRev = 0 // what comes of them is looked at
+	return nil
+}
+
+// changedRules lists the files with rules that the remote has made or changed, by local paths.
+// One that it has removed counts until it is gone here.
+func (m *Mirror) changedRules(ctx context.Context, target tree.Cursor) (list []tree.Entry, err error) {
+	f, err := m.fetch(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { f.Entries.Close(err) }()
+	known := m.known()
+	for {
+		e, err := f.Entries.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the remote's changes: %w", err)
+		}
+		if path, ok := m.roots.toLocal(e.Path); !ok || e.Kind != tree.KindFile || !m.isRules(path) || !m.wanted(&e, &known, nil) {
+			continue
+		}
+		if e.Size > maxRuleBytes {
+			return nil, &RulesError{e.Path, 0, tree.ErrTooLarge}
+		}
+		cur, err := m.tree.Entry(ctx, e.Path)
+		if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+			return nil, err
+		}
+		if err == nil && m.s.changed(cur.Path, cur.Rev) {
+			continue
+		}
+		if list = append(list, e); len(list) > maxRuleFiles {
+			return nil, errTooManyRules
+		}
+	}
+}

@@ -1,0 +1,468 @@
+package mirror
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/ignore"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// ErrIgnored says that rules hide more paths of the remote one by one than are remembered.
+var ErrIgnored = errors.New("too many paths of the server are ignored one by one; ignore the directories that they are in")
+
+// ErrRules says that the rules have changed more often than is remembered.
+var ErrRules = errors.New("what is ignored has changed too often since both sides were last in step; synchronise once with the rules of the last time")
+
+// rules are what rules there were and are. It is a value: to change it is to make another one.
+type rules struct {
+	Text string `json:"text,omitempty"` // those that count
+	// Shown are the texts that counted before, until all has been sent and fetched.
+	Shown []string `json:"shown,omitempty"`
+
+	shown []*filter
+}
+
+func (r *rules) text() string {
+	if r == nil {
+		return ""
+	}
+	return r.Text
+}
+
+// compile makes the filters of what counted before.
+func (r *rules) compile(local string) error {
+	for _, text := range r.Shown {
+		f, err := newFilter(local, nil, text)
+		if err != nil {
+			return err
+		}
+		r.shown = append(r.shown, f)
+	}
+	return nil
+}
+
+// hid reports whether rules that counted before may have hidden a path.
+func (r *rules) hid(path string) bool {
+	return r != nil && slices.ContainsFunc(r.shown, func(f *filter) bool { return f.hidesSome(path) })
+}
+
+// settled returns the rules without those that counted before.
+func (r *rules) settled() *rules {
+	if r == nil || len(r.Shown) == 0 {
+		return r
+	}
+	return &rules{Text: r.Text}
+}
+
+// changed returns the rules after others have come to count.
+func (r *rules) changed(text, local string) (*rules, error) {
+	next := &rules{Text: text}
+	if r != nil {
+		next.Shown = slices.Clone(r.Shown)
+	}
+	if was := r.text(); was != "" && !slices.Contains(next.Shown, was) {
+		next.Shown = append(next.Shown, was)
+	}
+	if len(next.Shown) > maxShownRules {
+		return nil, &RulesError{Err: ErrRules}
+	}
+	return next, next.compile(local)
+}
+
+// ignoring takes what is ignored now.
+func (m *Mirror) ignoring(s state) (state, error) {
+	f := m.filter
+	var shown []string
+	for _, name := range s.notes.Ignore {
+		if !slices.Contains(f.names, name) {
+			shown = append(shown, name)
+		}
+	}
+	s.notes.Ignore = f.names
+	if s.rules.text() == f.text && len(shown) == 0 {
+		return s, nil
+	}
+	if s.peer.Push.Compare(s.notes.AgreedPush) > 0 {
+		s.notes.AgreedPush = s.peer.Push
+	}
+	if s.peer.Fetch.Compare(s.notes.AgreedFetch) > 0 {
+		s.notes.AgreedFetch = s.peer.Fetch
+	}
+	s.notes.Shown = append(slices.Clone(s.notes.Shown), shown...)
+	s.peer.Push, s.peer.Fetch = tree.Cursor{}, tree.Cursor{}
+	s.ignored = nil // it is listed anew
+	var err error
+	s.rules, err = s.rules.changed(f.text, m.roots.local)
+	return s, err
+}
+
+// An ignoredSet has the topmost paths that the remote has and rules hide, by local path. They
+// are not listed again when a directory above them is removed here. It is a value: to change it
+// is to make another one. nil is the empty one.
+type ignoredSet struct {
+	Dirs map[string][]string `json:"dirs"` // sorted names, by directory
+}
+
+func (s *ignoredSet) has(path string) bool {
+	if s == nil {
+		return false
+	}
+	dir := above(path)
+	_, ok := slices.BinarySearch(s.Dirs[dir], path[strings.LastIndexByte(path, '/')+1:])
+	return ok
+}
+
+// covers reports whether a path or one above it is in the set.
+func (s *ignoredSet) covers(path string) (string, bool) {
+	for p := path; s != nil && p != "/"; p = above(p) {
+		if s.has(p) {
+			return p, true
+		}
+	}
+	return "", false
+}
+
+// above returns the directories that something of the set is in.
+func (s *ignoredSet) above() map[string]bool {
+	dirs := map[string]bool{}
+	if s == nil {
+		return dirs
+	}
+	for dir := range s.Dirs {
+		for p := dir; p != "/" && !dirs[p]; p = above(p) {
+			dirs[p] = true
+		}
+	}
+	return dirs
+}
+
+// below lists what is below a directory, in order.
+func (s *ignoredSet) below(dir string) []string {
+	var out []string
+	if s == nil {
+		return nil
+	}
+	for d, names := range s.Dirs {
+		if d == dir || strings.HasPrefix(d, dir+"/") {
+			for _, name := range names {
+				out = append(out, join(d, name))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// with returns the set after paths have come to it, or with false are gone from it.
+func (s *ignoredSet) with(changed map[string]bool) (*ignoredSet, error) {
+	byDir := map[string]map[string]bool{}
+	for path, is := range changed {
+		if s.has(path) == is {
+			continue
+		}
+		dir := above(path)
+		if byDir[dir] == nil {
+			byDir[dir] = map[string]bool{}
+		}
+		byDir[dir][path[strings.LastIndexByte(path, '/')+1:]] = is
+	}
+	if len(byDir) == 0 {
+		return s, nil
+	}
+	out := &ignoredSet{Dirs: map[string][]string{}}
+	if s != nil {
+		maps.Copy(out.Dirs, s.Dirs)
+	}
+	for dir, names := range byDir {
+		list := slices.DeleteFunc(slices.Clone(out.Dirs[dir]), func(name string) bool { _, is := names[name]; return is })
+		for name, is := range names {
+			if is {
+				list = append(list, name)
+			}
+		}
+		slices.Sort(list)
+		if out.Dirs[dir] = list; len(list) == 0 {
+			delete(out.Dirs, dir)
+		}
+	}
+	count, size := 0, 0
+	for dir, names := range out.Dirs {
+		count, size = count+len(names), size+len(dir)
+		for _, name := range names {
+			size += len(name)
+		}
+	}
+	if count > maxIgnored || size > maxIgnoredBytes {
+		return nil, fmt.Errorf("%w: more than %d, or %d bytes", ErrIgnored, maxIgnored, maxIgnoredBytes)
+	}
+	return out, nil
+}
+
+// ignored decides about an entry that is a delete, or whose path the remote had something
+// under that rules hide. It reports whether nothing is to be done.
+func (d *decision) ignored(x *tree.Entry) (bool, error) {
+	f := d.m.filter
+	if f.rules == nil || x.Kind != tree.KindDelete {
+		return false, nil // those that are hidden have not come
+	}
+	if f.hides(above(x.Path), true) {
+		return true, nil
+	}
+	cur, err := d.at(x.Path)
+	if err != nil {
+		return false, err
+	}
+	if is, known := d.hides[x.Path]; known && is || !known && d.m.s.ignored.has(x.Path) {
+		d.hides[x.Path] = false
+		if live(cur) && !f.hides(x.Path, cur.Kind == tree.KindDir) {
+			return true, d.sendAgain(x.Path) // it was not sent because of that
+		}
+		return true, nil
+	}
+	if live(cur) && f.hides(x.Path, cur.Kind == tree.KindDir) {
+		return true, nil
+	}
+	// Without the file, what it hides would be sent.
+	if live(cur) && d.m.isGitFile(x.Path) && d.deleted[above(x.Path)] {
+		return d.hidesBelow(above(x.Path))
+	}
+	return false, nil
+}
+
+// isGitFile reports whether a path is one of a file with rules that go with its directory.
+func (m *Mirror) isGitFile(path string) bool {
+	return m.cfg.GitIgnore && strings.HasSuffix(path, "/"+ignore.FileName)
+}
+
+// hidesBelow reports whether rules hide something in a directory here, at any depth.
+func (d *decision) hidesBelow(path string) (bool, error) {
+	info, err := d.edit.Lstat(path)
+	if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, tree.ErrNotDirectory) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for last := ""; ; {
+		list, err := d.edit.Tx().Children(info.Ino, last, page)
+		if err != nil {
+			return false, err
+		}
+		for i := range list {
+			last = list[i].Name.Name
+			dir := list[i].Node.Kind == tree.KindDir
+			hides := d.m.filter.hides(join(path, last), dir)
+			if !hides && dir {
+				if hides, err = d.hidesBelow(join(path, last)); err != nil {
+					return false, err
+				}
+			}
+			if hides {
+				return true, nil
+			}
+		}
+		if len(list) < page {
+			return false, nil
+		}
+	}
+}
+
+// disagreed finds, of what both sides had agreed on, directories that are still here although
+// the remote has removed them, and those that it still has although they were removed here: they
+// stayed because of what was ignored, which may not be so any more.
+func (d *decision) disagreed(again []tree.Entry) (gone, there []tree.Entry, err error) {
+	for i := range again {
+		x := &again[i]
+		cur, err := d.at(x.Path)
+		if err != nil {
+			return nil, nil, err
+		}
+		switch {
+		case cur == nil || d.m.s.changed(cur.Path, cur.Rev):
+		case x.Kind == tree.KindDelete && cur.Kind == tree.KindDir:
+			gone = append(gone, *x)
+		case x.Kind == tree.KindDir && cur.Kind == tree.KindDelete:
+			there = append(there, *x)
+		}
+	}
+	return gone, there, nil
+}
+
+// goesAgain has a directory of the remote's removed that was removed here, unless something in
+// it has just come.
+func (d *decision) goesAgain(x *tree.Entry) error {
+	for i := range d.take {
+		if d.take[i].Kind != tree.KindDelete && strings.HasPrefix(d.take[i].Path, x.Path+"/") {
+			d.take = slices.Insert(d.take, i, *x)
+			return nil
+		}
+	}
+	return d.sendAgain(x.Path)
+}
+
+// ignoresChange reports whether a change from here is not sent because of what is ignored. top
+// is what the remote has there, of another kind, that rules hide.
+func (m *Mirror) ignoresChange(e *tree.Entry, s *ignoredSet) (top string, ignored bool) {
+	if m.filter.rules == nil {
+		return "", false
+	}
+	if e.Kind == tree.KindDelete {
+		if m.filter.hides(e.Path, false) {
+			return "", true
+		}
+		_, ignored = s.covers(e.Path)
+		return "", ignored
+	}
+	if m.filter.hides(e.Path, e.Kind == tree.KindDir) {
+		return "", true
+	}
+	return s.covers(e.Path)
+}
+
+// ignores reports whether a change from here is one of what is ignored, and notes what stays
+// because of it.
+func (b *heldBack) ignores(s *item) bool {
+	top, ignored := b.m.ignoresChange(&s.entry, b.ignored)
+	if top != "" {
+		s.stays = keptOf(s.path, []string{top})
+	}
+	return ignored
+}
+
+// spared is what stays at the remote since a block does not remove it.
+func (m *Mirror) spared(b *block) []Stayed {
+	list := m.stayedOf(b.stayed, false)
+	for i := range list {
+		list[i].AtRemote = true
+	}
+	return list
+}
+
+// keptOf says that a path stays because of others.
+func keptOf(path string, names []string) *changes.Kept {
+	n := min(len(names), maxNamed)
+	return &changes.Kept{Path: path, Names: names[:n], More: len(names) - n}
+}
+
+// sparing has the remote leave what rules hide of what a block takes away: by its names, if
+// they hide nothing else that the block is about. Else those entries are left out.
+func (b *heldBack) sparing(of *block) {
+	taking := map[int][]string{} // what is hidden below the path of an entry
+	for i := range of.entries {
+		e := &of.entries[i]
+		path, _ := b.m.roots.toLocal(e.Path)
+		if e.Kind != tree.KindDir && b.ignoredAbove[path] {
+			taking[i] = b.ignored.below(path)
+		}
+	}
+	if len(taking) == 0 || b.m.spareNames(of, taking) {
+		return
+	}
+	entries := of.entries[:0]
+	for i, e := range of.entries {
+		hidden, is := taking[i]
+		if !is {
+			entries = append(entries, e)
+			continue
+		}
+		path, _ := b.m.roots.toLocal(e.Path)
+		s := item{at: of.cursor, path: path, stays: keptOf(path, hidden)}
+		if e.Kind != tree.KindDelete { // it waits until the conflict is resolved
+			s.holds, s.hold = true, heldApart(e.Rev)
+		}
+		of.note(&s)
+	}
+	of.entries = entries
+}
+
+// spareNames has the remote leave all that has one of the names of what is hidden below some
+// entries. It reports whether it can.
+func (m *Mirror) spareNames(b *block, taking map[int][]string) bool {
+	if !m.checksBase {
+		return false
+	}
+	renamed, err := changes.Renames(entriesOf(b.entries))
+	if err != nil {
+		return false
+	}
+	names := map[string]bool{}
+	for _, name := range m.filter.names {
+		names[name] = true
+	}
+	for _, paths := range taking {
+		for _, path := range paths {
+			names[path[strings.LastIndexByte(path, '/')+1:]] = true
+			remote, _ := m.roots.toRemote(path)
+			if to := renamedTo(renamed, remote); to != "" {
+				if to, _ = m.roots.toLocal(to); !m.filter.hides(to, true) && !m.filter.hides(to, false) {
+					return false // it is to be hidden where it goes, too
+				}
+			}
+		}
+	}
+	for i := range b.entries {
+		if path := b.entries[i].Path; b.entries[i].Kind == tree.KindDelete && names[path[strings.LastIndexByte(path, '/')+1:]] {
+			return false
+		}
+	}
+	if len(names) > changes.MaxIgnored {
+		return false
+	}
+	b.spare, b.renamed = slices.Sorted(maps.Keys(names)), renamed
+	return true
+}
+
+// entriesOf yields entries.
+func entriesOf(entries []tree.Entry) func(func(tree.Entry, error) bool) {
+	return func(yield func(tree.Entry, error) bool) {
+		for i := range entries {
+			if !yield(entries[i], nil) {
+				return
+			}
+		}
+	}
+}
+
+// renamedTo is where directories that were renamed have taken a path, "" for nowhere.
+func renamedTo(renamed map[string]string, path string) string {
+	for old := path; old != "/"; old = above(old) {
+		if to := renamed[old]; to != "" {
+			return to + strings.TrimPrefix(path, old)
+		}
+	}
+	return ""
+}
+
+// afterPush is what of the set the remote has once it has applied a block, and answered what
+// stays.
+func (s *ignoredSet) afterPush(m *Mirror, b *block, kept []changes.Kept) (*ignoredSet, error) {
+	if s == nil || len(b.spare) == 0 {
+		return s, nil
+	}
+	changed := map[string]bool{}
+	for i := range b.entries {
+		e := &b.entries[i]
+		if e.Kind == tree.KindDir {
+			continue
+		}
+		path, _ := m.roots.toLocal(e.Path)
+		for _, p := range s.below(path) {
+			remote, _ := m.roots.toRemote(p)
+			stays := slices.ContainsFunc(kept, func(k changes.Kept) bool { return k.Path == e.Path || strings.HasPrefix(e.Path, k.Path+"/") })
+			if to := renamedTo(b.renamed, remote); to != "" && e.Kind == tree.KindDelete && !stays {
+				to, _ = m.roots.toLocal(to)
+				changed[p], changed[to] = false, true
+			}
+			if e.Kind != tree.KindDelete {
+				changed[p] = false // it was brought aside
+			}
+		}
+	}
+	return s.with(changed)
+}
