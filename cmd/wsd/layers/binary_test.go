@@ -15,7 +15,7 @@ const maxBytes = 30 << 20
 // TestBinary builds wsd as `make build` does and looks at the result.
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "wsd")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, module+"/cmd/wsd")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", path, module+"/cmd/wsd")
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=-buildvcs=false")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
