@@ -308,6 +308,62 @@ func TestSyncGivesUp(t *testing.T) {
 	})
 }
 
+// An applyingPeer applies a push once it is let to.
+type applyingPeer struct {
+	changes.Peer
+	applying, done chan struct{}
+}
+
+func (p *applyingPeer) Push(ctx context.Context, in changes.PushInput, entries changes.Stream[tree.Entry]) (changes.PushResult, error) {
+	close(p.applying)
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return changes.PushResult{}, context.Cause(ctx)
+	}
+	return p.Peer.Push(ctx, in, entries)
+}
+
+// While the server applies one block, the content of the next one is sent over the same
+// connection, and the one after that is asked about.
+func TestSyncCallsOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &applyingPeer{Peer: memoryPeer(t), applying: make(chan struct{}), done: make(chan struct{})}
+		peer := serveWorkspace(t, p, nil).open(t).Sync()
+		var objects []tree.Data
+		for i := range 8 { // beyond the window of a stream
+			objects = append(objects, object(tree.ChunkSize, byte(i)))
+		}
+		if err := peer.PushObjects(t.Context(), changes.FromSlice(objects[:1])); err != nil {
+			t.Fatal(err)
+		}
+		pushed := make(chan error, 1)
+		go func() {
+			in := changes.PushInput{SenderRev: 1}
+			_, err := peer.Push(t.Context(), in, changes.FromSlice([]tree.Entry{file(1, "/f", 0o644, objects[0])}))
+			pushed <- err
+		}()
+		<-p.applying
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := peer.PushObjects(ctx, changes.FromSlice(objects[1:])); err != nil {
+			t.Errorf("send content meanwhile: %v", err)
+		}
+		if held, err := peer.HasObjects(ctx, []tree.Hash{objects[7].Hash}); err != nil || len(held) != 1 {
+			t.Errorf("ask meanwhile: %v, %v", held, err)
+		}
+		select {
+		case err := <-pushed:
+			t.Errorf("the push has ended: %v", err)
+		default:
+		}
+		close(p.done)
+		if err := <-pushed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A cut ends a stream, whose reader goes on from where it was on the next connection.
 func TestSyncCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

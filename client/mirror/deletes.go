@@ -131,6 +131,14 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 	if m.cfg.MayDelete == nil || m.s.strangers() {
 		return nil
 	}
+	info, err := m.tree.Info(ctx)
+	if err != nil {
+		return err
+	}
+	asked := pushAsked{info.Rev, m.s.peer.Push}
+	if m.asked == asked {
+		return nil
+	}
 	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.filter.names})
 	if err != nil {
 		return err
@@ -159,7 +167,18 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 			}
 		}
 	}
-	return m.tooMany(ctx, t, true, true)
+	if err := m.tooMany(ctx, t, true, true); err != nil {
+		return err
+	}
+	m.asked = asked
+	return nil
+}
+
+// pushAsked is which push mayPush has found to be one that may be made: of what changed up to a
+// revision here, behind the cursor.
+type pushAsked struct {
+	rev    int64
+	cursor tree.Cursor
 }
 
 // mayPull fails with a DeletesError when a pull up to a target, or the push behind it, would
@@ -168,21 +187,21 @@ func (m *Mirror) mayPull(ctx context.Context, target tree.Cursor) error {
 	if err := m.mayPush(ctx); err != nil {
 		return err
 	}
-	return m.mayApply(ctx, target, nil)
+	local, err := m.localChanges(ctx)
+	if err != nil {
+		return err
+	}
+	return m.mayApply(ctx, target, nil, local)
 }
 
 // mayApply is mayPull without the push behind it. first is the first batch of the pull, if it
 // was read: when it is all there is, nothing is fetched for this.
-func (m *Mirror) mayApply(ctx context.Context, target tree.Cursor, first *batch) error {
+func (m *Mirror) mayApply(ctx context.Context, target tree.Cursor, first *batch, local *localChanges) error {
 	if m.cfg.MayDelete == nil {
 		return nil
 	}
 	info, err := m.tree.Info(ctx)
 	if err != nil || !m.cfg.Undo && m.cfg.MayDelete(int(info.Files), int(info.Files)) {
-		return err
-	}
-	local, err := m.localChanges(ctx)
-	if err != nil {
 		return err
 	}
 	t := &pullTally{here: newTally(), there: newTally(), gone: map[string]bool{}}

@@ -151,6 +151,7 @@ type Mirror struct {
 	theirLost int64
 	there     []changes.Skipped // what the remote leaves out
 	heard     *heard            // nil if the remote is to be asked how far it is
+	asked     pushAsked
 	// settledNow: this call has settled this side and found that something is pending.
 	// settledBefore: the call before it has.
 	settledNow, settledBefore bool

@@ -98,10 +98,6 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 	if err := m.mayPush(ctx); err != nil {
 		return err
 	}
-	local, err := m.localChanges(ctx)
-	if err != nil {
-		return err
-	}
 	f, err := m.fetch(ctx, target)
 	if err != nil {
 		return err
@@ -119,13 +115,18 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 		return m.fetchContent(ctx, read, ready, r)
 	})
 	group.Go(func() error {
-		asked := false
+		var local *localChanges
+		listed := false
 		for b := range ready {
-			if !asked {
-				if err := m.mayApply(ctx, target, b); err != nil {
+			if !listed && len(b.entries) > 0 {
+				listed = true
+				var err error
+				if local, err = m.localChanges(ctx); err != nil {
 					return err
 				}
-				asked = true
+				if err := m.mayApply(ctx, target, b, local); err != nil {
+					return err
+				}
 			}
 			if err := m.applyBatch(ctx, b, local, r); err != nil {
 				return err
