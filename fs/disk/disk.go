@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -90,6 +91,11 @@ type Workspace struct {
 
 	outMu sync.Mutex
 	outs  []outgoing
+	// retired are looked at by reaper, if it is not nil, and no more once reaped is set.
+	retired []retired
+	reaper  *time.Timer
+	reaping sync.WaitGroup
+	reaped  bool
 }
 
 var _ changes.Workspace = (*Workspace)(nil)
@@ -155,8 +161,10 @@ func (w *Workspace) Tree() *tree.Tree { return w.cfg.Tree }
 
 // Close waits for what is under way. The workspace cannot be used afterwards.
 func (w *Workspace) Close() error {
+	defer w.reaping.Wait()
 	w.turn <- struct{}{}
 	defer w.release()
+	w.endReaping()
 	if !w.closed && w.watch != nil {
 		w.told.Store(nil)
 		w.watch.close()

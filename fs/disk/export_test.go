@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -11,9 +12,9 @@ import (
 const Granularity = granularity
 
 // Hook sets what is called at certain moments: "enter" before a directory is opened,
-// "list" before it is listed, "read" before a file is read, "write" before one is written, "place" before it is renamed
+// "list" before it is listed, "read" before a file is read, "write" before one is written, "make" before each try to, "place" before it is renamed
 // to its place, "clear" before something is removed, "busy" when the system is asked whether
-// somebody has a file open for writing, "finish" before a directory gets its
+// somebody has a file open for writing, "retire" before a file is removed that is known or kept, "finish" before a directory gets its
 // mode.
 func (w *Workspace) Hook(fn func(op, path string) error) {
 	w.turn <- struct{}{}
@@ -56,7 +57,14 @@ func (w *Workspace) Hook2(fn func(op, path string) error) { w.hook = fn }
 func (w *Workspace) Shrink() {
 	w.turn <- struct{}{}
 	defer w.release()
-	w.limits = limits{batch: 2, kept: 2, page: 2, journal: 8}
+	w.limits = limits{batch: 2, kept: 2, page: 2, journal: 8, grace: grace}
+}
+
+// Grace sets for how long a file that was removed stays open.
+func (w *Workspace) Grace(d time.Duration) {
+	w.turn <- struct{}{}
+	defer w.release()
+	w.limits.grace = d
 }
 
 // Room sets how much the file system says that it has room for; -1 is one that does not know.

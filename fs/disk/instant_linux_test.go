@@ -3,6 +3,7 @@ package disk_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -273,4 +274,98 @@ func TestC053EmptiedAndKilled(t *testing.T) {
 			b.want(map[string]string{"d": "dir 0755", "d/e": "dir 0755", "d/e/new": "file 0644 2"})
 		})
 	}
+}
+
+// F1: a program that had looked a path up before an entry took its place, and opens the file
+// after we have asked who has it open, writes to what is removed.
+func TestF1OpenedWhenRemoved(t *testing.T) {
+	for _, how := range []string{"replaced", "removed", "kept"} {
+		for _, writes := range []string{"", "at once", "later", "at the end"} {
+			t.Run(how+" "+writes, func(t *testing.T) {
+				b := newBench(t, disk.Config{Watch: true})
+				b.write("d/p", "old")
+				b.write("d/q", "other")
+				quiet(b)
+				var f *os.File
+				b.ws.Hook(func(op, path string) error {
+					switch {
+					case op == "place" && path == "d/p" && how == "kept":
+						b.write("d/p", "unsettled")
+					case op == "retire" && path == "d/p":
+						list, err := filepath.Glob(b.path("d/.wsd-out-*-p"))
+						b.must(err)
+						f, err = os.OpenFile(list[0], os.O_WRONLY, 0)
+						b.must(err)
+						if writes == "at once" {
+							_, err = f.WriteString("by a command")
+							b.must(errors.Join(err, f.Close()))
+						}
+					}
+					return nil
+				})
+				var want []string
+				if how == "kept" {
+					want = append(want, "d/p file 0644 unsettled")
+				}
+				if writes != "" {
+					want = append(want, "d/p file 0644 by a command")
+				}
+				disk := map[string]string{"d": "dir 0755", "d/q": "file 0644 other"}
+				if how == "removed" {
+					b.apply(remove("/workspace/d/p"))
+				} else {
+					b.apply(b.file("/workspace/d/p", "entry", 0o644))
+					disk["d/p"] = "file 0644 entry"
+				}
+				b.ws.Hook(nil)
+				if f == nil {
+					t.Fatal("it was not removed")
+				}
+				if writes == "later" {
+					quiet(b)
+				}
+				if writes == "later" || writes == "at the end" {
+					_, err := f.WriteString("by a command")
+					b.must(errors.Join(err, f.Close()))
+				}
+				if writes == "" {
+					b.must(f.Close())
+				}
+				b.reopen()
+				b.want(disk)
+				b.wantLost(want...)
+			})
+		}
+	}
+}
+
+// What was removed a moment ago makes room for an entry that does not fit otherwise.
+func TestF1RetiredMakesRoom(t *testing.T) {
+	b := newBench(t, disk.Config{Watch: true, Parallel: 1})
+	b.ws.Grace(time.Hour)
+	b.write("p", strings.Repeat("x", 60))
+	quiet(b)
+	writes := 0
+	b.ws.Hook(func(op, path string) error {
+		switch {
+		case op == "retire" && path == "p":
+			list, err := filepath.Glob(b.path(".wsd-out-*-p"))
+			b.must(err)
+			b.must(os.WriteFile(list[0], []byte("by a command"), 0o644))
+		case op == "make" && path == "q":
+			if writes++; writes == 1 {
+				return unix.ENOSPC
+			}
+		}
+		return nil
+	})
+	b.apply(remove("/workspace/p"))
+	b.ws.Room(10)
+	b.apply(b.file("/workspace/q", strings.Repeat("y", 40), 0o644))
+	b.ws.Hook(nil)
+	if writes != 2 {
+		t.Errorf("it was written %d times", writes)
+	}
+	b.want(map[string]string{"q": "file 0644 " + strings.Repeat("y", 40)})
+	b.wantLost("p file 0644 by a command")
 }

@@ -37,6 +37,16 @@ const (
 	// openBytes is the length from which SettleClosed leaves out a file that is open for
 	// writing.
 	openBytes = 1 << 20
+	// grace is for how long a file that was removed stays open, in case a program is about to
+	// write to it, graceOpen until it is looked at again if one does. maxRetired and
+	// retiredBytes are how many files, of what length together, stay open so long; when there
+	// are more, those that were there the longest are closed at once. Not more than
+	// maxUnfinished that are written to, or cannot be kept, are looked after.
+	grace         = 20 * time.Millisecond
+	graceOpen     = time.Second
+	maxRetired    = 64
+	retiredBytes  = 16 << 20
+	maxUnfinished = 1000
 	// maxStaying is how many names are told of that hold up the removal of a directory.
 	maxStaying = 3
 	// granularity is what the clock of a file system is at least as fine as: the kernel's
@@ -52,6 +62,9 @@ const (
 )
 
 // limits are those that shape what is done, but not what comes of it.
-type limits struct{ batch, kept, page, journal int }
+type limits struct {
+	batch, kept, page, journal int
+	grace                      time.Duration
+}
 
-var standard = limits{batch: batchPaths, kept: keptEntries, page: pagePaths, journal: journalBytes}
+var standard = limits{batch: batchPaths, kept: keptEntries, page: pagePaths, journal: journalBytes, grace: grace}

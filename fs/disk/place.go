@@ -251,7 +251,7 @@ func (b *bringer) discard(dir int, out string, it *item, was found) (string, err
 			return out, err
 		}
 	}
-	return out, pathError("remove", it.path, retry(func() error { return unix.Unlinkat(dir, out, 0) }))
+	return out, b.retire(dir, out, it, &st)
 }
 
 // hasContent reports whether the store has the content of a file.

@@ -22,12 +22,17 @@ var windows = sync.Pool{New: func() any { b := make([]byte, tree.ChunkSize); ret
 // given to keep. If the file changes meanwhile it is read again; if it does so each time,
 // the last reading counts, and the file is to be looked at again.
 func (w *Workspace) readFile(dir int, name string, old []tree.Part, keep *keeper) (content, error) {
-	var c content
 	fd, err := openFileAt(dir, name)
 	if err != nil {
-		return c, err
+		return content{}, err
 	}
 	defer closeFD(fd)
+	return w.readOpen(fd, name, old, keep)
+}
+
+// readOpen is readFile for an open file.
+func (w *Workspace) readOpen(fd int, name string, old []tree.Part, keep *keeper) (content, error) {
+	var c content
 	for attempt := 1; ; attempt++ {
 		at := time.Now()
 		before, err := statFD(fd)

@@ -50,11 +50,11 @@ func noRoom(err error) bool {
 // finds it, and put back if it has changed.
 func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err error) {
 	out := b.w.temp.out(name)
+	it := &item{path: path, kind: tree.KindDelete}
 	err = rename(dir, name, out)
 	if noRoom(err) && was.settled() && !b.w.beingWritten(dir, name) {
 		// A removal must not need room for a longer name.
-		err = retry(func() error { return unix.Unlinkat(dir, name, 0) })
-		return false, pathError("remove", path, err)
+		return false, b.retire(dir, name, it, &was.stat)
 	}
 	if err != nil {
 		if gone(err) {
@@ -62,7 +62,6 @@ func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err
 		}
 		return false, pathError("remove", path, err)
 	}
-	it := &item{path: path, kind: tree.KindDelete}
 	if was.stat.kind == tree.KindFile && b.busy(dir, out, &was) {
 		if err := b.w.putOff(b.ctx, dir, b.root, out, it, was); err != nil {
 			return true, errors.Join(err, pathError("rename", path, renameNew(dir, out, name)))
@@ -77,7 +76,7 @@ func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err
 		}
 	}
 	if known {
-		return false, pathError("remove", path, retry(func() error { return unix.Unlinkat(dir, out, 0) }))
+		return false, b.retire(dir, out, it, &st)
 	}
 	back := renameNew(dir, out, name)
 	if errors.Is(back, unix.EEXIST) { // there is a newer one

@@ -22,6 +22,10 @@ func (p *plan) fits(e *tree.Edit, root int) error {
 	if !known || p.written <= room {
 		return nil
 	}
+	room += p.w.held() // which makes room when it is needed
+	if p.written <= room {
+		return nil
+	}
 	// What goes, goes first. A file that is replaced goes once the new one is there.
 	order := slices.Clone(p.order)
 	slices.SortFunc(order, comparePaths)

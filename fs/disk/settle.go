@@ -69,6 +69,7 @@ func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
 		}
 	}
 	w.finishOuts(ctx, root)
+	w.reap(ctx, false)
 	if w.pending {
 		if w.watch != nil {
 			w.watch.peek(w.readAgain) // bring stores what it replaces, unless the index knows it

@@ -213,6 +213,10 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 		replaced = name
 	}
 	err := f.make(dir, temp, replaced, it)
+	if errors.Is(err, unix.ENOSPC) && f.b.w.reap(f.b.ctx, true) {
+		cleanTemp(dir, temp)
+		err = f.make(dir, temp, replaced, it)
+	}
 	if err == nil {
 		err = setTimes(dir, temp, it.mtime)
 	}
@@ -251,6 +255,9 @@ func (b *bringer) fits(it *item) error {
 // that nobody looks at: under its own it would be read by the next settle, as what others
 // write is.
 func (f *fileBringer) make(dir int, name, replaced string, it *item) error {
+	if err := f.b.w.fault("make", it.path); err != nil {
+		return err
+	}
 	fd, err := openAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, it.mode&0o777)
 	if err != nil {
 		return err
