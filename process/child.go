@@ -46,26 +46,33 @@ type Size struct {
 // Child is a running child: the leader of a session and of a process group.
 type Child struct {
 	PID     int
-	Outputs []Output // stdout and stderr, or the terminal
+	Outputs []Output // of stdout and stderr, together or each, or of the terminal
 	Input   Input    // nil when nothing can be written
 	Process Process
 }
 
-// Output is the reading end of what a child prints. One goroutine reads; SetDeadline
-// and Close may be called beside it.
+// Output is the reading end of what a child prints. One goroutine calls Read and Buffered;
+// SetDeadline and Close may be called beside it.
 type Output interface {
-	// Stream is one of protocol.Stream*.
-	Stream() string
 	// Read waits for a chunk, which is the caller's from then on. It returns io.EOF
 	// when no more will come, os.ErrDeadlineExceeded at the deadline even if there
 	// is something to read, os.ErrClosed after Close.
-	Read() ([]byte, error)
+	//
+	// An Output of more than one stream returns first the chunk of the stream that has had
+	// something to read for longest, as far as the system tells.
+	Read() (Chunk, error)
 	// SetDeadline sets when Read gives up; the zero time means never.
 	SetDeadline(t time.Time) error
 	// Buffered is how much the child has written that was not read yet, false if there may
-	// be more of it.
+	// be more of it. The next Reads return that much before what is written later.
 	Buffered() (int, bool)
 	Close() error
+}
+
+// Chunk is a piece of what a child prints.
+type Chunk struct {
+	Stream string // one of protocol.Stream*
+	Data   []byte
 }
 
 // Input is the writing end of a child's stdin.

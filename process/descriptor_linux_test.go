@@ -34,7 +34,7 @@ func TestBusyPipeLeaves(t *testing.T) {
 			block := strings.Repeat("x", 32<<10)
 			for range 4 * paceReads {
 				put(t, w, block)
-				if data, err := out.Read(); err != nil || string(data) != block {
+				if data, err := readData(out); err != nil || string(data) != block {
 					t.Fatalf("read %d bytes, %v", len(data), err)
 				}
 			}
@@ -47,7 +47,7 @@ func TestBusyPipeLeaves(t *testing.T) {
 			}
 			read := make(chan string, 1)
 			go func() {
-				data, err := out.Read()
+				data, err := readData(out)
 				read <- string(data) + errText(err)
 			}()
 			put(t, w, "later")
@@ -66,7 +66,7 @@ func TestAway(t *testing.T) {
 		if err := out.SetDeadline(time.Unix(1, 0)); err != nil {
 			t.Fatal(err)
 		}
-		if data, err := out.Read(); !errors.Is(err, os.ErrDeadlineExceeded) || len(data) != 0 {
+		if data, err := readData(out); !errors.Is(err, os.ErrDeadlineExceeded) || len(data) != 0 {
 			t.Errorf("after the deadline: %q, %v", data, err)
 		}
 		if err := out.SetDeadline(time.Time{}); err != nil {
@@ -75,7 +75,7 @@ func TestAway(t *testing.T) {
 		if n, exact := out.Buffered(); n != 1 || !exact {
 			t.Errorf("%d bytes are buffered, exact %v", n, exact)
 		}
-		if data, err := out.Read(); err != nil || string(data) != "a" || out.from.file != nil {
+		if data, err := readData(out); err != nil || string(data) != "a" || out.from.file != nil {
 			t.Errorf("read %q, %v; the poller has it: %v", data, err, out.from.file != nil)
 		}
 		// Whoever waits gives it to the poller, which knows of the deadline. On a busy
@@ -84,7 +84,7 @@ func TestAway(t *testing.T) {
 			if err := out.SetDeadline(time.Now().Add(wait)); err != nil {
 				t.Fatal(err)
 			}
-			if data, err := out.Read(); !errors.Is(err, os.ErrDeadlineExceeded) || len(data) != 0 {
+			if data, err := readData(out); !errors.Is(err, os.ErrDeadlineExceeded) || len(data) != 0 {
 				t.Fatalf("at the deadline: %q, %v", data, err)
 			}
 		}
@@ -105,11 +105,11 @@ func TestAway(t *testing.T) {
 		if err := unix.Close(w); err != nil {
 			t.Fatal(err)
 		}
-		if data, err := out.Read(); err != nil || string(data) != "a" {
+		if data, err := readData(out); err != nil || string(data) != "a" {
 			t.Errorf("read %q, %v", data, err)
 		}
 		for range 2 {
-			if _, err := out.Read(); err != io.EOF {
+			if _, err := readData(out); err != io.EOF {
 				t.Errorf("at the end: %v", err)
 			}
 		}
@@ -122,7 +122,7 @@ func TestAway(t *testing.T) {
 		if _, err := unix.Write(w, []byte("x")); !errors.Is(err, unix.EPIPE) {
 			t.Errorf("somebody has the pipe open still: %v", err)
 		}
-		_, read := out.Read()
+		_, read := readData(out)
 		for i, err := range []error{read, out.SetDeadline(time.Time{}), out.Close()} {
 			if !errors.Is(err, os.ErrClosed) {
 				t.Errorf("call %d after Close: %v", i, err)

@@ -12,6 +12,8 @@
 //
 //   - Events of a process are numbered from 1 without holes. Exactly one is the exit,
 //     exactly one the close, and the close is the last.
+//   - Output of stdout and stderr is numbered in the order of writing, as far as the system
+//     tells it: see Output.
 //   - The exit comes after everything that the process itself has printed. It does
 //     not wait for descendants that keep its pipes open; the close does.
 //   - Nothing is evicted from the log before it has been published, because a child

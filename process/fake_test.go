@@ -174,9 +174,8 @@ func (o *fakeOutput) update(fn func()) {
 func (o *fakeOutput) print(text string) {
 	o.update(func() { o.buffered = append(o.buffered, []byte(text)) })
 }
-func (o *fakeOutput) finish()        { o.update(func() { o.finished = true }) }
-func (o *fakeOutput) Stream() string { return o.stream }
-func (o *fakeOutput) Close() error   { o.update(func() { o.closed = true }); return nil }
+func (o *fakeOutput) finish()      { o.update(func() { o.finished = true }) }
+func (o *fakeOutput) Close() error { o.update(func() { o.closed = true }); return nil }
 func (o *fakeOutput) SetDeadline(t time.Time) error {
 	stop := time.Duration(0)
 	o.update(func() {
@@ -207,7 +206,7 @@ func (o *fakeOutput) Buffered() (int, bool) {
 	return n, o.exact
 }
 
-func (o *fakeOutput) Read() ([]byte, error) {
+func (o *fakeOutput) Read() (Chunk, error) {
 	for {
 		o.mu.Lock()
 		changed := o.changed
@@ -216,18 +215,18 @@ func (o *fakeOutput) Read() ([]byte, error) {
 		switch {
 		case o.closed:
 			o.mu.Unlock()
-			return nil, os.ErrClosed
+			return Chunk{}, os.ErrClosed
 		case !o.deadline.IsZero() && !time.Now().Before(o.deadline):
 			o.mu.Unlock()
-			return nil, os.ErrDeadlineExceeded
+			return Chunk{}, os.ErrDeadlineExceeded
 		case len(o.buffered) > 0:
 			data := o.buffered[0]
 			o.buffered = o.buffered[1:]
 			o.mu.Unlock()
-			return data, nil
+			return Chunk{o.stream, data}, nil
 		case o.finished:
 			o.mu.Unlock()
-			return nil, io.EOF
+			return Chunk{}, io.EOF
 		case !o.deadline.IsZero():
 			timer = time.NewTimer(time.Until(o.deadline))
 			over = timer.C

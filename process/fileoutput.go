@@ -21,10 +21,11 @@ type fileOutput struct {
 	large  atomic.Bool // counted in largePipes
 
 	// Of the one reader.
-	pace pace
-	try  func(fd uintptr) bool
-	data []byte
-	err  error
+	pace  pace
+	try   func(fd uintptr) bool
+	limit int // of the next read
+	data  []byte
+	err   error
 }
 
 // newFileOutput makes the Output of a file; busy is the size of a busy pipe.
@@ -33,24 +34,27 @@ func newFileOutput(stream string, file *os.File, exact bool, busy int) (*fileOut
 	if err != nil {
 		return nil, err
 	}
-	o := &fileOutput{stream: stream, from: from, exact: exact, busy: busy, pace: pace{gather: busy / gatherPart}}
-	o.try = o.tryRead
-	return o, nil
+	return from.output(stream, exact, busy), nil
 }
 
-func (o *fileOutput) Stream() string { return o.stream }
+// output makes the Output of a descriptor.
+func (d *descriptor) output(stream string, exact bool, busy int) *fileOutput {
+	o := &fileOutput{stream: stream, from: d, exact: exact, busy: busy, limit: chunkBytes, pace: pace{gather: busy / gatherPart}}
+	o.try = o.tryRead
+	return o
+}
 
 // Read implements Output.
-func (o *fileOutput) Read() ([]byte, error) {
+func (o *fileOutput) Read() (Chunk, error) {
 	o.data, o.err = nil, nil
 	if wait := o.pace.delay(); wait > 0 && o.large.Load() {
 		time.Sleep(wait) //nolint:forbidigo // no event tells that a pipe has filled; a few milliseconds
 	}
 	if err := o.from.read(o.try); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil, os.ErrDeadlineExceeded
+			return Chunk{}, os.ErrDeadlineExceeded
 		}
-		return nil, os.ErrClosed
+		return Chunk{}, os.ErrClosed
 	}
 	data := o.data
 	o.data = nil
@@ -60,15 +64,15 @@ func (o *fileOutput) Read() ([]byte, error) {
 			o.busy = 0
 		}
 	}
-	return data, o.err
+	return Chunk{o.stream, data}, o.err
 }
 
 // tryRead returns false when there is nothing to read yet.
 func (o *fileOutput) tryRead(fd uintptr) bool {
 	buf := chunks.Get().(*[chunkBytes]byte)
-	n, err := syscall.Read(int(fd), buf[:])
+	n, err := syscall.Read(int(fd), buf[:o.limit])
 	for err == syscall.EINTR {
-		n, err = syscall.Read(int(fd), buf[:])
+		n, err = syscall.Read(int(fd), buf[:o.limit])
 	}
 	switch {
 	case err == syscall.EAGAIN:

@@ -15,11 +15,11 @@ import (
 // outputPipe is a pipe as a child has it: its writing end blocks.
 func outputPipe(t *testing.T) (*fileOutput, int) {
 	t.Helper()
-	r, w, err := openPipe(protocol.StreamStdout, true)
+	r, w, err := openPipe(true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := newFileOutput(protocol.StreamStdout, r, true, busyPipeBytes)
+	out, err := newFileOutput(protocol.StreamStdout, os.NewFile(uintptr(r), protocol.StreamStdout), true, busyPipeBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,6 +28,12 @@ func outputPipe(t *testing.T) (*fileOutput, int) {
 		_ = unix.Close(w) // closed by the test, as a rule
 	})
 	return out, w
+}
+
+// readData returns the data of the next chunk.
+func readData(out Output) ([]byte, error) {
+	chunk, err := out.Read()
+	return chunk.Data, err
 }
 
 func put(t *testing.T, fd int, data string) {
@@ -47,19 +53,19 @@ func TestFileOutput(t *testing.T) {
 	if err := out.SetDeadline(time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if data, err := out.Read(); !errors.Is(err, os.ErrDeadlineExceeded) || len(data) != 0 {
+	if data, err := readData(out); !errors.Is(err, os.ErrDeadlineExceeded) || len(data) != 0 {
 		t.Errorf("after the deadline: %q, %v", data, err)
 	}
 	if err := out.SetDeadline(time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	data, err := out.Read()
+	data, err := readData(out)
 	if err != nil || string(data) != "abc" || cap(data) > 64 {
 		t.Errorf("read %q with room for %d, %v", data, cap(data), err)
 	}
 	later := make(chan string, 1)
 	go func() {
-		data, err := out.Read()
+		data, err := readData(out)
 		later <- string(data) + " " + errText(err)
 	}()
 	put(t, w, "d")
@@ -70,7 +76,7 @@ func TestFileOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if data, err := out.Read(); err != io.EOF || len(data) != 0 {
+		if data, err := readData(out); err != io.EOF || len(data) != 0 {
 			t.Errorf("at the end: %q, %v", data, err)
 		}
 	}
@@ -95,7 +101,7 @@ func TestTerminalBuffered(t *testing.T) {
 			t.Fatalf("%d bytes are buffered, exact %v", n, exact)
 		}
 	}
-	if data, err := out.Read(); err != nil || string(data) != "ab" {
+	if data, err := readData(out); err != nil || string(data) != "ab" {
 		t.Errorf("read %q, %v", data, err)
 	}
 	if n, exact := out.Buffered(); n != 0 || exact {
@@ -107,7 +113,7 @@ func TestTerminalBuffered(t *testing.T) {
 func aside(out *fileOutput) <-chan error {
 	read := make(chan error, 1)
 	go func() {
-		_, err := out.Read()
+		_, err := readData(out)
 		read <- err
 	}()
 	return read

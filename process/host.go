@@ -55,8 +55,9 @@ func (h *HostSpawner) Close() error {
 
 // stdio holds the descriptors of a child while it is started.
 type stdio struct {
-	theirs []int      // the child's ends, to be closed here
-	ours   []*os.File // this program's ends, to be closed if the start fails
+	theirs  []int      // the child's ends, to be closed here
+	ours    []*os.File // this program's ends, to be closed if the start fails
+	outputs []int      // those that it reads, which are no files yet
 }
 
 func (s *stdio) closeTheirs() {
@@ -71,16 +72,30 @@ func (s *stdio) closeAll() {
 	for _, f := range s.ours {
 		_ = f.Close()
 	}
+	for _, fd := range s.outputs {
+		_ = syscall.Close(fd)
+	}
 }
 
-// pipe adds a pipe whose end for the child is the one it writes or reads.
-func (s *stdio) pipe(name string, childWrites bool) (ours *os.File, theirs int, err error) {
-	ours, theirs, err = openPipe(name, childWrites)
+// input adds a pipe that the child reads.
+func (s *stdio) input(name string) (ours *os.File, theirs int, err error) {
+	fd, theirs, err := openPipe(false)
 	if err != nil {
 		return nil, 0, spawnStep("open pipe", err)
 	}
+	ours = os.NewFile(uintptr(fd), name)
 	s.ours, s.theirs = append(s.ours, ours), append(s.theirs, theirs)
 	return ours, theirs, nil
+}
+
+// output adds a pipe that the child writes.
+func (s *stdio) output() (theirs int, err error) {
+	ours, theirs, err := openPipe(true)
+	if err != nil {
+		return 0, spawnStep("open pipe", err)
+	}
+	s.outputs, s.theirs = append(s.outputs, ours), append(s.theirs, theirs)
+	return theirs, nil
 }
 
 func startPipes(f *forker, cmd Command) (_ *Child, err error) {
@@ -90,11 +105,11 @@ func startPipes(f *forker, cmd Command) (_ *Child, err error) {
 			io.closeAll()
 		}
 	}()
-	stdout, childOut, err := io.pipe(protocol.StreamStdout, true)
+	childOut, err := io.output()
 	if err != nil {
 		return nil, err
 	}
-	stderr, childErr, err := io.pipe(protocol.StreamStderr, true)
+	childErr, err := io.output()
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +117,7 @@ func startPipes(f *forker, cmd Command) (_ *Child, err error) {
 	var childIn int
 	if cmd.PipeStdin {
 		var stdin *os.File
-		if stdin, childIn, err = io.pipe("stdin", false); err != nil {
+		if stdin, childIn, err = io.input("stdin"); err != nil {
 			return nil, err
 		}
 		child.Input = &pipeInput{stdin}
@@ -118,28 +133,27 @@ func startPipes(f *forker, cmd Command) (_ *Child, err error) {
 	}
 	io.closeTheirs()
 	child.PID, child.Process = started.pid, started
-	for _, file := range []*os.File{stdout, stderr} {
-		out, err := newFileOutput(file.Name(), file, true, cmp.Or(cmd.BusyPipe, busyPipeBytes))
-		if err != nil {
-			return nil, abandon(started, err)
-		}
-		child.Outputs = append(child.Outputs, out)
+	pipes := io.outputs
+	io.outputs = nil
+	child.Outputs, err = newOutputs([]string{protocol.StreamStdout, protocol.StreamStderr}, pipes, cmp.Or(cmd.BusyPipe, busyPipeBytes))
+	if err != nil {
+		return nil, abandon(started, err)
 	}
 	return child, nil
 }
 
 // splitPipe makes the end of a pipe that is this program's not block.
-func splitPipe(name string, fds [2]int, childWrites bool) (ours *os.File, theirs int, err error) {
-	own, theirs := fds[0], fds[1]
+func splitPipe(fds [2]int, childWrites bool) (ours, theirs int, err error) {
+	ours, theirs = fds[0], fds[1]
 	if !childWrites {
-		own, theirs = theirs, own
+		ours, theirs = theirs, ours
 	}
-	if err := syscall.SetNonblock(own, true); err != nil {
-		_ = syscall.Close(own)
+	if err := syscall.SetNonblock(ours, true); err != nil {
+		_ = syscall.Close(ours)
 		_ = syscall.Close(theirs)
-		return nil, 0, err
+		return 0, 0, err
 	}
-	return os.NewFile(uintptr(own), name), theirs, nil
+	return ours, theirs, nil
 }
 
 // sealListed has exec close the descriptors that the directory lists, but for stdin,

@@ -14,12 +14,12 @@ const (
 )
 
 // openPipe opens a pipe whose end of this program does not block.
-func openPipe(name string, childWrites bool) (ours *os.File, theirs int, err error) {
+func openPipe(childWrites bool) (ours, theirs int, err error) {
 	var fds [2]int
 	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
-		return nil, 0, err
+		return 0, 0, err
 	}
-	return splitPipe(name, fds, childWrites)
+	return splitPipe(fds, childWrites)
 }
 
 // sealInherited keeps descriptors that this program was started with, and that whoever

@@ -42,8 +42,10 @@ func spawn(cmd process.Command) (string, process.WaitStatus, error) {
 	defer child.Process.Close()
 	var out strings.Builder
 	for {
-		data, err := child.Outputs[0].Read()
-		out.Write(data)
+		chunk, err := child.Outputs[0].Read()
+		if chunk.Stream != protocol.StreamStderr {
+			out.Write(chunk.Data)
+		}
 		if err != nil {
 			break
 		}
@@ -399,7 +401,7 @@ func TestSignalAfterTheLeader(t *testing.T) {
 			if err := child.Process.Signal(syscall.SIGKILL, true); err != nil {
 				t.Errorf("signal to the group: %v", err)
 			}
-			pid, err := strconv.Atoi(strings.TrimSpace(string(line)))
+			pid, err := strconv.Atoi(strings.TrimSpace(string(line.Data)))
 			if err != nil {
 				t.Fatal(err)
 			}

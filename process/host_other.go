@@ -15,7 +15,7 @@ const (
 )
 
 // openPipe opens a pipe whose end of this program does not block.
-func openPipe(name string, childWrites bool) (ours *os.File, theirs int, err error) {
+func openPipe(childWrites bool) (ours, theirs int, err error) {
 	var fds [2]int
 	syscall.ForkLock.RLock()
 	err = syscall.Pipe(fds[:])
@@ -25,9 +25,30 @@ func openPipe(name string, childWrites bool) (ours *os.File, theirs int, err err
 	}
 	syscall.ForkLock.RUnlock()
 	if err != nil {
-		return nil, 0, err
+		return 0, 0, err
 	}
-	return splitPipe(name, fds, childWrites)
+	return splitPipe(fds, childWrites)
+}
+
+// newOutputs makes an Output of each pipe, which it takes over; busy is the size of a busy
+// one. No order is kept between them.
+func newOutputs(streams []string, fds []int, busy int) (outputs []Output, err error) {
+	for i, stream := range streams {
+		file := os.NewFile(uintptr(fds[i]), stream)
+		out, fileErr := newFileOutput(stream, file, true, busy)
+		if fileErr != nil {
+			_ = file.Close()
+			err = fileErr
+			continue
+		}
+		outputs = append(outputs, out)
+	}
+	if err != nil {
+		for _, out := range outputs {
+			_ = out.Close()
+		}
+	}
+	return outputs, err
 }
 
 // sealInherited keeps descriptors that this program was started with from its

@@ -49,7 +49,7 @@ func output(t testing.TB, ns *process.Namespace, dir string, argv ...string) str
 			if err != nil {
 				break
 			}
-			all = append(all, b...)
+			all = append(all, b.Data...)
 		}
 		_ = out.Close()
 	}

@@ -19,17 +19,17 @@ const (
 // terminalBytes is more than a terminal has on its way.
 const terminalBytes = 64 << 10
 
-// pump moves one stream of a child into its log.
+// pump moves an Output of a child into its log.
 type pump struct {
 	out  Output
-	room func() bool        // waits until more may be read; false when no more is wanted
-	log  func([]byte) error // logs a chunk
+	room func() bool       // waits until more may be read; false when no more is wanted
+	log  func(Chunk) error // logs a chunk
 
 	drained chan struct{} // closed when what the process itself printed is logged
-	done    chan struct{} // closed when the stream has ended
+	done    chan struct{} // closed when the Output has ended
 }
 
-func newPump(out Output, room func() bool, log func([]byte) error) *pump {
+func newPump(out Output, room func() bool, log func(Chunk) error) *pump {
 	return &pump{out: out, room: room, log: log, drained: make(chan struct{}), done: make(chan struct{})}
 }
 
@@ -41,7 +41,7 @@ func (p *pump) processEnded() {
 	_ = p.out.SetDeadline(time.Unix(1, 0))
 }
 
-// run returns at the end of the stream.
+// run returns at the end of the Output.
 func (p *pump) run() {
 	defer close(p.done)
 	err := p.follow()
@@ -65,13 +65,13 @@ func (p *pump) step() (int, error) {
 
 // read is step once there is room.
 func (p *pump) read() (int, error) {
-	data, err := p.out.Read()
-	if len(data) > 0 {
-		if err := p.log(data); err != nil {
+	chunk, err := p.out.Read()
+	if len(chunk.Data) > 0 {
+		if err := p.log(chunk); err != nil {
 			return 0, err
 		}
 	}
-	return len(data), err
+	return len(chunk.Data), err
 }
 
 // follow logs chunks until a read fails, and returns why.
@@ -83,7 +83,7 @@ func (p *pump) follow() error {
 	}
 }
 
-// drain logs what the process itself has printed. It returns nil if the stream goes
+// drain logs what the process itself has printed. It returns nil if the Output goes
 // on after that.
 func (p *pump) drain() error {
 	_ = p.out.SetDeadline(time.Time{})
@@ -101,7 +101,7 @@ func (p *pump) drain() error {
 	return p.listen(quietTime, 0)
 }
 
-// listen logs until the stream has been quiet for a while. held is how much of what the
+// listen logs until the Output has been quiet for a while. held is how much of what the
 // process itself printed may be on its way still: no client is too slow to be told of that
 // before the exit, nor a busy machine.
 func (p *pump) listen(quiet time.Duration, held int) error {

@@ -54,8 +54,8 @@ func (s *supervisor) start() {
 	for _, out := range s.child.Outputs {
 		s.pumps = append(s.pumps, newPump(out,
 			func() bool { return s.window.wait(s.dropped) },
-			func(data []byte) error {
-				return s.append(Event{Kind: KindOutput, Stream: out.Stream(), Data: data})
+			func(c Chunk) error {
+				return s.append(Event{Kind: KindOutput, Stream: c.Stream, Data: c.Data})
 			}))
 	}
 	go s.run() // ends with the child; waited for through done

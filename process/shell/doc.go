@@ -23,8 +23,8 @@
 // # In flight
 //
 // Of a run whose follower takes nothing, there is in memory at most 256 KiB in at most
-// 1,024 events and one read of 64 KiB for each of its two pipes, besides what the kernel's
-// pipes hold: 64 KiB each, 256 KiB if the command prints much.
+// 1,024 events and one read of 64 KiB, besides what the kernel's pipes hold: 64 KiB each,
+// 256 KiB if the command prints much.
 //
 // # Ends
 //

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/shell"
 )
 
 // A fakeSpawner starts children that tests play.
@@ -79,7 +80,7 @@ func (c *fakeChild) Close() error              { return nil }
 // A fakeOutput is a pipe in memory.
 type fakeOutput struct {
 	mu       sync.Mutex
-	data     [][]byte
+	data     []process.Chunk
 	eof      bool
 	deadline time.Time
 	closed   bool
@@ -96,32 +97,34 @@ func (o *fakeOutput) change(fn func()) {
 }
 
 func (o *fakeOutput) print(text string) {
-	o.change(func() { o.data = append(o.data, []byte(text)) })
+	o.printTo(shell.Stdout, text)
+}
+
+func (o *fakeOutput) printTo(stream, text string) {
+	o.change(func() { o.data = append(o.data, process.Chunk{Stream: stream, Data: []byte(text)}) })
 }
 
 func (o *fakeOutput) end() { o.change(func() { o.eof = true }) }
 
-func (o *fakeOutput) Stream() string { return "stdout" }
-
-func (o *fakeOutput) Read() ([]byte, error) {
+func (o *fakeOutput) Read() (process.Chunk, error) {
 	for {
 		o.mu.Lock()
 		news := o.news
 		switch {
 		case o.closed:
 			o.mu.Unlock()
-			return nil, os.ErrClosed
+			return process.Chunk{}, os.ErrClosed
 		case !o.deadline.IsZero() && !o.deadline.After(time.Now()):
 			o.mu.Unlock()
-			return nil, os.ErrDeadlineExceeded
+			return process.Chunk{}, os.ErrDeadlineExceeded
 		case len(o.data) > 0:
-			data := o.data[0]
+			chunk := o.data[0]
 			o.data = o.data[1:]
 			o.mu.Unlock()
-			return data, nil
+			return chunk, nil
 		case o.eof:
 			o.mu.Unlock()
-			return nil, io.EOF
+			return process.Chunk{}, io.EOF
 		}
 		var expired <-chan time.Time
 		if !o.deadline.IsZero() {
@@ -145,8 +148,8 @@ func (o *fakeOutput) Buffered() (int, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := 0
-	for _, data := range o.data {
-		n += len(data)
+	for _, chunk := range o.data {
+		n += len(chunk.Data)
 	}
 	return n, o.exact
 }

@@ -68,7 +68,7 @@ const (
 	// busyPipeBytes is the size of a pipe of a command that prints much. With windowBytes
 	// it is how much a command prints that nobody reads.
 	busyPipeBytes = 256 << 10
-	// gatherBytes is how much is read of a pipe while something is on its way from it.
+	// gatherBytes is the most that is put together to one event while others are written.
 	gatherBytes = 32 << 10
 	// pageBytes is how much is read from the log at a time.
 	pageBytes = 256 << 10

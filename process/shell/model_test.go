@@ -101,7 +101,8 @@ func (m *model) do(ctx context.Context, st step) error {
 	case "print":
 		size := (st.N%4 + 1) << 14
 		m.printed = append(m.printed, size)
-		m.child.out.print(strings.Repeat(fmt.Sprint(len(m.printed)%10), size))
+		stream := []string{shell.Stdout, shell.Stderr}[len(m.printed)%2] // else short ones become one event
+		m.child.out.printTo(stream, strings.Repeat(fmt.Sprint(len(m.printed)%10), size))
 	case "take":
 		for range st.N % 16 {
 			if m.events == nil {

@@ -12,7 +12,7 @@ import (
 // command has ended.
 const quietTime = 20 * time.Millisecond
 
-// A pump moves one output of a command into its run.
+// A pump moves an Output of a command into its run.
 type pump struct {
 	run     *run
 	out     process.Output
@@ -54,20 +54,14 @@ func (p *pump) work() {
 
 // step reads once, when the follower has room for it.
 func (p *pump) step() error {
-	if !p.run.wait(p.much) {
+	if !p.run.wait() {
 		return os.ErrClosed
 	}
-	data, err := p.out.Read()
-	if len(data) > 0 {
-		p.run.add(Event{Name: p.out.Stream(), Data: data})
+	chunk, err := p.out.Read()
+	if len(chunk.Data) > 0 {
+		p.run.add(Event{Name: chunk.Stream, Data: chunk.Data})
 	}
 	return err
-}
-
-// much reports whether there is much to read, or that it cannot be told.
-func (p *pump) much() bool {
-	n, exact := p.out.Buffered()
-	return !exact || n >= gatherBytes
 }
 
 // follow reads until a read fails, and returns why.
@@ -79,7 +73,7 @@ func (p *pump) follow() error {
 	}
 }
 
-// drain reads until the pipe is found empty. It returns nil if somebody else has it open
+// drain reads until the Output is found empty. It returns nil if somebody else has it open
 // still, or may have.
 func (p *pump) drain() error {
 	_ = p.out.SetDeadline(time.Time{})

@@ -43,7 +43,6 @@ type run struct {
 	evicted        bool          // the log has become longer than is kept
 	due            bool          // it can be cut
 	ended          bool          // the exit is committed
-	exited         bool          // the command has ended
 	failure        error
 	timer          *time.Timer // of the deadline
 
@@ -79,42 +78,47 @@ func (r *run) number(e Event) {
 	if r.ending {
 		return
 	}
+	r.unread += len(e.Data)
+	if r.gather(e) {
+		return
+	}
 	r.ending = e.Name == Exit
 	r.last++
 	e.ID, e.Seq = r.id, r.last
 	r.queue = append(r.queue, e)
-	r.unread += len(e.Data)
 	r.events++
 }
 
-// wait returns once more may be read, false when nothing more is wanted. While what was
-// read is on its way, little is not worth to be read: it is more when that has arrived.
-func (r *run) wait(much func() bool) bool {
+// gather adds output to the last event of the queue, if that is of the same stream and both
+// are short. It is called with mu held. So a command that prints little at a time has few
+// events for as long as the keeper writes others.
+func (r *run) gather(e Event) bool {
+	if len(r.queue) == 0 {
+		return false
+	}
+	last := &r.queue[len(r.queue)-1]
+	if last.Name != e.Name || len(last.Data)+len(e.Data) > gatherBytes {
+		return false
+	}
+	last.Data = append(last.Data, e.Data...)
+	return true
+}
+
+// wait returns once more may be read, false when nothing more is wanted.
+func (r *run) wait() bool {
 	for {
 		r.mu.Lock()
-		room := r.hasRoom()
-		now := r.events == 0 || r.exited
-		r.mu.Unlock()
-		if room && (now || much()) {
-			select {
-			case <-r.dropped:
-				return false
-			default:
-				return true
-			}
-		}
-		r.mu.Lock()
-		if r.events == 0 || !room && r.hasRoom() || r.exited && !now { // meanwhile
+		if r.hasRoom() {
 			r.mu.Unlock()
-			continue
+			return !r.isDropped()
 		}
 		if r.room == nil {
 			r.room = make(chan struct{})
 		}
-		news := r.room
+		room := r.room
 		r.mu.Unlock()
 		select {
-		case <-news:
+		case <-room:
 		case <-r.dropped:
 			return false
 		}
@@ -123,17 +127,6 @@ func (r *run) wait(much func() bool) bool {
 
 // hasRoom is called with mu held.
 func (r *run) hasRoom() bool { return r.unread < windowBytes && r.events < windowEvents }
-
-// leave notes that the command has ended: what it has printed is read as there is room.
-func (r *run) leave() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.exited = true
-	if r.room != nil {
-		close(r.room)
-		r.room = nil
-	}
-}
 
 // took is called with mu held when events have left the window.
 func (r *run) took(bytes, events int) {

@@ -91,7 +91,6 @@ func (r *run) supervise(req *Request, timeout time.Duration) {
 	r.limit(timeout)
 
 	status := r.child.Process.Wait()
-	r.leave()
 	for _, p := range pumps {
 		p.ended()
 	}

@@ -77,29 +77,27 @@ type counter struct {
 	ended  chan struct{}
 }
 
-func (c *counter) Stream() string { return protocol.StreamStdout }
-
-func (c *counter) Read() ([]byte, error) {
+func (c *counter) Read() (process.Chunk, error) {
 	for {
 		c.mu.Lock()
 		now := time.Now()
 		switch {
 		case c.closed:
 			c.mu.Unlock()
-			return nil, os.ErrClosed
+			return process.Chunk{}, os.ErrClosed
 		case c.killed || c.printed == c.total:
 			c.end()
 			c.mu.Unlock()
-			return nil, io.EOF
+			return process.Chunk{}, io.EOF
 		case !c.deadline.IsZero() && !now.Before(c.deadline):
 			c.mu.Unlock()
-			return nil, os.ErrDeadlineExceeded
+			return process.Chunk{}, os.ErrDeadlineExceeded
 		case !now.Before(c.due):
 			text := line(c.printed)
 			c.printed++
 			c.due = now.Add(c.every) // a child that was held back goes on from here
 			c.mu.Unlock()
-			return []byte(text), nil
+			return process.Chunk{Stream: protocol.StreamStdout, Data: []byte(text)}, nil
 		}
 		next := c.due
 		if !c.deadline.IsZero() && c.deadline.Before(next) {
