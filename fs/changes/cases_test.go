@@ -347,3 +347,57 @@ func TestC042ReplayedDeletes(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A directory that holds tombs becomes a file and a directory again. Whoever looks now and then
+// has the same as the server after each look, whatever kind of peer made the changes.
+func TestL9TombsBelowAFile(t *testing.T) {
+	steps := []struct {
+		name    string
+		entries []tree.Entry
+		want    string
+	}{
+		{"a directory", []tree.Entry{fileEntry(1, "/p/a", 0o644, "x"), fileEntry(2, "/p/b/c", 0o644, "x"), fileEntry(3, "/q", 0o644, "x")}, "/p /p/a /p/b /p/b/c /q"},
+		{"a tomb in it", []tree.Entry{gone(4, "/p/a")}, "/p /p/b /p/b/c /q"},
+		{"a file", []tree.Entry{fileEntry(5, "/p", 0o644, "x")}, "/p /q"},
+		{"deletes below it", []tree.Entry{gone(6, "/p/a"), gone(6, "/p/b"), gone(6, "/p/b/c"), gone(6, "/p/never/was")}, "/p /q"},
+		{"a delete below it, and others", []tree.Entry{gone(7, "/p/b/c"), fileEntry(8, "/r", 0o644, "x")}, "/p /q /r"},
+		{"a directory again", []tree.Entry{dirEntry(9, "/p", 0o755)}, "/p /q /r"},
+		{"with a file where one was", []tree.Entry{fileEntry(10, "/p/a", 0o644, "x")}, "/p /p/a /q /r"},
+		{"a link", []tree.Entry{linkEntry(11, "/p", "q")}, "/p /q /r"},
+		{"a delete below that", []tree.Entry{gone(12, "/p/a")}, "/p /q /r"},
+		{"a directory with other names", []tree.Entry{gone(13, "/p"), fileEntry(14, "/p/b", 0o644, "x")}, "/p /p/b /q /r"},
+		{"renamed", []tree.Entry{gone(15, "/p"), gone(15, "/p/b"), fileEntry(15, "/s/b", 0o644, "x")}, "/q /r /s /s/b"},
+		{"a file in its place", []tree.Entry{fileEntry(16, "/p", 0o644, "x"), gone(17, "/p/b")}, "/p /q /r /s /s/b"},
+	}
+	for name, store := range map[string]func() tree.Store{
+		"memory": func() tree.Store { return tree.NewMemory() }, "sqlite": func() tree.Store { return database(t).Tree() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := endOn(t, store(), changes.Config{})
+			server.keep("x")
+			var readers []*end
+			at := make([]tree.Cursor, len(steps))
+			for range steps {
+				readers = append(readers, newEnd(t))
+			}
+			for i, s := range steps {
+				server.mustPush(s.entries[len(s.entries)-1].Rev, s.entries...)
+				if got := server.paths(); got != s.want {
+					t.Fatalf("%s: the server has %s, want %s", s.name, got, s.want)
+				}
+				for n, r := range readers { // the first looks each time, the second every other time, and so on
+					if i%(n+1) != 0 && i < len(steps)-1 {
+						continue
+					}
+					list := server.since(at[n])
+					at[n] = tree.At(server.marks().CurrentRev)
+					r.keep("x")
+					r.mustPush(at[n].Rev, list...)
+					if got := r.paths(); got != s.want {
+						t.Errorf("%s: reader %d has %s, want %s; it read\n%s", s.name, n, got, s.want, brief(list))
+					}
+				}
+			}
+		})
+	}
+}

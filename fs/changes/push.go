@@ -104,7 +104,10 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spoo
 		if peer, err = s.tree.Peer(ctx, s.peer); err != nil {
 			return applied{}, err
 		}
-		how = tree.SkipSame | tree.RealParents
+		how |= tree.SkipSame | tree.RealParents
+		if in.Base != nil { // such a sender pushes the deletes of what was in a directory itself
+			how &^= tree.WriteTombs
+		}
 		also = func(e *tree.Edit) error {
 			_, err := e.SetPeer(tree.Peer{ID: s.peer, Fetch: cur})
 			return err

@@ -168,8 +168,7 @@ const (
 	SkipSame ApplyMode = 1 << iota
 	// WriteTombs: what makes room for something of another kind leaves tombs, as it would
 	// if it were removed first. Without them a peer that was away while a directory
-	// became a file and then a directory again keeps what was in it. Among peers of the
-	// first kind entries are applied without.
+	// became a file and then a directory again keeps what was in it.
 	WriteTombs
 	// RealParents: a link above the path of an entry makes room for a directory even if
 	// it leads to one. The paths of a peer have no links in them, so what it calls a

@@ -172,6 +172,25 @@ await check("cold start of a fresh workspace", async () => {
   same(Buffer.from(await new Response(await fresh.fs.readFile(`${root}/p/moved/large`)).arrayBuffer()).equals(Buffer.from(large)), true, "large");
   await fresh.close();
 });
+await check("a directory becomes a file, and a directory again", async () => {
+  const other = make(), path = `${root}/kind`;
+  await w.fs.mkdir(path);
+  await w.fs.writeFile(`${path}/in`, "in");
+  await drain(w.push());
+  await drain(other.pull());
+  await w.fs.rm(path, { recursive: true });
+  await w.fs.writeFile(path, "file");
+  await drain(w.push());
+  await drain(w.pull()); // deletes below the file are in it
+  same(await w.fs.readFile(path, "utf8"), "file");
+  await w.fs.rm(path);
+  await w.fs.mkdir(path);
+  await drain(w.push());
+  await drain(other.pull());
+  same(await code(other.fs.stat(`${path}/in`)), "ENOENT", "in");
+  same((await run("ls -d kind; ls kind", utf8)).stdout, "kind\n");
+  await other.close();
+});
 await check("1 MiB of output", async () => {
   const r = await run("head -c 1048576 /dev/zero | tr '\\0' x; echo end >&2", { output: false });
   same([r.stdout.length, text.decode(r.stderr), r.exitCode], [1048576, "end\n", 0]);
