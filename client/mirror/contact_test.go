@@ -246,6 +246,33 @@ func (c *fetchCounter) FetchChanges(ctx context.Context, q changes.FetchQuery) (
 
 // A pull that is one batch is asked about without another look at the remote; one of more is
 // looked at as a whole.
+// TestMayDeleteUndo for a directory of the remote's that a file from here takes the place of.
+func TestMayDeleteUndoneDirectory(t *testing.T) {
+	for name, changed := range map[string]bool{"the file is as it was": false, "the file has changed": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{Undo: true, MayDelete: func(n, _ int) bool { return n < 3 }})
+			w.local.do("write /d file", "write /other 1")
+			w.sync()
+			w.remote.do("rm /d", "write /d/1 a", "write /d/2 b", "write /d/in/3 c")
+			if changed {
+				w.local.do("write /d more")
+			}
+			there, here := w.remote.list(), w.local.list()
+			_, err := w.m.Sync(t.Context())
+			got, _ := errors.AsType[*DeletesError](err)
+			if diff := cmp.Diff(&DeletesError{Remote: true, Count: 3, Of: 5, Names: []string{"/d/1", "/d/2", "/d/in/3"}}, got); diff != "" {
+				t.Fatalf("%v (-want +got):\n%s", err, diff)
+			}
+			w.remote.want(there...)
+			w.cfg.MayDelete = nil
+			w.restart()
+			w.sync()
+			w.remote.want(here...)
+			w.rest()
+		})
+	}
+}
+
 func TestMayDeleteFetches(t *testing.T) {
 	w := newWorld(t, Config{MayDelete: func(n, of int) bool { return of <= 6 || 2*n <= of }})
 	c := &fetchCounter{Peer: w.remote.server}

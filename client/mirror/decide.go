@@ -25,7 +25,9 @@ type decision struct {
 	before    int64 // our revision before the entries
 	take      []tree.Entry
 	changes   []Change
-	cleared   []string // directories that something else takes the place of
+	lacking   map[string]bool // paths of entries whose content the remote has lost
+	cleared   []string        // directories that something else takes the place of
+	displaced []tree.Entry    // files and links of the remote that are below what is sent there and no directory
 	conflicts []Conflict
 	copies    []toCopy
 	lost      []string         // paths whose versions from here give way, and are not sent
@@ -52,6 +54,7 @@ func (d *decision) decide(b *batch) error {
 		return err
 	}
 	entries := slices.Concat(b.entries, gone)
+	d.lacking = b.lacking
 	if err := d.decideEach(entries); err != nil {
 		return err
 	}
@@ -116,6 +119,12 @@ func (d *decision) decideEach(entries []tree.Entry) error {
 		}
 		if conflict && d.policy == Ours && entries[i].Path != top && entries[i].Rev <= h.Fetched {
 			if err := d.sendAgain(entries[i].Path); err != nil { // it is no change
+				return err
+			}
+			continue
+		}
+		if d.lacking[entries[i].Path] {
+			if err := d.lack(&entries[i]); err != nil {
 				return err
 			}
 			continue
@@ -198,7 +207,6 @@ func live(e *tree.Entry) bool { return e != nil && e.Kind != tree.KindDelete }
 
 // one decides about an entry.
 func (d *decision) one(x *tree.Entry) error {
-	s := &d.m.s
 	cur, err := d.at(x.Path)
 	if err != nil {
 		return err
@@ -210,8 +218,8 @@ func (d *decision) one(x *tree.Entry) error {
 		if h, ok := d.stripped[x.Path]; ok {
 			print = h.Remote
 		}
-		if remote, _ := d.m.roots.toRemote(x.Path); s.sent.Prints[remote] != "" && s.sent.Prints[remote] == print {
-			return nil // what we sent, and have changed since
+		if d.cameFromHere(x.Path, print) {
+			return nil
 		}
 		if known.Bits != 0 && known.Remote == print {
 			d.keepHeld(x.Path, known) // the same as before: what has changed here is sent with its bits

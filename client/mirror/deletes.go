@@ -233,6 +233,9 @@ func (t *pullTally) batch(ctx context.Context, m *Mirror) func(*batch, *decision
 				t.there.remove(e.Path, e.Prior)
 			}
 		}
+		for i := range d.displaced {
+			t.there.remove(d.displaced[i].Path, tree.Fingerprint(&d.displaced[i]))
+		}
 		for i := range d.take {
 			if e := &d.take[i]; e.Kind != tree.KindDelete {
 				t.here.make(e)

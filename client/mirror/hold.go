@@ -14,14 +14,23 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// The errors of conflicts that are held.
-var (
-	// ErrHeld says that more paths are in conflict than are remembered: some must be resolved,
-	// or decided by another policy.
-	ErrHeld = errors.New("too many paths are held in conflict; resolve some, or let a policy decide")
-	// ErrNotHeld says that neither a path nor anything below it is held in conflict.
-	ErrNotHeld = errors.New("it is not held in conflict")
-)
+// ErrHeld says that more paths are in conflict than are remembered: some must be resolved, or
+// decided by another policy.
+var ErrHeld = errors.New("too many paths are held in conflict; resolve some, or let a policy decide")
+
+// A NotHeldError says that neither a path nor anything below it is held in conflict by itself.
+type NotHeldError struct {
+	Path string // of the local tree
+	With string // the path above it with which it is held, "" for none
+}
+
+// Error names the path.
+func (e *NotHeldError) Error() string {
+	if e.With != "" {
+		return fmt.Sprintf("%s is not held in conflict by itself, but with %s", e.Path, e.With)
+	}
+	return e.Path + " is not held in conflict"
+}
 
 // Conflicts lists the paths that are held in conflict, with what both sides have of them now.
 // Nothing is moved.
@@ -64,10 +73,8 @@ func (m *Mirror) Resolve(ctx context.Context, path string, policy Policy) (Resul
 				}
 			}
 			if len(m.resolved) == 0 {
-				if top, _, ok := m.s.held.conflictAt(path); ok {
-					return fmt.Errorf("resolve %s: %w by itself, but with %s", path, ErrNotHeld, top)
-				}
-				return fmt.Errorf("resolve %s: %w", path, ErrNotHeld)
+				top, _, _ := m.s.held.conflictAt(path)
+				return &NotHeldError{Path: path, With: top}
 			}
 			if err := m.tick(ctx, r, true); err != nil {
 				return err

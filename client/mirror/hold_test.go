@@ -228,7 +228,8 @@ func TestHeldGoesOn(t *testing.T) {
 	}
 	// The directory above, too, is held as long as something in it is.
 	for _, path := range []string{"/f", "/g/x", "/nowhere"} {
-		if _, err := w.m.Resolve(t.Context(), path, Theirs); !errors.Is(err, ErrNotHeld) {
+		_, err := w.m.Resolve(t.Context(), path, Theirs)
+		if e, ok := errors.AsType[*NotHeldError](err); !ok || e.Path != path {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -296,7 +296,7 @@ func (m *Mirror) finish(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	r.Here, r.There = m.here(), m.there
+	r.Here, r.There = m.here(), m.left()
 	r.InStep = m.s.peer.Fetch.Compare(tree.At(m.heard.wm.CurrentRev)) >= 0 && m.s.peer.Push.Compare(tree.At(info.Rev)) >= 0
 	return nil
 }

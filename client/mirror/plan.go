@@ -77,7 +77,7 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 		if err := m.planPush(ctx, &p, &after, tell); err != nil {
 			return fmt.Errorf("plan the push: %w", err)
 		}
-		p.Here, p.There = m.here(), m.there
+		p.Here, p.There = m.here(), m.left()
 		return m.planIgnored(ctx, &p)
 	})
 	return p, err

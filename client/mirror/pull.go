@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,7 +16,8 @@ import (
 // A batch is a block of the remote's, whose entries are as they are called here.
 type batch struct {
 	block
-	toward int64 // the remote's revision that the pull is on its way to
+	toward  int64           // the remote's revision that the pull is on its way to
+	lacking map[string]bool // paths of entries whose content the remote has lost
 }
 
 func (m *Mirror) pull(ctx context.Context, r *Result) error {
@@ -226,7 +228,9 @@ func (m *Mirror) fetchContent(ctx context.Context, in <-chan *batch, out chan<- 
 		if err := m.fetchAll(ctx, b.objects, gone, r); err != nil {
 			return err
 		}
-		b.drop(gone)
+		if err := m.drop(ctx, b, gone); err != nil {
+			return err
+		}
 		m.meter.count(func(p *Progress) { p.ToPull += int64(len(b.entries)) })
 		if err := handOver(ctx, out, b); err != nil {
 			return err
@@ -258,22 +262,31 @@ func (m *Mirror) fetchAll(ctx context.Context, missing []tree.Hash, gone map[tre
 }
 
 // drop leaves out entries whose content the remote has no more: their paths have changed
-// since, and come again.
-func (b *batch) drop(gone map[tree.Hash]bool) {
+// since, and come again. Those whose paths have not changed are lacking.
+func (m *Mirror) drop(ctx context.Context, b *batch, gone map[tree.Hash]bool) error {
 	if len(gone) == 0 {
-		return
+		return nil
 	}
 	kept := b.entries[:0]
 	for _, e := range b.entries {
-		lost := false
-		for _, p := range e.Parts {
-			lost = lost || gone[p.Hash]
+		if slices.ContainsFunc(e.Parts, func(p tree.Part) bool { return gone[p.Hash] }) {
+			remote, _ := m.roots.toRemote(e.Path)
+			now, err := m.cfg.Remote.ReadEntry(ctx, remote)
+			if err != nil {
+				return fmt.Errorf("read %s at the remote: %w", remote, err)
+			}
+			if now == nil || tree.Fingerprint(now) != tree.Fingerprint(&e) {
+				continue
+			}
+			if b.lacking == nil {
+				b.lacking = map[string]bool{}
+			}
+			b.lacking[e.Path] = true
 		}
-		if !lost {
-			kept = append(kept, e)
-		}
+		kept = append(kept, e)
 	}
 	b.entries = kept
+	return nil
 }
 
 // missing are the chunks of entries that are not held here, each once.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 )
@@ -74,6 +75,19 @@ func (m *Mirror) isDir(path string) bool {
 	}
 	info, err := os.Lstat(filepath.Join(m.cfg.Dir, filepath.FromSlash(m.relative(path))))
 	return err == nil && info.IsDir()
+}
+
+// left is what the remote leaves out, and whose content it has lost.
+func (m *Mirror) left() []changes.Skipped {
+	lacking := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool { return !m.looksAt(path) })
+	if len(lacking) == 0 {
+		return m.there
+	}
+	s := changes.Skipped{Why: changes.Unreadable, Count: len(lacking)}
+	for _, path := range lacking[:min(len(lacking), changes.MaxSkipped)] {
+		s.Paths = append(s.Paths, changes.SkippedPath{Path: path, Error: "its content is lost there"})
+	}
+	return append(slices.Clone(m.there), s)
 }
 
 // here is what this side leaves out.

@@ -11,16 +11,9 @@ import (
 // undo has the remote become what is here at the path of an entry, and keeps the version
 // that goes there.
 func (d *decision) undo(x *tree.Entry) error {
-	cur, err := d.at(x.Path)
-	if err != nil {
+	cur, settled, err := d.settles(x)
+	if err != nil || settled {
 		return err
-	}
-	if same(cur, x) {
-		d.taken(x)
-		return nil
-	}
-	if remote, _ := d.m.roots.toRemote(x.Path); d.m.s.sent.Prints[remote] != "" && d.m.s.sent.Prints[remote] == printOf(x) {
-		return nil // what we sent, and have changed since
 	}
 	d.letGo(x.Path)
 	if err := d.keepUndone(x, cur); err != nil {
@@ -33,6 +26,27 @@ func (d *decision) undo(x *tree.Entry) error {
 		return nil // that it is removed here is going to be sent
 	}
 	return d.bury(x)
+}
+
+// settles decides about an entry that is no change of the remote's: one that is here as well,
+// or that came from here. It reports whether it was one, and returns what is here at its path.
+func (d *decision) settles(x *tree.Entry) (cur *tree.Entry, settled bool, err error) {
+	if cur, err = d.at(x.Path); err != nil {
+		return nil, false, err
+	}
+	if same(cur, x) {
+		d.taken(x)
+		return cur, true, nil
+	}
+	return cur, d.cameFromHere(x.Path, printOf(x)), nil
+}
+
+// cameFromHere reports whether a version of the remote's was sent from here, where it has changed
+// since.
+func (d *decision) cameFromHere(path, print string) bool {
+	remote, _ := d.m.roots.toRemote(path)
+	sent := d.m.s.sent.Prints[remote]
+	return sent != "" && sent == print
 }
 
 // keepUndone keeps the remote's version of a file or link.
@@ -61,8 +75,11 @@ func (d *decision) bury(x *tree.Entry) error {
 			return err
 		}
 		if live(there) {
-			if there.Kind != tree.KindDir {
-				return nil // what is at p takes the place of x
+			if there.Kind != tree.KindDir { // it takes the place of x
+				if x.Kind == tree.KindFile || x.Kind == tree.KindSymlink {
+					d.displaced = append(d.displaced, *x)
+				}
+				return nil
 			}
 			break
 		}

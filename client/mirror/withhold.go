@@ -3,6 +3,7 @@ package mirror
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/wsd-dev/wsd/client/withheld"
@@ -32,6 +33,8 @@ type held struct {
 	Apart bool `json:"apart,omitempty"`
 	// Stale: all is fetched anew, and this path has not come yet.
 	Stale bool `json:"stale,omitempty"`
+	// Lacking: the remote has lost the content of its version. It is asked for each time.
+	Lacking bool `json:"lacking,omitempty"`
 	// Conflict: the path stays as it is on both sides, with all below it unless it is Shallow.
 	// Since and Fetched are the revisions, ours and the remote's, up to which both sides had
 	// agreed on what is below it.
@@ -144,10 +147,10 @@ func (m *Mirror) isCode(path string, kind tree.Kind) bool {
 	return withheld.Code(withheld.Below(m.cfg.Dir, rest), k)
 }
 
-// releasing has what was withheld before, and is allowed now, fetched again.
+// releasing has what was withheld before, and is allowed now or was lacking, fetched again.
 func (m *Mirror) releasing(s state) state {
 	return s.refetching(func(_ string, h held) bool {
-		return !h.Conflict && (h.Bits == 0 && m.cfg.AllowCode || h.Bits != 0 && m.cfg.AllowModes)
+		return !h.Conflict && (h.Lacking || h.Bits == 0 && m.cfg.AllowCode || h.Bits != 0 && m.cfg.AllowModes)
 	})
 }
 
@@ -212,6 +215,35 @@ func (d *decision) letGo(path string) {
 	default:
 		d.remember(path, nil)
 	}
+}
+
+// lack decides about an entry whose content the remote has lost. What is here stays, and is not
+// sent unless it has changed.
+func (d *decision) lack(x *tree.Entry) error {
+	cur, err := d.at(x.Path)
+	if err != nil || cur != nil && d.changed(cur.Path, cur.Rev) {
+		return err
+	}
+	h := held{Remote: printOf(x), Local: printHere(cur), Kind: x.Kind, Lacking: true}
+	if old, known := d.isHeld(x.Path); !known || old != h {
+		d.remember(x.Path, &h)
+	}
+	return nil
+}
+
+// lacking lists the paths of which the remote has lost the content.
+func (s *heldSet) lacking() []string {
+	if s == nil {
+		return nil
+	}
+	var out []string
+	for path, h := range s.Paths {
+		if h.Lacking {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // withhold returns what of an entry may come over, nil for nothing.
@@ -315,10 +347,9 @@ func (d *decision) withholdCode(x, cur *tree.Entry) error {
 		d.letGo(x.Path)
 		return nil
 	}
-	s := &d.m.s
 	changed := cur != nil && d.changed(cur.Path, cur.Rev)
-	if remote, _ := d.m.roots.toRemote(x.Path); changed && s.sent.Prints[remote] != "" && s.sent.Prints[remote] == printOf(x) {
-		return nil // what we sent, and have changed since
+	if changed && d.cameFromHere(x.Path, printOf(x)) {
+		return nil
 	}
 	if changed && (d.policy == Ours || d.policy == Fail || d.policy == Both && x.Kind == tree.KindDelete) {
 		return d.resolve(x, cur, []tree.Entry{*cur}) // which takes nothing

@@ -346,7 +346,7 @@ func TestConflictHeldAndResolved(t *testing.T) {
 	wantFile(t, filepath.Join(p.there, "a"), "theirs\n")
 	p.run("sync", "conflicts", "--state", p.state, p.here, p.url).want(t, 0, "(?m)^conflict: a: here", "(?m)^conflict: d/c: here")
 	p.run("sync", "resolve", "--state", p.state, filepath.Join(p.here, "a"), p.url).want(t, 2, "wants one of --ours, --theirs and --both")
-	p.run("sync", "resolve", "--ours", "--state", p.state, filepath.Join(p.here, "other"), p.url).want(t, 1, "not held in conflict", "'wsd sync conflicts' lists")
+	p.run("sync", "resolve", "--ours", "--state", p.state, filepath.Join(p.here, "other"), p.url).want(t, 1, "Error: other is not held in conflict", "'wsd sync conflicts' lists")
 	p.run("sync", "resolve", "--ours", "--state", p.state, filepath.Join(p.here, "a"), p.url).want(t, 0)
 	wantFile(t, filepath.Join(p.there, "a"), "mine\n")
 	p.run("sync", "resolve", "--theirs", "--state", p.state, filepath.Join(p.here, "d"), p.url).want(t, 0)

@@ -119,8 +119,12 @@ nothing was changed, since a flag must say that it is meant.`,
 						"an earlier run has begun to bring %s and the server together with %s and did not come to its end", dir, firstFlag(first))
 				}
 				r, err := m.Resolve(ctx, localMount+"/"+filepath.ToSlash(rel), policy)
-				if errors.Is(err, mirror.ErrNotHeld) {
-					return withHint(err, "'wsd sync conflicts' lists what is held")
+				if e, ok := errors.AsType[*mirror.NotHeldError](err); ok {
+					shown := mirror.NotHeldError{Path: localName(e.Path)}
+					if e.With != "" {
+						shown.With = localName(e.With)
+					}
+					return withHint(&shown, "'wsd sync conflicts' lists what is held")
 				}
 				if err == nil {
 					job.out.result(&r)

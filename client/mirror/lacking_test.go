@@ -1,0 +1,101 @@
+package mirror
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A damaged remote has lost some content.
+type damaged struct {
+	*changes.Server
+	lost map[tree.Hash]bool
+}
+
+func (r *damaged) lose(texts ...string) {
+	r.lost = map[tree.Hash]bool{}
+	for _, text := range texts {
+		r.lost[tree.Sum([]byte(text))] = true
+	}
+}
+
+func (r *damaged) HasObjects(ctx context.Context, hashes []tree.Hash) ([]tree.Hash, error) {
+	held, err := r.Server.HasObjects(ctx, hashes)
+	return slices.DeleteFunc(held, func(h tree.Hash) bool { return r.lost[h] }), err
+}
+
+func (r *damaged) FetchObjects(ctx context.Context, hashes []tree.Hash) (changes.Stream[tree.Data], error) {
+	if slices.ContainsFunc(hashes, func(h tree.Hash) bool { return r.lost[h] }) {
+		return nil, tree.ErrUnknownHash
+	}
+	return r.Server.FetchObjects(ctx, hashes)
+}
+
+// A path whose content the remote has lost is named each time, holds up no other, and comes once
+// the content is there again.
+func TestLostContentIsNamed(t *testing.T) {
+	w := newWorld(t, Config{})
+	remote := &damaged{Server: w.remote.server}
+	w.cfg.Remote = remote
+	w.restart()
+	w.local.do("write /f old", "write /g old", "write /h old")
+	w.sync()
+	w.remote.do("write /f bad", "write /g worse", "write /d/new bad", "write /h good")
+	remote.lose("bad", "worse")
+	want := []changes.Skipped{{Why: changes.Unreadable, Count: 3, Paths: []changes.SkippedPath{
+		{Path: "/d/new", Error: "its content is lost there"}, {Path: "/f", Error: "its content is lost there"},
+		{Path: "/g", Error: "its content is lost there"},
+	}}}
+	for range 3 {
+		if diff := cmp.Diff(want, w.sync().There); diff != "" {
+			t.Fatalf("left out (-want +got):\n%s", diff)
+		}
+		w.local.want("/d/ 755", "/f 644 old", "/g 644 old", "/h 644 good")
+		w.restart()
+	}
+	w.remote.want("/d/ 755", "/d/new 644 bad", "/f 644 bad", "/g 644 worse", "/h 644 good")
+
+	// What is changed here takes the place of the damage.
+	w.local.do("write /g mine", "write /other 1")
+	if got := w.sync().There; len(got) != 1 || got[0].Count != 2 {
+		t.Errorf("left out: %v", got)
+	}
+	w.remote.want("/d/ 755", "/d/new 644 bad", "/f 644 bad", "/g 644 mine", "/h 644 good", "/other 644 1")
+
+	remote.lose()
+	w.restart()
+	if got := w.sync().There; len(got) != 0 {
+		t.Errorf("left out: %v", got)
+	}
+	w.local.want("/d/ 755", "/d/new 644 bad", "/f 644 bad", "/g 644 mine", "/h 644 good", "/other 644 1")
+	w.rest()
+	w.wantConflicts()
+}
+
+// A path whose lost content is removed or replaced at the remote is named no more.
+func TestLostContentIsReplaced(t *testing.T) {
+	w := newWorld(t, Config{})
+	remote := &damaged{Server: w.remote.server}
+	w.cfg.Remote = remote
+	w.restart()
+	w.local.do("write /f old", "write /g old")
+	w.sync()
+	w.remote.do("write /f bad", "write /g bad")
+	remote.lose("bad")
+	if got := w.sync().There; len(got) != 1 || got[0].Count != 2 {
+		t.Errorf("left out: %v", got)
+	}
+	w.remote.do("write /f good", "rm /g")
+	if got := w.sync().There; len(got) != 0 {
+		t.Errorf("left out: %v", got)
+	}
+	w.local.want("/f 644 good")
+	w.restart()
+	w.rest()
+	w.wantConflicts()
+}
