@@ -48,7 +48,8 @@ func TestLostContentIsNamed(t *testing.T) {
 	w.remote.do("write /f bad", "write /g worse", "write /d/new bad", "write /h good")
 	remote.lose("bad", "worse")
 	want := []changes.Skipped{{Why: changes.Unreadable, Count: 3, Paths: []changes.SkippedPath{
-		{Path: "/d/new", Error: "its content is lost there"}, {Path: "/f", Error: "its content is lost there"},
+		{Path: "/d/new", Error: "its content is lost there"},
+		{Path: "/f", Error: "its content is lost there"},
 		{Path: "/g", Error: "its content is lost there"},
 	}}}
 	for range 3 {

@@ -203,15 +203,26 @@ func (r *sparing) along(path string, c *tree.Child) (bool, error) {
 	if !r.sparer.Along(path, to, c) {
 		return false, nil
 	}
-	_, err := r.sparer.Edit.Lstat(to)
-	switch {
-	case errors.Is(err, iofs.ErrNotExist):
-	case errors.Is(err, tree.ErrNotDirectory):
-		return false, nil // a file is in the way
-	default:
-		return false, err // there is something
+	if free, err := r.isFree(to); err != nil || !free {
+		return false, err
 	}
 	return true, r.move(path, c)
+}
+
+// isFree reports whether nothing has a path, and nothing above it but a directory. It follows
+// no links.
+func (r *sparing) isFree(path string) (bool, error) {
+	for p := path; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
+		e, err := r.sparer.Edit.Entry(p)
+		switch {
+		case errors.Is(err, iofs.ErrNotExist) || err == nil && e.Kind == tree.KindDelete:
+		case err != nil:
+			return false, err
+		default:
+			return p != path && e.Kind == tree.KindDir, nil
+		}
+	}
+	return true, nil
 }
 
 // keeps notes that a path stays.

@@ -58,6 +58,39 @@ func TestC055PushSparesWhatIsIgnored(t *testing.T) {
 	}
 }
 
+// What is ignored goes with its directory when that is renamed, unless something at the new place
+// leaves it no room: nothing is looked for, or written, through a link there.
+func TestRenameTakesWhatIsIgnoredAlong(t *testing.T) {
+	const stays = "/d /d/sub /d/sub/.env "
+	for name, tt := range map[string]struct{ before, paths string }{
+		"nothing":                   {"", "/e /e/code /e/sub /e/sub/.env"},
+		"a directory":               {"write /e/sub/x f", "/e /e/code /e/sub /e/sub/.env /e/sub/x"},
+		"it":                        {"write /e/sub/.env f", stays + "/e /e/code /e/sub /e/sub/.env"},
+		"a file":                    {"write /e/sub f", stays + "/e /e/code /e/sub"},
+		"a link to a directory":     {"link /e/sub ../x\nmkdir /x", stays + "/e /e/code /e/sub /x"},
+		"a link to another":         {"link /e/sub ../x\nwrite /x/.env f", stays + "/e /e/code /e/sub /x /x/.env"},
+		"a link that leads nowhere": {"link /e/sub nowhere", stays + "/e /e/code /e/sub"},
+		"a link in a circle":        {"link /e/sub sub", stays + "/e /e/code /e/sub"},
+		"what was there once":       {"write /e/sub/.env f\nrm /e", "/e /e/code /e/sub /e/sub/.env"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnd(t)
+			e.do("write /d/code a\nwrite /d/sub/.env b\n" + tt.before)
+			e.keep("a")
+			in := changes.PushInput{SenderRev: 6, Ignore: []string{".env"}}
+			_, err := e.Push(t.Context(), in, changes.FromSlice([]tree.Entry{
+				gone(5, "/d"), gone(5, "/d/code"), gone(5, "/d/sub"), dirEntry(5, "/e", 0o755), fileEntry(5, "/e/code", 0o644, "a"),
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := e.paths(); got != tt.paths {
+				t.Errorf("paths %q, want %q", got, tt.paths)
+			}
+		})
+	}
+}
+
 // A push that removes many directories with something in each is answered with the first.
 func TestPushKeepsMany(t *testing.T) {
 	e := newEnd(t)
