@@ -16,6 +16,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/objects"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
@@ -43,7 +44,7 @@ func newPlace(t *testing.T) *place {
 		t.Fatal(err)
 	}
 	p := &place{t: t, dir: t.TempDir()}
-	ws, err := disk.Open(t.Context(), disk.Config{Dir: p.dir, Mount: "/w", Forest: forest, Tree: tr})
+	ws, err := disk.Open(t.Context(), disk.Config{Dir: p.dir, Mount: "/w", Forest: forest, Tree: tr, Objects: openObjects(t, p.dir+".objects")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -565,4 +566,15 @@ func TestF1FoundAfterACrash(t *testing.T) {
 			w.rest()
 		})
 	}
+}
+
+// openObjects opens a directory for content, until the test ends.
+func openObjects(t testing.TB, path string) *objects.Dir {
+	t.Helper()
+	dir, err := objects.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.Close() })
+	return dir
 }

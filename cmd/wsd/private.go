@@ -111,6 +111,7 @@ func (p *privatePaths) addStore(file string) {
 		for _, path := range sqlite.Files(name) {
 			p.add(path)
 		}
+		p.add(sqlite.ObjectsPath(name))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/objects"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/server/sqlite"
 	"github.com/wsd-dev/wsd/server/workspace"
@@ -25,12 +26,13 @@ const localMount = disk.DefaultMount
 
 // syncLocal is the local side of a synchronisation.
 type syncLocal struct {
-	dir    string // absolute, without links
-	db     *sqlite.DB
-	forest *tree.Forest
-	disk   *disk.Workspace
-	bounds workspace.Bounds
-	swept  time.Time // when the store was last made smaller
+	dir     string // absolute, without links
+	db      *sqlite.DB
+	objects *objects.Dir
+	forest  *tree.Forest
+	disk    *disk.Workspace
+	bounds  workspace.Bounds
+	swept   time.Time // when the store was last made smaller
 	// forgot is told of lost versions that were too large, if it is set.
 	forgot func(lost.Trimmed)
 	full   atomic.Bool // the disk was full since
@@ -132,7 +134,11 @@ func (l *syncLocal) open(ctx context.Context, store string, limit *deleteLimit) 
 	if l.db, err = sqlite.Open(ctx, sqlite.Config{Path: store, Full: func() { l.full.Store(true) }}); err != nil {
 		return err
 	}
+	if l.objects, err = objects.Open(sqlite.ObjectsPath(store)); err != nil {
+		return err
+	}
 	l.forest = tree.New(l.db.Tree(), tree.Config{})
+	l.forest.SetHome(disk.ObjectsOnly(tree.DefaultName, l.objects))
 	t, err := l.forest.Tree(ctx, tree.DefaultName)
 	if err != nil {
 		return err
@@ -140,7 +146,7 @@ func (l *syncLocal) open(ctx context.Context, store string, limit *deleteLimit) 
 	if err := l.checkEmptied(ctx, t, limit); err != nil {
 		return err
 	}
-	l.disk, err = disk.Open(ctx, disk.Config{Dir: l.dir, Mount: localMount, Forest: l.forest, Tree: t, Watch: true})
+	l.disk, err = disk.Open(ctx, disk.Config{Dir: l.dir, Mount: localMount, Forest: l.forest, Tree: t, Objects: l.objects, Watch: true})
 	return err
 }
 
@@ -166,6 +172,9 @@ func (l *syncLocal) close() error {
 	if l.disk != nil {
 		err = errors.Join(l.sweep(context.Background()), l.disk.Close())
 	}
+	if l.objects != nil {
+		err = errors.Join(err, l.objects.Close())
+	}
 	if l.db != nil {
 		err = errors.Join(err, l.db.Close())
 	}
@@ -183,4 +192,5 @@ func (l *syncLocal) forget() {
 	for _, path := range sqlite.Files(l.db.Path()) {
 		_ = os.Remove(path) // it is of no use, and does no harm
 	}
+	_ = os.RemoveAll(sqlite.ObjectsPath(l.db.Path()))
 }

@@ -143,7 +143,7 @@ func (r *syncRestore) bring(ctx context.Context, s *keptState, v *keptVersion) (
 			"--to FILE writes the version elsewhere"))
 	}
 	mount := strings.TrimSuffix(v.Path, "/"+v.name)
-	w, err := disk.Open(ctx, disk.Config{Dir: v.dir, Mount: mount, Forest: s.Forest, Tree: s.Tree})
+	w, err := disk.Open(ctx, disk.Config{Dir: v.dir, Mount: mount, Forest: s.Forest, Tree: s.Tree, Objects: s.Objects})
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func TestAwaitDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
-		ws, err := disk.Open(t.Context(), disk.Config{Dir: dir, Forest: forest, Tree: tr, Watch: watch})
+		ws, err := disk.Open(t.Context(), disk.Config{Dir: dir, Forest: forest, Tree: tr, Objects: openObjects(t, dir+".objects"), Watch: watch})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/objects"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -48,7 +49,7 @@ func playOnDisk(t *testing.T, p plan) error {
 	if e.tree, err = e.forest.Tree(ctx, tree.DefaultName); err != nil {
 		return err
 	}
-	ws, err := disk.Open(ctx, disk.Config{Dir: dir, Mount: "/workspace", Forest: e.forest, Tree: e.tree})
+	ws, err := disk.Open(ctx, disk.Config{Dir: dir, Mount: "/workspace", Forest: e.forest, Tree: e.tree, Objects: openObjects(t, dir+".objects")})
 	if err != nil {
 		return err
 	}
@@ -122,4 +123,15 @@ func onDisk(dir string, s step) error {
 		return nil
 	}
 	return err
+}
+
+// openObjects opens a directory for content, until the test ends.
+func openObjects(t testing.TB, path string) *objects.Dir {
+	t.Helper()
+	dir, err := objects.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.Close() })
+	return dir
 }

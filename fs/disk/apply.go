@@ -27,8 +27,11 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 	if err := w.settle(ctx, fd, st); err != nil {
 		return done, fmt.Errorf("apply to %s: settle: %w", w.cfg.Dir, err)
 	}
-	p := &plan{w: w, items: map[string]*item{}, dirMode: uint32(st.mode)}
-	done.Rev, err = w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+	var p *plan
+	var made map[tree.Hash]int64 // objects of content that was only in files, by manifest
+	plan := func(e *tree.Edit) error {
+		p = newPlan(w, uint32(st.mode), made)
+		done = changes.Applied{}
 		for entry, err := range entries(e) {
 			if err != nil {
 				return err
@@ -42,6 +45,9 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 				done.Changed++
 			}
 		}
+		if err := p.locate(e, func(it *item) (bool, error) { return p.stands(e, it) }); err != nil {
+			return err
+		}
 		if how&changes.AnyRoom == 0 {
 			if err := p.fits(e, fd); err != nil {
 				return err
@@ -54,16 +60,28 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 			return nil
 		}
 		return also(e)
-	})
+	}
+	for range planAttempts {
+		done.Rev, err = w.cfg.Tree.Update(ctx, plan)
+		if !errors.Is(err, errCopyFirst) {
+			break
+		}
+		if made, err = p.copies(ctx); err != nil {
+			break
+		}
+	}
 	if err != nil {
 		return changes.Applied{}, err
+	}
+	for _, number := range p.drop {
+		w.home.Drop(number)
 	}
 	if len(p.order) == 0 {
 		return done, nil
 	}
 	w.pending = true
 	// It is decided: an end of the call changes nothing of it.
-	brought := w.bring(context.WithoutCancel(ctx), fd, p.items, &done)
+	brought := w.bring(context.WithoutCancel(ctx), fd, p, &done)
 	err = w.tolerate(brought)
 	if err != nil {
 		return done, &changes.PendingError{Err: err}
@@ -89,6 +107,11 @@ type item struct {
 	meta bool
 	// print is the fingerprint of an item of which nothing else is known.
 	print string
+	// object is what the content is, of a file that is new; nil if it is to be copied.
+	object *object
+	// from is what has the content, and is removed.
+	from *leaving
+	lent bool // the object has left for the directory
 }
 
 func itemOf(path string, e *tree.Entry) *item {
@@ -105,7 +128,6 @@ func (it *item) fingerprint() string {
 
 // A plan collects what a batch of entries means for the directory.
 type plan struct {
-	w       *Workspace
 	dirMode uint32
 	// items are by path; the last one for a path counts. nil stands for one that is to be
 	// looked up, because what comes after it may have changed it as well.
@@ -115,8 +137,20 @@ type plan struct {
 	purged []string
 	links  map[string]struct{} // links that the batch makes
 	dirty  bool                // the mount may be gone
-	// written is how many bytes the files of the batch have that are new, doubles included.
-	written int64
+	contents
+}
+
+func newPlan(w *Workspace, dirMode uint32, made map[tree.Hash]int64) *plan {
+	return &plan{items: map[string]*item{}, dirMode: dirMode, contents: contents{w: w, made: made}}
+}
+
+// stands reports whether the tree has what an item says, and no later entry's.
+func (p *plan) stands(e *tree.Edit, it *item) (bool, error) {
+	now, err := e.Entry(p.w.treePath(it.path))
+	if err != nil && tree.Code(err) == "" {
+		return false, err
+	}
+	return err == nil && now.Kind == tree.KindFile && slices.Equal(now.Parts, it.parts), nil
 }
 
 var errMount = fmt.Errorf("%w: the workspace's directory cannot be something else", iofs.ErrPermission)
@@ -128,23 +162,31 @@ func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool,
 		return false, &iofs.PathError{Op: "apply", Path: entry.Path, Err: errMount}
 	}
 	// What the path is now tells whether there is content to write.
-	var old tree.FileInfo
+	var old *tree.Entry
 	rel, inside := p.w.where(entry.Path)
-	if entry.Kind == tree.KindFile && inside && p.items[rel] == nil {
+	if (entry.Kind == tree.KindFile || entry.Kind == tree.KindDelete) && inside && p.items[rel] == nil {
 		if n := p.w.index.find(rel); n != nil && n.stat.kind == tree.KindFile {
-			got, err := e.Lstat(entry.Path)
+			got, err := e.Entry(entry.Path)
 			if err != nil && tree.Code(err) == "" {
 				return false, err
 			}
-			old = got
+			if err == nil && got.Kind == tree.KindFile {
+				old = &got
+			}
 		}
 	}
-	real, linked := "", entry.Kind != tree.KindDelete && how&tree.RealParents == 0 && (!inside || p.throughLink(rel))
-	if linked {
+	if err := p.leavesAround(e, rel, entry.Kind, inside, above); err != nil {
+		return false, err
+	}
+	real, through := "", entry.Kind != tree.KindDelete && how&tree.RealParents == 0 && (!inside || p.throughLink(rel))
+	if through {
 		var err error
 		if real, err = realPath(e, entry.Path); err != nil {
 			return false, err
 		}
+	}
+	if inside && !through && !hidden(rel) {
+		how |= tree.Located // or else locate fails
 	}
 	changed, err := e.Apply(entry, how)
 	if err != nil || !changed {
@@ -155,7 +197,7 @@ func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool,
 		p.add(&item{kind: tree.KindDelete, purge: true})
 		return true, nil
 	}
-	if linked {
+	if through {
 		if real == "" { // what was in the way has made room
 			info, err := e.Lstat(entry.Path)
 			if err != nil {
@@ -170,12 +212,62 @@ func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool,
 	}
 	it := itemOf(rel, entry)
 	it.purge = entry.Kind != tree.KindDir
-	it.meta = !linked && old.Kind == tree.KindFile && !old.Stub && entry.Kind == tree.KindFile && old.Manifest == tree.ManifestOf(entry.Parts) && !p.w.isStuck(rel)
+	if old != nil && !through {
+		print := tree.ManifestOf(old.Parts)
+		it.meta = entry.Kind == tree.KindFile && slices.Equal(old.Parts, entry.Parts) && !p.w.isStuck(rel)
+		if !it.meta {
+			// A file with other names stays under those.
+			p.leaves(rel, old.Parts, print, entry.Kind == tree.KindDelete && p.w.index.find(rel).stat.flags&linked == 0)
+		}
+	}
 	if it.kind == tree.KindFile && !it.meta {
-		p.written += entry.Size
+		if err := p.content(e, it, entry.Size); err != nil {
+			return true, err
+		}
 	}
 	p.add(it)
 	return true, nil
+}
+
+// leavesAround notes what the tree has of files that are below a directory that an entry replaces
+// or removes, or in the place of one above it.
+func (p *plan) leavesAround(e *tree.Edit, rel string, kind tree.Kind, inside, above bool) error {
+	if !inside && !above {
+		return nil
+	}
+	var err error
+	note := func(n *node) {
+		if err != nil || n.stat.kind != tree.KindFile {
+			return
+		}
+		path := n.path()
+		if len(p.leaving) >= maxLeaving || p.leaving[path] != nil {
+			return
+		}
+		var old tree.Entry
+		if old, err = e.Entry(p.w.treePath(path)); err == nil && old.Kind == tree.KindFile {
+			p.leaves(path, old.Parts, tree.ManifestOf(old.Parts), true)
+		} else if tree.Code(err) != "" {
+			err = nil
+		}
+	}
+	if above && kind == tree.KindDelete {
+		p.w.index.root.each(note)
+		return err
+	}
+	for path := rel; path != ""; path, _ = split(path) {
+		n := p.w.index.find(path)
+		switch {
+		case n == nil:
+		case path != rel:
+			note(n)
+		case kind != tree.KindDir && n.stat.kind == tree.KindDir:
+			n.each(note)
+		case kind != tree.KindFile:
+			note(n)
+		}
+	}
+	return err
 }
 
 // realPath is where an entry belongs whose path leads through links; "" if not all above it
@@ -310,6 +402,11 @@ func (p *plan) finish(e *tree.Edit) error {
 		purged[path] = struct{}{}
 	}
 	j := &journalWriter{w: p.w, rows: rows}
+	for _, path := range p.racy {
+		if err := j.addPrint(path, p.leaving[path].print); err != nil {
+			return err
+		}
+	}
 	for _, path := range p.order {
 		_, purge := purged[path]
 		if err := j.add(path, purge); err != nil {
@@ -319,17 +416,27 @@ func (p *plan) finish(e *tree.Edit) error {
 	return j.flush()
 }
 
-// bring brings what the journal lists to the directory. kept are items that need not be
-// looked up; done is where it is noted what has come out and what stays, if not nil. Paths
+// bring brings what the journal lists to the directory. known is what was planned of it, if it was
+// just now; done is where it is noted what has come out and what stays, if not nil. Paths
 // that cannot be brought hold up no others: the error is a *stuckError then, and the journal
 // has them still.
-func (w *Workspace) bring(ctx context.Context, root int, kept map[string]*item, done *changes.Applied) error {
+func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *changes.Applied) error {
 	stuck := &stuckList{}
+	var kept map[string]*item
+	if known != nil {
+		kept = known.items
+	}
+	if known != nil {
+		if err := w.lift(ctx, root, known); err != nil {
+			return err
+		}
+	}
 	for {
 		p, err := w.journalPage(ctx)
 		if err != nil {
 			return err
 		}
+		var found []*item // that were looked up
 		list := make([]*item, 0, len(p.items))
 		seen := map[string]int{}
 		for _, row := range p.items {
@@ -345,6 +452,9 @@ func (w *Workspace) bring(ctx context.Context, root int, kept map[string]*item, 
 				if it, err = w.lookup(ctx, row.path); err != nil {
 					return err
 				}
+				if len(it.parts) > 0 {
+					found = append(found, it)
+				}
 			}
 			it.purge = it.purge || row.purge
 			seen[row.path] = len(list)
@@ -352,11 +462,24 @@ func (w *Workspace) bring(ctx context.Context, root int, kept map[string]*item, 
 		}
 		if len(list) == 0 {
 			err := stuck.err()
-			w.pending = err != nil
+			if err != nil && w.rescued > 0 {
+				stuck, w.rescued = &stuckList{}, 0 // it may be what was missing
+				continue
+			}
+			if w.pending = err != nil; !w.pending {
+				w.prints = nil
+			}
 			return err
 		}
 		slices.SortFunc(list, func(a, b *item) int { return comparePaths(a.path, b.path) })
+		if err := w.findObjects(ctx, found); err != nil {
+			return err
+		}
 		b := newBringer(ctx, w, root, stuck)
+		b.items, b.recovers = list, known == nil
+		if known != nil {
+			b.leaving = known.leaving
+		}
 		err = b.run(list)
 		b.walk.forget()
 		if done != nil {

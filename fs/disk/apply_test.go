@@ -398,7 +398,25 @@ func TestRestore(t *testing.T) {
 	want := map[string]string{"d": "dir 0700", "d/f": "file 0644 1", "d/l": "link f"}
 	rev := b.rev()
 	b.close()
-	// The directory was lost.
+	// The directory was lost, and with it what its files had.
+	b.must(os.Rename(b.dir, b.dir+".lost"))
+	b.must(os.Mkdir(b.dir, 0o755))
+	b.openStore()
+	cfg := b.cfg
+	cfg.Dir, cfg.Forest, cfg.Tree, cfg.Objects = b.dir, b.forest, b.tree, b.objects
+	if _, err := disk.Open(t.Context(), cfg); !errors.Is(err, disk.ErrNoDirectory) {
+		t.Errorf("with an empty directory in its place: %v", err)
+	}
+	b.closeStore()
+	b.must(os.Remove(b.dir))
+	b.must(os.Rename(b.dir+".lost", b.dir))
+	b.open()
+	b.want(want)
+	b.told(rev)
+	// What is in objects as well comes back.
+	_, err := b.tree.Update(t.Context(), func(e *tree.Edit) error { return e.Secure(tree.Sum([]byte("1"))) })
+	b.must(err)
+	b.close()
 	b.must(os.RemoveAll(b.dir))
 	b.must(os.Mkdir(b.dir, 0o755))
 	b.open()
@@ -414,7 +432,7 @@ func TestRestore(t *testing.T) {
 	// The store knows a tree, and nothing of a directory; this one has something.
 	b.store = filepath.Join(filepath.Dir(b.store), "other.db")
 	b.openStore()
-	_, err := b.tree.Update(t.Context(), func(e *tree.Edit) error {
+	_, err = b.tree.Update(t.Context(), func(e *tree.Edit) error {
 		for _, entry := range []tree.Entry{b.fileIn(e, "/workspace/d/g", "stored"), b.fileIn(e, "/workspace/both", "stored")} {
 			if _, err := e.Apply(&entry, 0); err != nil {
 				return err

@@ -60,6 +60,11 @@ func (w *Workspace) attach(ctx context.Context, fd int, st stat) error {
 		has := err == nil && info.Kind == tree.KindDir
 		lost := empty && w.index.count > 0 && (w.state.Dir != now.Dir || w.state.Ino != now.Ino || w.state.BTime != now.BTime)
 		restore = has && (w.root.ID == 0 || lost || w.state.Restore)
+		if lost && restore {
+			if err := w.allHeld(e); err != nil {
+				return err
+			}
+		}
 		if restore {
 			w.index.remove("")
 			if err := rows.DeleteDiskStats(w.root.ID, ""); err != nil {
@@ -73,6 +78,7 @@ func (w *Workspace) attach(ctx context.Context, fd int, st stat) error {
 		return err
 	}
 	w.loadOuts(fd)
+	w.home.root = w.root.ID
 	w.pending = true // that may be
 	if !restore {
 		return nil
@@ -80,9 +86,31 @@ func (w *Workspace) attach(ctx context.Context, fd int, st stat) error {
 	return w.restore(ctx, fd)
 }
 
+// allHeld refuses to fill an empty directory in the place of another one when the files of that
+// one were all that had the content.
+func (w *Workspace) allHeld(e *tree.Edit) error {
+	var err error
+	w.index.root.each(func(n *node) {
+		if err != nil || n.stat.kind != tree.KindFile {
+			return
+		}
+		entry, found := e.Entry(w.treePath(n.path()))
+		if found == nil {
+			_, _, found = e.Whole(entry.Parts, 1)
+		}
+		if errors.Is(found, tree.ErrUnknownHash) {
+			found = fmt.Errorf("%w: %s is empty, and is not the directory that the store is of, which had the content of its files: bring that back (was it mounted?), or move the store away to begin anew with an empty one", ErrNoDirectory, w.cfg.Dir)
+		}
+		if found != nil && !errors.Is(found, iofs.ErrNotExist) {
+			err = found
+		}
+	})
+	return err
+}
+
 // restore lists in the journal what the tree has and the directory has not.
 func (w *Workspace) restore(ctx context.Context, fd int) error {
-	p := &plan{w: w, items: map[string]*item{}}
+	p := newPlan(w, 0, nil)
 	walk := newWalker(fd)
 	defer walk.forget()
 	err := w.cfg.Tree.Walk(ctx, w.cfg.Mount, func(info *tree.FileInfo) error {

@@ -28,6 +28,11 @@ type bringer struct {
 	kept    []changes.Kept
 	staying []string // paths that the call of clear under way leaves
 	stuck   *stuckList
+	items   []*item
+	leaving map[string]*leaving // files that are replaced or removed
+	shut    []string            // directories that were opened up
+	// recovers: it is not known what was planned, so that what is removed may be wanted elsewhere.
+	recovers bool
 
 	mu        sync.Mutex
 	overtaken []lost.Version

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/objects"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -26,6 +27,8 @@ type Config struct {
 	// Forest and Tree are in a store whose transactions are Rows.
 	Forest *tree.Forest
 	Tree   *tree.Tree
+	// Objects has the content that has no place in Dir, best on the same file system.
+	Objects *objects.Dir
 	// Watch: the system tells what changes. Without it each Settle looks at everything.
 	Watch bool
 	// Sync: what was applied survives a power cut. It costs a sync of the file system for
@@ -63,6 +66,12 @@ type Workspace struct {
 	// room is freeBytes; tests have disks of any size.
 	room func(fd int) (int64, bool)
 
+	home *home
+	// rescued counts files that were to be removed and are objects now.
+	rescued int
+	// apart: objects are on another file system.
+	apart atomic.Bool
+
 	// turn is held by whoever looks at the directory or changes it: what follows is theirs.
 	turn   chan struct{}
 	closed bool
@@ -80,6 +89,9 @@ type Workspace struct {
 	pending   bool
 	stuck     map[string]stuckPath
 	stuckDirs map[string]struct{}
+	// prints are the manifests of files that may have changed without a trace, and that the
+	// journal has something else for.
+	prints map[string]tree.Hash
 	// unclean: what a crash has left has not been disposed of. replaced is what the index had,
 	// when it was opened, of paths that were brought since.
 	unclean  bool
@@ -132,24 +144,38 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 	}
 	cfg.Dir = abs
 	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, room: freeBytes, full: true, unclean: true}
+	w.home = &home{w: w, name: cfg.Tree.Name(), dir: cfg.Objects, log: cfg.Logger}
+	w.apart.Store(!sameMount(cfg.Objects.Path(), cfg.Dir))
+	cfg.Forest.SetHome(w.home)
+	if err := w.start(ctx); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// start brings directory and tree in step.
+func (w *Workspace) start(ctx context.Context) error {
 	fd, st, err := w.openRoot()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer closeFD(fd)
 	if err := w.attach(ctx, fd, st); err != nil {
-		return nil, err
+		return err
+	}
+	if err := w.recoverAll(ctx, fd); err != nil {
+		return err
 	}
 	w.startWatching(fd)
 	if err := w.settle(ctx, fd, st); errors.Is(err, unix.ENOSPC) {
-		w.log.WarnContext(ctx, "there is no room to take up what has changed; it is tried again", "dir", cfg.Dir, "err", err)
+		w.log.WarnContext(ctx, "there is no room to take up what has changed; it is tried again", "dir", w.cfg.Dir, "err", err)
 	} else if err != nil {
 		if w.watch != nil {
 			w.watch.close()
 		}
-		return nil, err
+		return err
 	}
-	return w, nil
+	return nil
 }
 
 // Forest is where the content is.

@@ -99,7 +99,7 @@ func (w *Workspace) Consistent(ctx context.Context) error {
 			return err
 		}
 		return rows.DiskJournal(w.root.ID, func(_ int64, paths []byte) error {
-			eachOfRow(paths, func(path string, _ bool) { journal[path] = struct{}{} })
+			eachOfRow(paths, func(path string, _ bool) { journal[path] = struct{}{} }, func(string, tree.Hash) {})
 			return nil
 		})
 	})
@@ -149,3 +149,6 @@ func (w *Workspace) Consistent(ctx context.Context) error {
 	}
 	return errors.Join(append(found, err)...)
 }
+
+// Apart has the workspace believe that objects are on another file system.
+func (w *Workspace) Apart() { w.apart.Store(true) }

@@ -342,6 +342,7 @@ func TestF1OpenedWhenRemoved(t *testing.T) {
 // What was removed a moment ago makes room for an entry that does not fit otherwise.
 func TestF1RetiredMakesRoom(t *testing.T) {
 	b := newBench(t, disk.Config{Watch: true, Parallel: 1})
+	b.ws.Apart() // else nothing is written
 	b.ws.Grace(time.Hour)
 	b.write("p", strings.Repeat("x", 60))
 	quiet(b)

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"strings"
 
@@ -31,7 +32,7 @@ func (w *Workspace) journalPage(ctx context.Context) (page, error) {
 			p.ids = append(p.ids, id)
 			eachOfRow(paths, func(path string, purge bool) {
 				p.items = append(p.items, &item{path: path, purge: purge})
-			})
+			}, w.knowPrint)
 			return nil
 		})
 		if errors.Is(err, errPageFull) {
@@ -47,6 +48,7 @@ func (w *Workspace) journalPage(ctx context.Context) (page, error) {
 // nothing.
 func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 	again := b.stuck.left(p)
+	var drop []int64
 	_, err := w.cfg.Tree.Update(context.WithoutCancel(ctx), func(e *tree.Edit) error {
 		rows, err := rowsOf(e)
 		if err != nil {
@@ -66,6 +68,9 @@ func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 		if err := rows.PutDiskStats(w.root.ID, list); err != nil {
 			return err
 		}
+		if drop, err = b.release(e); err != nil {
+			return err
+		}
 		if err := rows.DeleteDiskJournal(w.root.ID, p.ids); err != nil {
 			return err
 		}
@@ -74,16 +79,44 @@ func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 			if err := left.add(path, purge); err != nil {
 				return err
 			}
+			if print, known := w.prints[path]; known {
+				if err := left.addPrint(path, print); err != nil {
+					return err
+				}
+			}
 		}
 		return left.flush()
 	})
 	if err == nil {
 		b.stuck.journaled(again)
+		for _, number := range drop {
+			w.home.Drop(number)
+		}
 	}
 	if err != nil {
 		w.stale = true // the index is ahead of the rows
 	}
 	return err
+}
+
+// release notes in the tree's store which objects have become files. It returns those that are left
+// over.
+func (b *bringer) release(e *tree.Edit) ([]int64, error) {
+	var drop []int64
+	done := map[*object]bool{}
+	for _, it := range b.items {
+		o := it.object
+		if o == nil || o.files == 0 || o.left.Load() != 0 || done[o] || b.isShut(it.path) {
+			continue
+		}
+		done[o] = true
+		list, err := e.Release(o.parts, o.files)
+		if err != nil {
+			return nil, err
+		}
+		drop = append(drop, list...)
+	}
+	return drop, nil
 }
 
 // A journalWriter adds paths to the journal, in rows of a limited size.
@@ -98,7 +131,16 @@ func (j *journalWriter) add(path string, purge bool) error {
 	if purge {
 		why = '-'
 	}
-	j.row = append(append(append(j.row, why), path...), 0)
+	return j.put(why, path)
+}
+
+// addPrint adds what the tree had at a path: see Workspace.prints.
+func (j *journalWriter) addPrint(path string, print tree.Hash) error {
+	return j.put('#', print.String()+path)
+}
+
+func (j *journalWriter) put(why byte, text string) error {
+	j.row = append(append(append(j.row, why), text...), 0)
 	if len(j.row) < j.w.limits.journal {
 		return nil
 	}
@@ -114,11 +156,31 @@ func (j *journalWriter) flush() error {
 	return err
 }
 
-// eachOfRow calls fn for the paths of a row of the journal.
-func eachOfRow(row []byte, fn func(path string, purge bool)) {
+// eachOfRow calls fn for the paths of a row of the journal, and print for what it says of files that
+// the tree had.
+func eachOfRow(row []byte, fn func(path string, purge bool), print func(path string, print tree.Hash)) {
 	for s := range strings.SplitSeq(string(row), "\x00") {
-		if s != "" {
+		switch {
+		case s == "":
+		case s[0] != '#':
 			fn(s[1:], s[0] == '-')
+		default:
+			var h tree.Hash
+			if n := 1 + 2*len(h); len(s) > n {
+				if _, err := hex.Decode(h[:], []byte(s[1:n])); err == nil {
+					print(s[n:], h)
+				}
+			}
 		}
+	}
+}
+
+// knowPrint notes what the tree had at a path, unless it is known.
+func (w *Workspace) knowPrint(path string, print tree.Hash) {
+	if w.prints == nil {
+		w.prints = map[string]tree.Hash{}
+	}
+	if _, known := w.prints[path]; !known {
+		w.prints[path] = print
 	}
 }

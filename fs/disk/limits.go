@@ -5,8 +5,6 @@ import "time"
 const (
 	// batchPaths is how many paths are read and stored with one transaction.
 	batchPaths = 1000
-	// batchBytes is how many bytes of content wait to be stored with one transaction.
-	batchBytes = 4 << 20
 	// journalBytes is the size of a row of the journal.
 	journalBytes = 32 << 10
 	// pagePaths is about how many paths of the journal are brought to the disk together.
@@ -53,6 +51,19 @@ const (
 	// tick. Where all times are whole seconds, coarseGranularity.
 	granularity       = 20 * time.Millisecond
 	coarseGranularity = 2 * time.Second
+
+	// maxMissed bounds the paths that are remembered since their content was asked for in vain.
+	// Others are offered as they are.
+	maxMissed = 1000
+	// maxCopied is how many bytes that only files have are copied in the transaction of a batch. More
+	// is copied before it is tried again, up to planAttempts times.
+	maxCopied    = 4 << 20
+	planAttempts = 4
+	// maxTakers is how many files may become of one object, less one. Of more each is a copy.
+	maxTakers = 1000
+	// maxLeaving bounds the removed paths of a batch that are remembered since what they had may
+	// be wanted elsewhere. What others had is copied.
+	maxLeaving = 200_000
 
 	// maxLinks is how many links there may be on the way to a path, as in package tree.
 	maxLinks = 40

@@ -3,6 +3,7 @@ package disk
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -51,7 +52,14 @@ func (b *bringer) openUp(path string) error {
 		it = &item{path: path, kind: tree.KindDir, mode: uint32(was.mode), mtime: was.mtime}
 	}
 	b.dirs = append(b.dirs, it)
+	b.shut = append(b.shut, path)
 	return nil
+}
+
+// isShut reports whether a path is in a directory that keeps us out, where content cannot be read
+// any more once it is closed again.
+func (b *bringer) isShut(path string) bool {
+	return slices.ContainsFunc(b.shut, func(dir string) bool { return within(path, dir) })
 }
 
 // unlock gives us, the owner, all rights to a directory, and returns how it was. If we have

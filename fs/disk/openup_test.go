@@ -192,6 +192,7 @@ func TestL1OneFileDoesNotFit(t *testing.T) {
 // Once the disk was full, files that do not fit are not written as far as there is room.
 func TestL1FullDisk(t *testing.T) {
 	b := newBench(t, disk.Config{Parallel: 1})
+	b.ws.Apart()
 	b.settle()
 	b.ws.Hook(func(op, path string) error {
 		if op == "write" && path == "1" {

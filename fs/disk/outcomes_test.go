@@ -401,7 +401,7 @@ func TestUnreadable(t *testing.T) {
 			return nil
 		})
 		b.settle()
-		want := map[string]string{"d": "dir 0755", "d/e": "dir 0755", "d/f": "file 0644 1", "d/e/g": "file 0644 2", "new": "dir 0755"}
+		want := map[string]string{"d": "dir 0755", "d/e": "dir 0755", "d/f": "file 0644 (gone)", "d/e/g": "file 0644 (gone)", "new": "dir 0755"}
 		if diff := cmp.Diff(want, b.inTree()); diff != "" {
 			t.Errorf("tree (-want +got):\n%s", diff)
 		}

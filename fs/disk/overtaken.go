@@ -2,6 +2,7 @@ package disk
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,19 +19,20 @@ var errUnreadable = errors.New("it cannot be read")
 
 // save keeps a version of a file or link that nobody has settled and that is about to go,
 // one that a crash has left if no file has it. The end of the call does not stop it: the file
-// may have a temporary name already.
-func (b *bringer) save(dir int, name string, it *item, was found) error {
+// may have a temporary name already. It returns the manifest of what the file has.
+func (b *bringer) save(dir int, name string, it *item, was found) (*tree.Hash, error) {
 	ctx := context.WithoutCancel(b.ctx)
-	entry, _, err := b.w.version(ctx, dir, name, true)
+	entry, err := b.w.version(ctx, dir, name, &keeper{ctx: ctx, forest: b.w.cfg.Forest})
 	if gone(err) || errors.Is(err, errSpecial) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
+	print := tree.ManifestOf(entry.Parts)
 	by := it.fingerprint()
 	if tree.Fingerprint(&entry) == by {
-		return nil
+		return &print, nil
 	}
 	v := lost.Version{Path: b.w.treePath(it.path), At: time.Now(), Why: lost.Overtaken, By: by, Entry: entry}
 	kept := true
@@ -43,7 +45,7 @@ func (b *bringer) save(dir int, name string, it *item, was found) error {
 		}
 		return lost.Keep(e, &v)
 	}); err != nil || !kept {
-		return err
+		return &print, err
 	}
 	v.Entry.Path = v.Path
 	b.mu.Lock()
@@ -51,7 +53,7 @@ func (b *bringer) save(dir int, name string, it *item, was found) error {
 	b.mu.Unlock()
 	b.w.stats.overtaken.Add(1)
 	b.w.log.Info("a file was changed while an entry for it arrived; that version is kept", "path", it.path, "version", v.ID, "size", entry.Size)
-	return nil
+	return &print, nil
 }
 
 // referenced reports whether the tree has a version at its path, or another file with its
@@ -71,36 +73,32 @@ func referenced(e *tree.Edit, path string, v *tree.Entry) (bool, error) {
 	return e.Tx().Referenced(v.Parts[0].Hash)
 }
 
-// version reads a file or link, and stores its content if it is to. It reports whether any of
-// that is new to the store. What is ours is read whatever its mode.
-func (w *Workspace) version(ctx context.Context, dir int, name string, store bool) (tree.Entry, bool, error) {
+// version reads a file or link, and gives its content to keep if that is not nil. What is ours is
+// read whatever its mode.
+func (w *Workspace) version(ctx context.Context, dir int, name string, keep *keeper) (tree.Entry, error) {
 	st, err := statAt(dir, name)
 	if err != nil {
-		return tree.Entry{}, false, err
+		return tree.Entry{}, err
 	}
 	entry := tree.Entry{Kind: st.kind, Mode: uint32(st.mode), MTime: time.Unix(0, st.mtime)}
 	switch st.kind {
 	case tree.KindSymlink:
 		entry.Target, err = readlinkAt(dir, name)
-		return entry, true, err
+		return entry, err
 	case tree.KindFile:
 	default:
-		return entry, false, errSpecial
+		return entry, errSpecial
 	}
-	keep := &keeper{ctx: ctx, forest: w.cfg.Forest, counts: !store}
-	got, err := w.readFile(dir, name, nil, keep)
+	got, err := w.readFile(ctx, dir, name, keep)
 	if denied(err) && chmodFileAt(dir, name, uint32(st.mode)|0o400) == nil {
-		got, err = w.readFile(dir, name, nil, keep)
+		got, err = w.readFile(ctx, dir, name, keep)
 		_ = chmodFileAt(dir, name, uint32(st.mode)) // it may be put back
 	}
 	if denied(err) {
 		err = fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	if err == nil {
-		err = keep.flush()
-	}
 	entry.Size, entry.Parts = got.size, got.parts
-	return entry, keep.added > 0, err
+	return entry, err
 }
 
 // chmodFileAt changes the mode of a file of ours, and never through a link.
@@ -188,6 +186,8 @@ type storedOut struct {
 	Stat  []byte `json:"stat"`
 	Known bool   `json:"known,omitempty"`
 	Racy  bool   `json:"racy,omitempty"`
+	// Print is the manifest of what the tree had, "" if that is not known.
+	Print string `json:"print,omitempty"`
 }
 
 // storeOuts stores which versions are put off. Should that not be possible, one of them may be
@@ -205,7 +205,11 @@ func (w *Workspace) storeOuts(ctx context.Context) {
 			if s.Outs == nil {
 				s.Outs = map[string]storedOut{}
 			}
-			s.Outs[o.name] = storedOut{o.it.path, o.it.fingerprint(), o.was.stat.encode(), o.was.known, o.was.racy}
+			stored := storedOut{Path: o.it.path, By: o.it.fingerprint(), Stat: o.was.stat.encode(), Known: o.was.known, Racy: o.was.racy}
+			if o.was.print != nil {
+				stored.Print = o.was.print.String()
+			}
+			s.Outs[o.name] = stored
 		}
 		w.outMu.Unlock()
 		return w.putState(rows, s)
@@ -226,7 +230,12 @@ func (w *Workspace) loadOuts(root int) {
 			name = newsName(name) // or it is gone
 		}
 		it := &item{path: o.Path, kind: tree.KindDelete, print: o.By}
-		w.outs = append(w.outs, outgoing{name, it, found{there: true, stat: st, known: o.Known, racy: o.Racy}})
+		was := found{there: true, stat: st, known: o.Known, racy: o.Racy}
+		var print tree.Hash
+		if b, err := hex.DecodeString(o.Print); err == nil && copy(print[:], b) == len(print) {
+			was.print = &print
+		}
+		w.outs = append(w.outs, outgoing{name, it, was})
 	}
 }
 

@@ -16,6 +16,8 @@ type found struct {
 	known bool // the index has it as it is
 	racy  bool // it may have changed since without a trace
 	left  bool // a crash has left it, under a name of ours
+	// print is the manifest of the file that the tree had, if known.
+	print *tree.Hash
 }
 
 // settled reports whether the store has the content.
@@ -64,7 +66,6 @@ var errNoExchange = errors.New("the file system cannot exchange names")
 func (b *bringer) place(dir int, temp, name string, it *item, was found) (stat, error) {
 	ours, err := statAt(dir, temp)
 	if err != nil {
-		cleanTemp(dir, temp)
 		return stat{}, err
 	}
 	if err = b.w.fault("place", it.path); err == nil {
@@ -74,13 +75,18 @@ func (b *bringer) place(dir int, temp, name string, it *item, was found) (stat, 
 		b.leave(dir, temp, it, &ours)
 		return stat{}, err
 	}
+	return b.placed(dir, name, it, &ours)
+}
+
+// placed is what the index says of what is ours and has its name now.
+func (b *bringer) placed(dir int, name string, it *item, ours *stat) (stat, error) {
 	if err := b.w.fault("placed", it.path); err != nil {
 		return stat{}, err
 	}
 	st, err := statAt(dir, name)
 	if err != nil || !ours.sameFile(&st) || ours.mtime != st.mtime {
 		// Whatever has come to its place, or of it, since is somebody else's, and news.
-		return ours, nil
+		return *ours, nil
 	}
 	return st, nil
 }
@@ -150,8 +156,12 @@ func putBack(dir int, temp, name string) {
 // is the only copy of a command's, and gets a name that is settled. If ours was at its place
 // for a moment, a command may have it open.
 func (b *bringer) leave(dir int, temp string, it *item, ours *stat) {
-	if isOut(temp) && ours.kind == tree.KindFile && b.w.beingWritten(dir, temp) &&
-		b.w.putOff(b.ctx, dir, b.root, temp, it, found{there: true, stat: *ours, known: true, racy: true}) == nil {
+	written := isOut(temp) && ours.kind == tree.KindFile && b.w.beingWritten(dir, temp)
+	if written && it.lent {
+		it.lent = b.copyBack(dir, temp, it) != nil
+	}
+	if written &&
+		b.w.putOff(b.ctx, dir, b.root, temp, it, found{there: true, stat: *ours, known: true, racy: true, print: it.manifest()}) == nil {
 		return
 	}
 	st, err := statAt(dir, temp)
@@ -159,6 +169,13 @@ func (b *bringer) leave(dir int, temp string, it *item, ours *stat) {
 		return
 	}
 	if err == nil && st.sameFile(ours) && st.mtime == ours.mtime {
+		if it.lent {
+			if err = b.w.home.dir.Return(it.object.number, dir, temp); err != nil {
+				b.w.log.Warn("content that has arrived stays under a temporary name", "path", it.path, "name", temp, "err", err)
+			}
+			it.lent = err != nil
+			return
+		}
 		cleanTemp(dir, temp)
 		return
 	}
@@ -228,14 +245,15 @@ func (b *bringer) discard(dir int, out string, it *item, was found) (string, err
 		return out, b.aside(dir, out, it.path)
 	}
 	if st.kind == tree.KindFile && b.busy(dir, out, &was) {
+		was.print = b.printOf(it, &was)
 		return out, b.w.putOff(b.ctx, dir, b.root, out, it, was)
 	}
 	if st, err = statAt(dir, out); err != nil {
 		return out, err
 	}
-	known := was.there && was.known && was.same(&st) && !isNews(out)
+	known, print := was.there && was.known && was.same(&st) && !isNews(out), b.printOf(it, &was)
 	if known && was.racy {
-		if known, err = b.w.hasContent(b.ctx, dir, out); err != nil && !errors.Is(err, errUnreadable) {
+		if known, err = b.unchanged(dir, out, print); err != nil && !errors.Is(err, errUnreadable) {
 			return out, err
 		}
 		if !known {
@@ -245,19 +263,27 @@ func (b *bringer) discard(dir int, out string, it *item, was found) (string, err
 		}
 	}
 	if !known {
-		if err := b.save(dir, out, it, was); errors.Is(err, errUnreadable) || tree.Code(err) != "" {
+		if print, err = b.save(dir, out, it, was); errors.Is(err, errUnreadable) || tree.Code(err) != "" {
 			return out, b.aside(dir, out, it.path)
 		} else if err != nil {
 			return out, err
 		}
 	}
-	return out, b.retire(dir, out, it, &st)
+	if st.kind == tree.KindFile {
+		if gone, err := b.rescue(dir, out); gone || err != nil {
+			return out, err
+		}
+	}
+	return out, b.retire(dir, out, it, &st, print)
 }
 
-// hasContent reports whether the store has the content of a file.
-func (w *Workspace) hasContent(ctx context.Context, dir int, name string) (bool, error) {
-	_, fresh, err := w.version(context.WithoutCancel(ctx), dir, name, false)
-	return err == nil && !fresh, err
+// unchanged reports whether a file has what a manifest says, which may not be known.
+func (b *bringer) unchanged(dir int, name string, print *tree.Hash) (bool, error) {
+	if print == nil {
+		return false, nil
+	}
+	v, err := b.w.version(context.WithoutCancel(b.ctx), dir, name, nil)
+	return err == nil && tree.ManifestOf(v.Parts) == *print, err
 }
 
 // markNews has the name of a version on its way out say that nobody has settled it. From then
@@ -271,4 +297,18 @@ func (b *bringer) markNews(dir int, out string) (string, error) {
 		return out, err
 	}
 	return news, nil
+}
+
+// printOf is the manifest of what the tree had at the path of an item, nil if that is not known.
+func (b *bringer) printOf(it *item, was *found) *tree.Hash {
+	if was.print != nil {
+		return was.print
+	}
+	if l := b.leaving[it.path]; l != nil {
+		return &l.print
+	}
+	if print, known := b.w.prints[it.path]; known {
+		return &print
+	}
+	return nil
 }

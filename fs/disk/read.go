@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsd-dev/wsd/fs/objects"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -18,20 +19,20 @@ type content struct {
 
 var windows = sync.Pool{New: func() any { b := make([]byte, tree.ChunkSize); return &b }}
 
-// readFile reads a file in an open directory. Windows that are not among the old ones are
-// given to keep. If the file changes meanwhile it is read again; if it does so each time,
-// the last reading counts, and the file is to be looked at again.
-func (w *Workspace) readFile(dir int, name string, old []tree.Part, keep *keeper) (content, error) {
+// readFile reads a file in an open directory. Its windows are given to keep, if that is not nil. If
+// the file changes meanwhile it is read again; if it does so each time, the last reading counts,
+// and the file is to be looked at again.
+func (w *Workspace) readFile(ctx context.Context, dir int, name string, keep *keeper) (content, error) {
 	fd, err := openFileAt(dir, name)
 	if err != nil {
 		return content{}, err
 	}
 	defer closeFD(fd)
-	return w.readOpen(fd, name, old, keep)
+	return w.readOpen(ctx, fd, name, keep)
 }
 
 // readOpen is readFile for an open file.
-func (w *Workspace) readOpen(fd int, name string, old []tree.Part, keep *keeper) (content, error) {
+func (w *Workspace) readOpen(ctx context.Context, fd int, name string, keep *keeper) (content, error) {
 	var c content
 	for attempt := 1; ; attempt++ {
 		at := time.Now()
@@ -47,7 +48,13 @@ func (w *Workspace) readOpen(fd int, name string, old []tree.Part, keep *keeper)
 		if err := w.fault("read", name); err != nil {
 			return c, err
 		}
-		if c.parts, c.size, err = w.readParts(fd, before.size, old, keep); err != nil {
+		if attempt == readAttempts && keep == nil {
+			keep = &keeper{ctx: ctx, forest: w.cfg.Forest} // it has other content when it is asked for
+		}
+		if err := keep.begin(); err != nil {
+			return c, err
+		}
+		if c.parts, c.size, err = w.readParts(fd, before.size, keep); err != nil {
 			return c, err
 		}
 		if c.stat, err = statFD(fd); err != nil {
@@ -82,15 +89,17 @@ func racyTime(t int64, from, to time.Time) bool {
 }
 
 // readParts reads size bytes, or fewer if the file ends before.
-func (w *Workspace) readParts(fd int, size int64, old []tree.Part, keep *keeper) ([]tree.Part, int64, error) {
+func (w *Workspace) readParts(fd int, size int64, keep *keeper) ([]tree.Part, int64, error) {
 	var parts []tree.Part
 	if size > tree.ChunkSize {
 		parts = make([]tree.Part, 0, (size+tree.ChunkSize-1)/tree.ChunkSize)
 	}
+	window, _ := windows.Get().(*[]byte)
+	defer windows.Put(window)
 	var done int64
 	for done < size {
 		want := min(size-done, tree.ChunkSize)
-		b := keep.buffer(int(want))
+		b := (*window)[:want]
 		n, err := preadFull(fd, b, done)
 		if err != nil {
 			return nil, 0, pathError("read", "", err)
@@ -98,13 +107,12 @@ func (w *Workspace) readParts(fd int, size int64, old []tree.Part, keep *keeper)
 		if n == 0 {
 			break
 		}
-		b = b[:n]
-		p := tree.Part{Hash: tree.Sum(b), Size: int64(n)}
+		p := tree.Part{Hash: tree.Sum(b[:n]), Size: int64(n)}
 		done += int64(n)
-		if i := len(parts); i < len(old) && old[i] == p || slices.Contains(parts[max(0, i-1):], p) {
-			keep.free(b)
-		} else if err := keep.put(tree.Data{Hash: p.Hash, Bytes: b}); err != nil {
-			return nil, 0, err
+		if keep != nil && (keep.out != nil || !slices.Contains(parts[max(0, len(parts)-1):], p)) {
+			if err := keep.put(tree.Data{Hash: p.Hash, Bytes: b[:n]}); err != nil {
+				return nil, 0, err
+			}
 		}
 		parts = append(parts, p)
 		if n < int(want) {
@@ -115,85 +123,30 @@ func (w *Workspace) readParts(fd int, size int64, old []tree.Part, keep *keeper)
 	return parts, done, nil
 }
 
-// A keeper stores windows, some at a time. It is used by many goroutines.
+// A keeper stores what is read of a file that does not keep it: among the chunks of the forest, or
+// in an object of its own.
 type keeper struct {
 	ctx    context.Context // of the call that it lives as long as
 	forest *tree.Forest
-	counts bool // nothing is stored: it only counts what is new
-
-	mu    sync.Mutex
-	list  []tree.Data
-	bytes int
-	added int // how many windows were new to the store
+	out    *objects.Writer
+	object int64 // the last one that was written
 }
 
-func (k *keeper) buffer(n int) []byte {
-	if n < tree.ChunkSize {
-		return make([]byte, n)
+// begin is for a file that is read from its beginning.
+func (k *keeper) begin() error {
+	if k == nil || k.out == nil {
+		return nil
 	}
-	b, _ := windows.Get().(*[]byte)
-	return (*b)[:n]
-}
-
-// free takes a buffer back.
-func (k *keeper) free(b []byte) {
-	if cap(b) >= tree.ChunkSize {
-		b = b[:tree.ChunkSize]
-		windows.Put(&b)
-	}
+	k.object = 0
+	return k.out.Close()
 }
 
 func (k *keeper) put(d tree.Data) error {
-	k.mu.Lock()
-	k.list, k.bytes = append(k.list, d), k.bytes+len(d.Bytes)
-	var full []tree.Data
-	if k.bytes >= batchBytes {
-		full, k.list, k.bytes = k.list, nil, 0
+	if k.out == nil {
+		_, err := k.forest.Pack(k.ctx, d)
+		return err
 	}
-	k.mu.Unlock()
-	return k.store(full)
-}
-
-func (k *keeper) store(list []tree.Data) error {
-	if len(list) == 0 {
-		return nil
-	}
-	added, err := 0, error(nil)
-	if k.counts {
-		added, err = k.missing(list)
-	} else {
-		added, err = k.forest.PutChecked(k.ctx, list...)
-	}
-	k.mu.Lock()
-	k.added += added
-	k.mu.Unlock()
-	for _, d := range list {
-		k.free(d.Bytes)
-	}
+	at, err := k.out.Write(d.Bytes)
+	k.object = at.File
 	return err
-}
-
-// missing is how many windows the store does not have.
-func (k *keeper) missing(list []tree.Data) (int, error) {
-	hashes := make([]tree.Hash, len(list))
-	for i := range list {
-		hashes[i] = list[i].Hash
-	}
-	held, err := k.forest.Held(k.ctx, hashes)
-	n := 0
-	for _, has := range held {
-		if !has {
-			n++
-		}
-	}
-	return n, err
-}
-
-// flush stores what is left.
-func (k *keeper) flush() error {
-	k.mu.Lock()
-	list := k.list
-	k.list, k.bytes = nil, 0
-	k.mu.Unlock()
-	return k.store(list)
 }

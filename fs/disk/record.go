@@ -171,7 +171,6 @@ func (w *Workspace) matchMoved(ctx context.Context, changes []*change) error {
 
 // readAll reads the files among some changes, several at once.
 func (w *Workspace) readAll(ctx context.Context, root int, batch []*change) error {
-	keep := &keeper{ctx: ctx, forest: w.cfg.Forest}
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	errs := make([]error, min(w.cfg.Parallel, len(batch)))
@@ -185,7 +184,7 @@ func (w *Workspace) readAll(ctx context.Context, root int, batch []*change) erro
 					return
 				}
 				if c := batch[at]; c.stat.kind == tree.KindFile && !c.known {
-					errs[i] = w.read(ctx, walk, c, keep)
+					errs[i] = w.read(ctx, walk, c)
 				}
 				if errs[i] == nil {
 					errs[i] = ctx.Err()
@@ -195,24 +194,20 @@ func (w *Workspace) readAll(ctx context.Context, root int, batch []*change) erro
 		})
 	}
 	wg.Wait()
-	return errors.Join(errors.Join(errs...), keep.flush())
+	return errors.Join(errs...)
 }
 
 // read reads the file of a change.
-func (w *Workspace) read(ctx context.Context, walk *walker, c *change, keep *keeper) error {
+func (w *Workspace) read(ctx context.Context, walk *walker, c *change) error {
 	dir, name := split(c.path)
 	fd, err := walk.open(dir)
 	var got content
 	if err == nil {
-		var old []tree.Part
-		if c.old.kind == tree.KindFile && c.old.size > tree.ChunkSize && c.stat.size > tree.ChunkSize {
-			e, err := w.cfg.Tree.Entry(ctx, w.treePath(c.path))
-			if err != nil && tree.Code(err) == "" {
-				return err
-			}
-			old = e.Parts
+		var keep *keeper
+		if c.keep {
+			keep = &keeper{ctx: ctx, forest: w.cfg.Forest}
 		}
-		got, err = w.readFile(fd, name, old, keep)
+		got, err = w.readFile(ctx, fd, name, keep)
 	}
 	switch {
 	case err == nil:
@@ -355,7 +350,7 @@ func (w *Workspace) take(e *tree.Edit, c *change) (bool, error) {
 		entry.Size = c.stat.size
 	default:
 	}
-	changed, err := e.Apply(&entry, tree.SkipSame|tree.WriteTombs|tree.RealParents)
+	changed, err := e.Apply(&entry, tree.SkipSame|tree.WriteTombs|tree.RealParents|tree.Located)
 	if err == nil && !changed && c.stat.kind == tree.KindFile && c.old.kind == tree.KindFile && c.old.mtime != c.stat.mtime {
 		err = e.Chtimes(path, entry.MTime)
 	}

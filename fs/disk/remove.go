@@ -52,9 +52,9 @@ func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err
 	out := b.w.temp.out(name)
 	it := &item{path: path, kind: tree.KindDelete}
 	err = rename(dir, name, out)
-	if noRoom(err) && was.settled() && !b.w.beingWritten(dir, name) {
+	if noRoom(err) && was.settled() && !b.recovers && !b.w.beingWritten(dir, name) {
 		// A removal must not need room for a longer name.
-		return false, b.retire(dir, name, it, &was.stat)
+		return false, b.retire(dir, name, it, &was.stat, b.printOf(it, &was))
 	}
 	if err != nil {
 		if gone(err) {
@@ -63,6 +63,7 @@ func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err
 		return false, pathError("remove", path, err)
 	}
 	if was.stat.kind == tree.KindFile && b.busy(dir, out, &was) {
+		was.print = b.printOf(it, &was)
 		if err := b.w.putOff(b.ctx, dir, b.root, out, it, was); err != nil {
 			return true, errors.Join(err, pathError("rename", path, renameNew(dir, out, name)))
 		}
@@ -70,13 +71,18 @@ func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err
 	}
 	st, err := statAt(dir, out)
 	known := err == nil && was.same(&st)
-	if known && was.racy {
-		if known, err = b.w.hasContent(b.ctx, dir, out); errors.Is(err, errUnreadable) {
+	if known && was.racy && was.stat.kind == tree.KindFile {
+		if known, err = b.unchanged(dir, out, b.printOf(it, &was)); errors.Is(err, errUnreadable) {
 			err = nil
 		}
 	}
+	if known && was.stat.kind == tree.KindFile {
+		if gone, err := b.rescue(dir, out); gone || err != nil {
+			return false, err
+		}
+	}
 	if known {
-		return false, b.retire(dir, out, it, &st)
+		return false, b.retire(dir, out, it, &st, b.printOf(it, &was))
 	}
 	back := renameNew(dir, out, name)
 	if errors.Is(back, unix.EEXIST) { // there is a newer one

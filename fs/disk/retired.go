@@ -18,17 +18,19 @@ import (
 // A retired file is one that was removed and is still open.
 type retired struct {
 	fd   int
-	stat stat  // of the content that is settled, or kept
-	it   *item // in whose favour
-	at   time.Time
+	stat stat // of the content that is settled, or kept
+	// print is the manifest of that, nil if it is not known.
+	print *tree.Hash
+	it    *item // in whose favour
+	at    time.Time
 	// unsure: somebody had it open for writing, and may have changed it without a trace. news:
 	// it has changed.
 	unsure, news bool
 }
 
 // retire removes a file or link under the name that it has on its way out. st is of the
-// version that is settled, or kept.
-func (b *bringer) retire(dir int, out string, it *item, st *stat) error {
+// version that is settled, or kept, print its manifest if that is known.
+func (b *bringer) retire(dir int, out string, it *item, st *stat, print *tree.Hash) error {
 	if err := b.w.fault("retire", it.path); err != nil {
 		return err
 	}
@@ -44,7 +46,7 @@ func (b *bringer) retire(dir int, out string, it *item, st *stat) error {
 	case err != nil:
 		closeFD(fd)
 	default:
-		b.w.hold(b.ctx, retired{fd: fd, stat: *st, it: it, at: time.Now()})
+		b.w.hold(b.ctx, retired{fd: fd, stat: *st, print: print, it: it, at: time.Now()})
 	}
 	return err
 }
@@ -175,15 +177,19 @@ func (w *Workspace) finishRetired(ctx context.Context, r *retired) (bool, error)
 		return true, nil
 	}
 	if !r.news {
-		if _, fresh, err := w.readRetired(ctx, r, &st, false); err != nil || !fresh {
-			return err == nil, err
+		if r.print != nil {
+			got, err := w.readOpen(ctx, r.fd, r.it.path, nil)
+			if err != nil || tree.ManifestOf(got.parts) == *r.print {
+				return err == nil, err
+			}
 		}
-		r.news = true // also when it is stored, and cannot be kept
+		r.news = true // also when it cannot be kept now
 	}
-	entry, _, err := w.readRetired(ctx, r, &st, true)
+	got, err := w.readOpen(ctx, r.fd, r.it.path, &keeper{ctx: ctx, forest: w.cfg.Forest})
 	if err != nil {
 		return false, err
 	}
+	entry := tree.Entry{Kind: st.kind, Mode: uint32(st.mode), MTime: time.Unix(0, st.mtime), Size: got.size, Parts: got.parts}
 	v := lost.Version{Path: w.treePath(r.it.path), At: time.Now(), Why: lost.Overtaken, By: r.it.fingerprint(), Entry: entry}
 	if _, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error { return lost.Keep(e, &v) }); err != nil {
 		return false, err
@@ -191,14 +197,4 @@ func (w *Workspace) finishRetired(ctx context.Context, r *retired) (bool, error)
 	w.stats.overtaken.Add(1)
 	w.log.InfoContext(ctx, "a file was changed just after an entry had taken its place; that version is kept", "path", r.it.path, "version", v.ID, "size", entry.Size)
 	return true, nil
-}
-
-// readRetired is version for a retired file.
-func (w *Workspace) readRetired(ctx context.Context, r *retired, st *stat, store bool) (tree.Entry, bool, error) {
-	keep := &keeper{ctx: ctx, forest: w.cfg.Forest, counts: !store}
-	got, err := w.readOpen(r.fd, r.it.path, nil, keep)
-	if err == nil {
-		err = keep.flush()
-	}
-	return tree.Entry{Kind: st.kind, Mode: uint32(st.mode), MTime: time.Unix(0, st.mtime), Size: got.size, Parts: got.parts}, keep.added > 0, err
 }

@@ -75,7 +75,7 @@ func (p *plan) sizeOf(e *tree.Edit, path string) (int64, error) {
 		switch {
 		case it.kind != tree.KindFile:
 			return -1, nil
-		case it.meta:
+		case it.meta, it.object != nil && it.object.files == 1 && !p.w.apart.Load():
 			return 0, nil
 		}
 		var size int64

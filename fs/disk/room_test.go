@@ -61,6 +61,7 @@ func TestNoRoom(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				b := newBench(t, disk.Config{})
+				b.ws.Apart() // content that is there needs no room
 				b.write("f", text(100))
 				b.write("d/f", text(100))
 				b.write("d/e/f", text(100))

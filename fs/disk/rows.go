@@ -16,6 +16,8 @@ type Rows interface {
 	// PutDiskRoot inserts one whose ID is 0, and sets it; else it replaces the row.
 	PutDiskRoot(*Root) error
 
+	// DiskStat returns the row of a path, nil when there is none.
+	DiskStat(root int64, path string) ([]byte, error)
 	// DiskStats calls fn for all rows of a root, in the order of the paths' bytes. The
 	// bytes given to fn are not kept.
 	DiskStats(root int64, fn func(path string, stat []byte) error) error

@@ -19,6 +19,8 @@ type change struct {
 	known bool
 	// read: the content is to be read, whatever the times say.
 	read bool
+	// keep: what is read is stored, since it was asked for before and the file had changed.
+	keep bool
 	// unread is why the content could not be read; it is taken to be what it was.
 	unread error
 	// vanished: there was nothing to read any more. The next look will tell.

@@ -116,6 +116,10 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 		s.add(&change{path: "", old: old, stat: st})
 	}
 	full := w.full || other || w.watch == nil
+	missed := w.home.takeMissed()
+	for path := range missed {
+		w.index.again[path] = struct{}{}
+	}
 	var dirty map[string]map[string]why
 	if w.watch != nil {
 		var lost bool
@@ -137,6 +141,10 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 	for _, c := range s.changes {
 		dir, name := split(c.path)
 		c.read = dirty[dir][name]&whyRead != 0
+	}
+	for _, c := range s.changes {
+		_, c.keep = missed[c.path]
+		c.read = c.read || c.keep
 	}
 	cleaned := w.cleanAll(ctx, root, s.temps)
 	if w.closedOnly {

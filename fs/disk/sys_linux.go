@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -137,4 +138,57 @@ func openForWriting(fd int) bool {
 		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK) // else closing it does
 	}
 	return errors.Is(err, unix.EAGAIN)
+}
+
+// openPath opens what is only looked at.
+const openPath = unix.O_PATH
+
+var noOpenat2 atomic.Bool // the system has no openat2, or does not let us use it
+
+// openBelow opens what a path below an open directory leads to without a link.
+func openBelow(root int, path string, flags int) (int, error) {
+	if noOpenat2.Load() {
+		return openWalking(root, path, flags)
+	}
+	how := unix.OpenHow{
+		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NOCTTY),
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Openat2(root, path, &how)
+		return err
+	})
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EAGAIN) {
+		noOpenat2.Store(errors.Is(err, unix.ENOSYS))
+		return openWalking(root, path, flags)
+	}
+	return fd, pathError("open", path, err)
+}
+
+// setTimesFD sets the mtime of what is open.
+func setTimesFD(fd int, mtime int64) error {
+	ts := []unix.Timespec{{Nsec: utimeOmit}, unix.NsecToTimespec(mtime)}
+	err := retry(func() error { return unix.UtimesNanoAt(fd, "", ts, unix.AT_EMPTY_PATH) })
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) { // before Linux 5.8
+		err = retry(func() error { return unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), ts, 0) })
+	}
+	return pathError("set times", "", err)
+}
+
+// hasDefaultACL reports whether what is made in an open directory gets an access control list.
+func hasDefaultACL(fd int) bool {
+	_, err := unix.Fgetxattr(fd, "system.posix_acl_default", nil)
+	return err == nil || errors.Is(err, unix.ERANGE)
+}
+
+// sameMount reports whether two directories are on the same mount, so that files can be renamed
+// from one to the other.
+func sameMount(a, b string) bool {
+	var x, y unix.Statx_t
+	const mask = unix.STATX_BASIC_STATS | unix.STATX_MNT_ID
+	if unix.Statx(unix.AT_FDCWD, a, 0, mask, &x) != nil || unix.Statx(unix.AT_FDCWD, b, 0, mask, &y) != nil {
+		return false
+	}
+	return x.Dev_major == y.Dev_major && x.Dev_minor == y.Dev_minor && x.Mnt_id == y.Mnt_id
 }

@@ -4,6 +4,7 @@ package disk
 
 import (
 	"errors"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -64,3 +65,24 @@ func exchange(int, string, string) error { return errNoExchange }
 func beingWritten(int, string) bool { return false }
 
 func openForWriting(int) bool { return false }
+
+// openPath opens what is only looked at.
+const openPath = unix.O_RDONLY | unix.O_NONBLOCK
+
+// openBelow opens what a path below an open directory leads to without a link.
+func openBelow(root int, path string, flags int) (int, error) { return openWalking(root, path, flags) }
+
+// setTimesFD sets the mtime of what is open, to the microsecond.
+func setTimesFD(fd int, mtime int64) error {
+	now := unix.NsecToTimeval(time.Now().UnixNano())
+	return pathError("set times", "", retry(func() error { return unix.Futimes(fd, []unix.Timeval{now, unix.NsecToTimeval(mtime)}) }))
+}
+
+// hasDefaultACL reports whether what is made in an open directory gets an access control list.
+func hasDefaultACL(int) bool { return false }
+
+// sameMount reports whether two directories are on the same file system.
+func sameMount(a, b string) bool {
+	var x, y unix.Stat_t
+	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
+}

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -109,6 +110,17 @@ type fileBringer struct {
 	walk  *walker
 	buf   []byte
 	ahead map[tree.Hash][]byte // content of files of one group, in few pieces
+	// inheriting: files get more from the directory that was looked at last than their names.
+	dir        string
+	looked     bool
+	inheriting bool
+}
+
+func (f *fileBringer) inherits(fd int, path string) bool {
+	if dir, _ := split(path); !f.looked || dir != f.dir {
+		f.dir, f.looked, f.inheriting = dir, true, inherits(fd)
+	}
+	return f.inheriting
 }
 
 // prefetch reads the content of small files at once: to begin and end a view takes about as
@@ -122,7 +134,7 @@ func (f *fileBringer) prefetch(group []*item) {
 	var want []tree.Hash
 	var size int64
 	for _, it := range group {
-		if it.meta || len(it.parts) != 1 || it.parts[0].Size > smallFile || size+it.parts[0].Size > prefetchBytes {
+		if it.meta || it.object != nil || len(it.parts) != 1 || it.parts[0].Size > smallFile || size+it.parts[0].Size > prefetchBytes {
 			continue
 		}
 		p := it.parts[0]
@@ -140,6 +152,10 @@ func (f *fileBringer) prefetch(group []*item) {
 	}
 }
 
+// errNowhere says that the content of an entry is neither in the store, nor in objects, nor in files:
+// a command has changed the file that it had become before that was noted.
+var errNowhere = errors.New("its content is nowhere any more")
+
 // chunk returns the bytes of a chunk, which are good until the next call.
 func (f *fileBringer) chunk(h tree.Hash) ([]byte, error) {
 	if b := f.ahead[h]; b != nil {
@@ -147,6 +163,9 @@ func (f *fileBringer) chunk(h tree.Hash) ([]byte, error) {
 	}
 	var err error
 	f.buf, err = f.b.w.cfg.Forest.Chunk(f.b.ctx, h, f.buf[:0])
+	if errors.Is(err, tree.ErrUnknownHash) || errors.Is(err, tree.ErrDamaged) {
+		err = fmt.Errorf("%w (%w): %w", errNowhere, unix.ENODATA, err) // it holds up nothing else
+	}
 	return f.buf, err
 }
 
@@ -170,7 +189,11 @@ func (f *fileBringer) bring(it *item) (stat, error) {
 			return st, nil
 		} // else all of it is written
 	}
-	return f.write(fd, name, it, was)
+	st, err := f.write(fd, name, it, was)
+	if err == nil && it.object != nil {
+		it.object.left.Add(-1)
+	}
+	return st, err
 }
 
 // meta changes mode and time of a file that has the content already.
@@ -204,6 +227,19 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 	if err := f.b.w.fault("write", it.path); err != nil {
 		return stat{}, err
 	}
+	if it.from != nil && it.object == nil {
+		// A command has removed the file that had the content: the next settle finds this one gone.
+		return it.vanished(), nil
+	}
+	if it.object != nil {
+		made, done, err := f.become(dir, name, it, &was)
+		if it.object.foreign {
+			made.flags |= again
+		}
+		if done || err != nil {
+			return settles(made), err
+		}
+	}
 	if err := f.b.fits(it); err != nil {
 		return stat{}, err
 	}
@@ -222,16 +258,37 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 	}
 	if err != nil {
 		cleanTemp(dir, temp)
+		if errors.Is(err, errNowhere) && was.there {
+			f.b.w.log.Warn("what an entry brought is gone, since a command has overwritten it", "path", it.path)
+			return it.vanished(), nil
+		}
 		return stat{}, err
 	}
 	st, err := f.b.place(dir, temp, name, it, was)
-	if err != nil {
-		return stat{}, err
+	return settles(st), err
+}
+
+// vanished is what the index says of a file that a command has taken away as soon as it was made: the
+// next settle finds what is there.
+func (it *item) vanished() stat {
+	return stat{kind: tree.KindFile, mode: uint16(it.mode), size: sizeOfParts(it.parts), mtime: it.mtime, flags: again}
+}
+
+// manifest is that of a file, nil for anything else.
+func (it *item) manifest() *tree.Hash {
+	if it.kind != tree.KindFile {
+		return nil
 	}
+	print := tree.ManifestOf(it.parts)
+	return &print
+}
+
+// settles is the stat of a file that was just made.
+func settles(st stat) stat {
 	if now := time.Now(); racyTime(st.mtime, now, now) {
 		st.flags |= again
 	}
-	return st, nil
+	return st
 }
 
 // fits refuses, once something did not fit on the disk, a file that does not, either: not

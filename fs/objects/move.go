@@ -72,6 +72,15 @@ func (d *Dir) Take(file, size int64, dir int, name string) error {
 	return d.errorOf("move to "+name, file, renameNew(d.fd, nameOf(file), dir, name))
 }
 
+// Return moves an object file back that Take has moved to a name in an open directory.
+func (d *Dir) Return(file int64, dir int, name string) error {
+	if err := d.use(); err != nil {
+		return err
+	}
+	defer d.done()
+	return d.errorOf("move back from "+name, file, renameNew(dir, name, d.fd, nameOf(file)))
+}
+
 // renameIfFree renames to a name that is looked at before, where the system cannot do both
 // at once.
 func renameIfFree(oldDir int, old string, newDir int, name string) error {

@@ -51,27 +51,9 @@ func checkChunks(chunks []Data) error {
 
 // PutChecked is PutChunks for chunks that Check is known to let pass.
 func (f *Forest) PutChecked(ctx context.Context, chunks ...Data) (int, error) {
-	var added int
-	err := f.store.Update(ctx, func(tx Tx) error {
-		var err error
-		added, err = putAll(tx, chunks, f.now())
-		return err
-	})
-	return added, wrap("keep chunks", err)
-}
-
-func putAll(tx Tx, chunks []Data, now int64) (int, error) {
-	added := 0
-	for _, c := range chunks {
-		is, err := tx.PutChunk(c.Hash, c.Bytes, now)
-		if err != nil {
-			return added, err
-		}
-		if is {
-			added++
-		}
-	}
-	return added, nil
+	s := f.Stager()
+	added, err := s.Put(ctx, chunks...)
+	return added, errors.Join(err, s.Close())
 }
 
 // PutChunks is Forest.PutChunks together with what else the edit does.
@@ -79,7 +61,7 @@ func (e *Edit) PutChunks(chunks ...Data) error {
 	if err := checkChunks(chunks); err != nil {
 		return err
 	}
-	_, err := putAll(e.tx, chunks, e.now.UnixMilli())
+	_, err := e.tree.forest.pack(e.tx, chunks, e.now.UnixMilli())
 	return err
 }
 
@@ -127,7 +109,8 @@ func (f *Forest) stage(ctx context.Context, r io.Reader) (parts []Part, chunks [
 }
 
 // Held reports for each hash whether its chunk is held. Those that are count as seen, so
-// that they are not collected before whoever asks has referred to them.
+// that they are not collected before whoever asks has referred to them. A chunk that only files
+// of the home have is held as long as they do not change.
 func (f *Forest) Held(ctx context.Context, hashes []Hash) ([]bool, error) {
 	held := make([]bool, len(hashes))
 	var stale []int
@@ -136,6 +119,15 @@ func (f *Forest) Held(ctx context.Context, hashes []Hash) ([]bool, error) {
 		for i, h := range hashes {
 			c, err := tx.Chunk(h)
 			if errors.Is(err, ErrNoRow) {
+				if f.home == nil {
+					continue
+				}
+				if held[i], err = f.inSomeFile(tx, h); err != nil {
+					return err
+				}
+				if held[i] {
+					f.tellOf(h, now)
+				}
 				continue
 			}
 			if err != nil {
@@ -173,55 +165,30 @@ func (f *Forest) Held(ctx context.Context, hashes []Hash) ([]bool, error) {
 	return held, nil
 }
 
-// Chunk appends the bytes of a chunk to dst. An unknown one is a *MissingError; bytes that
-// do not have the hash are ErrDamaged.
-func (f *Forest) Chunk(ctx context.Context, h Hash, dst []byte) ([]byte, error) {
-	start := len(dst)
-	err := f.store.View(ctx, func(tx Tx) error {
-		var err error
-		if dst, err = tx.ChunkBytes(h, dst[:start]); !errors.Is(err, ErrNoRow) {
-			return err
-		}
-		if _, err := tx.Chunk(h); err != nil {
-			return missing(h, err)
-		}
-		return fmt.Errorf("%w: the bytes of chunk %s are not in the store", ErrDamaged, h)
-	})
-	if err != nil {
-		return dst[:start], wrap("read chunk", err)
-	}
-	if Sum(dst[start:]) != h {
-		return dst[:start], fmt.Errorf("read chunk: %w: the bytes of chunk %s are others", ErrDamaged, h)
-	}
-	return dst, nil
-}
+// maxTold bounds the chunks of which it is known that peers were told of them. Of more, those are
+// forgotten that were told of longest ago: a push that counts on them is told what is missing.
+const maxTold = 200_000
 
-// Chunks sets into the bytes of chunks, read in one view, but for those that are not held
-// or are damaged: Chunk says of one what is wrong.
-func (f *Forest) Chunks(ctx context.Context, hashes []Hash, into map[Hash][]byte) error {
-	if len(hashes) == 0 {
-		return nil
-	}
-	err := f.store.View(ctx, func(tx Tx) error {
-		for _, h := range hashes {
-			b, err := tx.ChunkBytes(h, nil)
-			if err == nil {
-				into[h] = b
-			} else if !errors.Is(err, ErrNoRow) {
-				return err
+// tellOf notes that a peer is told that files have a chunk.
+func (f *Forest) tellOf(h Hash, now int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for since := now - MinUnseen.Milliseconds(); len(f.told) >= maxTold; since = (since + now + 1) / 2 {
+		for h, at := range f.told {
+			if at < since || since >= now {
+				delete(f.told, h)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return wrap("read chunks", err)
 	}
-	for _, h := range hashes {
-		if b := into[h]; b != nil && Sum(b) != h {
-			delete(into, h)
-		}
-	}
-	return nil
+	f.told[h] = now
+}
+
+// Wanted reports whether a peer was told not long ago that files have a chunk.
+func (f *Forest) Wanted(h Hash) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, told := f.told[h]
+	return told && at >= f.now()-MinUnseen.Milliseconds()
 }
 
 // missing turns ErrNoRow into what says which chunk it is.

@@ -91,6 +91,9 @@ func (f *Forest) Collect(ctx context.Context, p Policy) (Collected, error) {
 		s.seenBefore, s.deadUntil = since, now
 		err = s.bound(ctx, rest, max(p.MaxBytes, 0))
 	}
+	if err == nil && f.home != nil {
+		err = f.tidy(ctx)
+	}
 	return s.done, wrap("collect garbage", err)
 }
 
@@ -172,8 +175,9 @@ type sweep struct {
 // take marks or deletes what is still garbage of the list.
 func (s *sweep) take(ctx context.Context, list []Chunk) error {
 	var done Collected
+	var objects []int64 // that nothing is in any more
 	err := s.forest.store.Update(ctx, func(tx Tx) error {
-		done = Collected{}
+		done, objects = Collected{}, nil
 		s.forest.sweeps.Add(1) // see Tree.Open
 		defer s.forest.sweeps.Add(1)
 		for _, c := range list {
@@ -189,7 +193,7 @@ func (s *sweep) take(ctx context.Context, list []Chunk) error {
 			case s.deletes(&c):
 				done.Chunks++
 				done.Bytes += c.Size
-				err = tx.DeleteChunk(c.Hash)
+				objects, err = deleteChunk(tx, &c, objects)
 			case c.Dead == 0:
 				done.Marked++
 				err = tx.MarkChunk(c.Hash, c.Seen, s.now)
@@ -203,10 +207,154 @@ func (s *sweep) take(ctx context.Context, list []Chunk) error {
 	if err != nil {
 		return err
 	}
+	for _, o := range objects {
+		s.forest.home.Drop(o)
+	}
 	s.done.Chunks += done.Chunks
 	s.done.Bytes += done.Bytes
 	s.done.Marked += done.Marked
 	return nil
+}
+
+// deleteChunk deletes a chunk, and adds its object to a list if nothing else is in it.
+func deleteChunk(tx Tx, c *Chunk, objects []int64) ([]int64, error) {
+	err := tx.DeleteChunk(c.Hash)
+	if err != nil || c.Where != ChunkObject {
+		return objects, err
+	}
+	left, err := tx.ChunksIn(c.At.Object, 1)
+	if err == nil && len(left) == 0 {
+		objects = append(objects, c.At.Object)
+	}
+	return objects, err
+}
+
+// tidy deletes chunks that are in files of the directory as well, and writes objects anew that
+// are mostly garbage.
+func (f *Forest) tidy(ctx context.Context) error {
+	before := f.now() - MinUnseen.Milliseconds()
+	for after := (Hash{}); ; {
+		var list []Chunk
+		err := f.store.View(ctx, func(tx Tx) error {
+			var err error
+			list, err = tx.ReferencedChunks(after, before, collectRows)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for few := range slices.Chunk(list, tidyRows) {
+			if err := f.leaveToFiles(ctx, few); err != nil {
+				return err
+			}
+		}
+		if len(list) < collectRows {
+			break
+		}
+		after = list[len(list)-1].Hash
+	}
+	var all []Object
+	err := f.store.View(ctx, func(tx Tx) error {
+		var err error
+		all, err = tx.Objects()
+		return err
+	})
+	for _, o := range all {
+		if err == nil && f.home.Wasted(o) {
+			err = f.rewrite(ctx, o.Number)
+		}
+	}
+	return err
+}
+
+// tidyRows is how many chunks are looked at in one transaction that reads files.
+const tidyRows = 16
+
+// leaveToFiles deletes those of some chunks that are in files of the home only, each of which
+// has them.
+func (f *Forest) leaveToFiles(ctx context.Context, list []Chunk) error {
+	var objects []int64
+	err := f.store.Update(ctx, func(tx Tx) error {
+		objects = nil
+		for i := range list {
+			c, err := tx.Chunk(list[i].Hash)
+			if errors.Is(err, ErrNoRow) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			in, err := f.inFiles(tx, &c)
+			if err == nil && in && !f.pinned(c.Hash) {
+				objects, err = deleteChunk(tx, &c, objects)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		for _, o := range objects {
+			f.home.Drop(o)
+		}
+	}
+	return err
+}
+
+// inFiles reports whether all that refers to a chunk are files of the home that have it.
+func (f *Forest) inFiles(tx Tx, c *Chunk) (bool, error) {
+	uses, err := tx.Uses(c.Hash, maxUses+1)
+	if err != nil || len(uses) == 0 || len(uses) > maxUses {
+		return false, err
+	}
+	list, err := f.sources(tx, c.Hash, maxUses)
+	if err != nil || len(list) < len(uses) {
+		return false, err
+	}
+	for i, s := range list {
+		if is, err := f.home.Settled(tx, s.path); !is || err != nil {
+			return false, err
+		}
+		if _, is := f.fromFiles(list[i:i+1], c.Hash, c.Size, nil); !is {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// rewrite moves what is left in an object to one of many.
+func (f *Forest) rewrite(ctx context.Context, object int64) error {
+	for {
+		var list []Chunk
+		err := f.store.Update(ctx, func(tx Tx) error {
+			var err error
+			if list, err = tx.ChunksIn(object, tidyRows); err != nil {
+				return err
+			}
+			for i := range list {
+				data, err := f.home.Object(list[i].At, list[i].Size, nil)
+				if err != nil {
+					return fmt.Errorf("%w: chunk %s: %w", ErrDamaged, list[i].Hash, err)
+				}
+				at, err := f.home.Pack(data)
+				if err == nil {
+					err = tx.PlaceChunk(list[i].Hash, at)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if len(list) < tidyRows {
+			f.home.Drop(object)
+			return nil
+		}
+	}
 }
 
 func (s *sweep) garbage(tx Tx, h Hash) (Chunk, bool, error) {
@@ -227,7 +375,7 @@ func (f *Forest) Verify(ctx context.Context) (int, error) {
 	var hashes []Hash
 	err := f.store.View(ctx, func(tx Tx) error {
 		return tx.EachChunk(func(c Chunk, _ int64) error {
-			if c.Where&ChunkInline != 0 {
+			if c.Where != 0 {
 				hashes = append(hashes, c.Hash)
 			}
 			return nil

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"errors"
 	iofs "io/fs"
 	"time"
 )
@@ -119,6 +120,12 @@ func (e *Edit) held(parts []Part) (int64, error) {
 			continue
 		}
 		c, err := e.tx.Chunk(p.Hash)
+		if errors.Is(err, ErrNoRow) && e.located {
+			continue
+		}
+		if errors.Is(err, ErrNoRow) && e.tree.forest.home != nil {
+			c, err = e.secure(p.Hash)
+		}
 		if err := missing(p.Hash, err); err != nil {
 			return 0, err
 		}

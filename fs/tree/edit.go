@@ -27,7 +27,9 @@ type Edit struct {
 	rev    int64 // what the running call has been given, 0 before it needs one
 	tombs  bool  // the running Apply writes tombs of what makes room
 	real   bool  // the running Apply goes through no link
-	times  bool  // the running Apply sets the times of files that are the same
+	// located: the home has the content of the running Apply's file.
+	located bool
+	times   bool // the running Apply sets the times of files that are the same
 }
 
 // Update runs fn and keeps all that it changed if it returns nil, else nothing. It

@@ -175,6 +175,9 @@ const (
 	// directory is one; following the link would write beside it, and when the entry of
 	// the directory itself comes later, what was written would not be in it.
 	RealParents
+	// Located: the caller has made sure that the forest's Home has the content of the entry's
+	// file, or will have it at its path. Else content that only files have is kept apart.
+	Located
 	// SetTimes: with SkipSame, a file that is the same but for its time gets the time of the
 	// entry.
 	SetTimes
@@ -198,6 +201,8 @@ func (e *Edit) Apply(entry *Entry, how ApplyMode) (bool, error) {
 	e.begin()
 	before, skip := e.ns.Rev, how&SkipSame != 0
 	e.tombs, e.real, e.times = how&WriteTombs != 0, how&RealParents != 0, how&SetTimes != 0
+	e.located = how&Located != 0
+	defer func() { e.located = false }()
 	err := CheckPath(entry.Path)
 	if err == nil && entry.Path == "/" && entry.Kind != KindDir {
 		err = iofs.ErrPermission

@@ -160,7 +160,7 @@ func (t *Tree) WriteFile(ctx context.Context, path string, r io.Reader, f File) 
 	f.Parts = parts
 	return t.Update(ctx, func(e *Edit) error {
 		// The end of the content, which is all of it for most files, comes with the file.
-		if _, err := putAll(e.tx, rest, e.now.UnixMilli()); err != nil {
+		if _, err := t.forest.pack(e.tx, rest, e.now.UnixMilli()); err != nil {
 			return err
 		}
 		return e.PutFile(path, f)

@@ -36,9 +36,12 @@ type Config struct {
 type Forest struct {
 	store Store
 	cfg   Config
+	home  Home // nil for none
 
 	mu   sync.Mutex
 	pins map[Hash]int
+	// told are chunks of which peers were told that files have them, and when, in milliseconds.
+	told map[Hash]int64
 	// sweeps is odd while a collection may be deleting chunks, and grows with each.
 	sweeps atomic.Int64
 	// changed has the channels of those who wait for a change of a tree, by its name.
@@ -54,7 +57,7 @@ func New(store Store, cfg Config) *Forest {
 	if cfg.DiffMaxLines == 0 {
 		cfg.DiffMaxLines = 10_000
 	}
-	return &Forest{store: store, cfg: cfg, pins: map[Hash]int{}, changed: map[string]chan struct{}{}}
+	return &Forest{store: store, cfg: cfg, pins: map[Hash]int{}, told: map[Hash]int64{}, changed: map[string]chan struct{}{}}
 }
 
 // now is the time in milliseconds.

@@ -382,6 +382,24 @@ func (tx *memoryTx) PutChunk(h Hash, data []byte, now int64) (bool, error) {
 	return !ok, set(tx, tx.chunks, h, c)
 }
 
+func (tx *memoryTx) PutPlaced(h Hash, size int64, at Place, now int64) (bool, error) {
+	c, ok := tx.chunks[h]
+	if !ok {
+		c = memoryChunk{Chunk: Chunk{Hash: h, Size: size, Where: ChunkObject, At: at}}
+	}
+	c.Seen, c.Dead = max(c.Seen, now), 0
+	return !ok, set(tx, tx.chunks, h, c)
+}
+
+func (tx *memoryTx) PlaceChunk(h Hash, at Place) error {
+	c, ok := tx.chunks[h]
+	if !ok {
+		return ErrNoRow
+	}
+	c.Where, c.At, c.data = ChunkObject, at, nil
+	return set(tx, tx.chunks, h, c)
+}
+
 func (tx *memoryTx) MarkChunk(h Hash, seen, dead int64) error {
 	c, ok := tx.chunks[h]
 	if !ok {
@@ -396,14 +414,59 @@ func (tx *memoryTx) DeleteChunk(h Hash) error { return unset(tx, tx.chunks, h) }
 func (tx *memoryTx) Referenced(h Hash) (bool, error) { return tx.refs[h] > 0, nil }
 
 func (tx *memoryTx) Unreferenced(after Hash, seenBefore int64, limit int) ([]Chunk, error) {
+	return tx.chunksAfter(after, seenBefore, limit, false), nil
+}
+
+func (tx *memoryTx) ReferencedChunks(after Hash, seenBefore int64, limit int) ([]Chunk, error) {
+	return tx.chunksAfter(after, seenBefore, limit, true), nil
+}
+
+func (tx *memoryTx) chunksAfter(after Hash, seenBefore int64, limit int, referenced bool) []Chunk {
 	var list []Chunk
 	for h, c := range tx.chunks {
-		if bytes.Compare(h[:], after[:]) > 0 && c.Seen < seenBefore && tx.refs[h] == 0 {
+		if bytes.Compare(h[:], after[:]) > 0 && c.Seen < seenBefore && (tx.refs[h] > 0) == referenced {
 			list = append(list, c.Chunk)
 		}
 	}
 	slices.SortFunc(list, func(a, b Chunk) int { return bytes.Compare(a.Hash[:], b.Hash[:]) })
+	return list[:min(limit, len(list))]
+}
+
+func (tx *memoryTx) Uses(h Hash, limit int) ([]Use, error) {
+	var list []Use
+	for ino, parts := range tx.parts {
+		for i, p := range parts {
+			if len(list) < limit && p.Hash == h {
+				list = append(list, Use{ino, i})
+			}
+		}
+	}
+	return list, nil
+}
+
+func (tx *memoryTx) ChunksIn(object int64, limit int) ([]Chunk, error) {
+	var list []Chunk
+	for _, c := range tx.chunks {
+		if c.Where == ChunkObject && c.At.Object == object {
+			list = append(list, c.Chunk)
+		}
+	}
+	slices.SortFunc(list, func(a, b Chunk) int { return cmp.Compare(a.At.Offset, b.At.Offset) })
 	return list[:min(limit, len(list))], nil
+}
+
+func (tx *memoryTx) Objects() ([]Object, error) {
+	all := map[int64]int64{}
+	for _, c := range tx.chunks {
+		if c.Where == ChunkObject {
+			all[c.At.Object] += c.Size
+		}
+	}
+	var list []Object
+	for number, size := range all {
+		list = append(list, Object{number, size})
+	}
+	return list, nil
 }
 
 func (tx *memoryTx) Peer(ns int64, id string) (Peer, error) { return get(tx.peers, peerKey{ns, id}) }

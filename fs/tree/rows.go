@@ -98,21 +98,34 @@ type Move struct {
 	Ino     int64
 }
 
-// Where the bytes of a chunk are, as bits.
+// Where the bytes of a chunk are.
 const (
 	ChunkInline uint8 = 1 // in the store
-	ChunkObject uint8 = 2 // an object of its own
-	ChunkPath   uint8 = 4 // a piece of an object that is a whole file
+	ChunkObject uint8 = 2 // in an object of the forest's Home
 )
+
+// A Place is where the bytes of a chunk begin in an object, in bytes. Objects have numbers
+// from 1 on.
+type Place struct{ Object, Offset int64 }
 
 // A Chunk is what is known of some bytes. Times are milliseconds since 1970.
 type Chunk struct {
 	Hash  Hash
 	Size  int64
 	Where uint8
+	At    Place // of ChunkObject
 	Seen  int64 // when somebody last pushed it or asked for it
 	Dead  int64 // when it was found to be garbage, 0 when it was not
 }
+
+// A Use is a window of a file that a part names a chunk for.
+type Use struct {
+	Ino   int64
+	Index int
+}
+
+// An Object is how much of an object chunks refer to, in bytes.
+type Object struct{ Number, Bytes int64 }
 
 // A Peer is how far synchronisation with somebody has come.
 type Peer struct {

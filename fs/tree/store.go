@@ -102,6 +102,11 @@ type ChunkRows interface {
 	// PutChunk keeps the bytes, seen at now, unless they are there: then it only says
 	// that they were seen, and are not dead. It reports whether they were new.
 	PutChunk(h Hash, data []byte, now int64) (bool, error)
+	// PutPlaced is PutChunk for a chunk whose bytes are in an object.
+	PutPlaced(h Hash, size int64, at Place, now int64) (bool, error)
+	// PlaceChunk says that the bytes of a chunk that is there are in an object now, and no
+	// longer where they were.
+	PlaceChunk(h Hash, at Place) error
 	// MarkChunk sets when a chunk was seen and when it was found dead (0: it was not).
 	MarkChunk(h Hash, seen, dead int64) error
 	DeleteChunk(h Hash) error
@@ -110,6 +115,14 @@ type ChunkRows interface {
 	// Unreferenced returns up to limit chunks that no part names, in the order of their
 	// hashes, those behind after, that were last seen before a time.
 	Unreferenced(after Hash, seenBefore int64, limit int) ([]Chunk, error)
+	// ReferencedChunks is Unreferenced for chunks that parts name.
+	ReferencedChunks(after Hash, seenBefore int64, limit int) ([]Chunk, error)
+	// Uses returns up to limit parts that name a chunk, in any order.
+	Uses(h Hash, limit int) ([]Use, error)
+	// ChunksIn returns the chunks in an object, by their offset, up to limit of them.
+	ChunksIn(object int64, limit int) ([]Chunk, error)
+	// Objects lists the objects that chunks are in.
+	Objects() ([]Object, error)
 }
 
 // PeerRows are the peers of synchronisation.

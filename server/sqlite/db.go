@@ -32,7 +32,7 @@ func format() (*sqlitefile.Format, error) {
 		ApplicationID: applicationID,
 		Migrations:    dir,
 		// They can only be set while the file is empty.
-		Fresh: []string{"PRAGMA page_size = 16384", "PRAGMA auto_vacuum = INCREMENTAL"},
+		Fresh: []string{"PRAGMA page_size = 4096", "PRAGMA auto_vacuum = INCREMENTAL"},
 	}, err
 }
 
@@ -54,7 +54,7 @@ const (
 	// DefaultReaders is how many views run at once.
 	DefaultReaders = 4
 	// checkpointPages is the length of the log, in pages, at which it is taken back.
-	checkpointPages = 1024
+	checkpointPages = 4096
 	// logLimit is what is left of a log that was longer, in bytes.
 	logLimit = 64 << 20
 )
@@ -335,7 +335,19 @@ func (db *DB) Check(ctx context.Context) error {
 	if err := db.checkRuns(ctx); err != nil {
 		return db.explain("check", err)
 	}
-	return db.explain("check", tree.New(db.Tree(), tree.Config{}).Check(ctx))
+	var inFiles []string // the trees that directories stand for
+	err := db.view(ctx, func(c *conn) error {
+		return c.each(func(s scanner) error {
+			var name string
+			err := s.Scan(&name)
+			inFiles = append(inFiles, name)
+			return err
+		}, "SELECT DISTINCT tree FROM disk_root")
+	})
+	if err != nil {
+		return db.explain("check", err)
+	}
+	return db.explain("check", tree.New(db.Tree(), tree.Config{}).Check(ctx, inFiles...))
 }
 
 // FreePages is how many pages of the file are free.

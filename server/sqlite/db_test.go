@@ -42,7 +42,7 @@ func TestNewFile(t *testing.T) {
 			for from, pragmas := range map[chan *conn]map[string]string{
 				db.writer: {
 					"foreign_keys": "1", "journal_mode": "wal", "synchronous": "1", "busy_timeout": "5000", "auto_vacuum": "2",
-					"page_size": "16384", "journal_size_limit": strconv.Itoa(logLimit), "wal_autocheckpoint": strconv.Itoa(checkpointPages),
+					"page_size": "4096", "journal_size_limit": strconv.Itoa(logLimit), "wal_autocheckpoint": strconv.Itoa(checkpointPages),
 					"query_only": "0", "temp_store": "2", "user_version": steps(t), "application_id": strconv.Itoa(applicationID),
 				},
 				db.reader: {"foreign_keys": "1", "query_only": "1", "busy_timeout": "5000"},
@@ -84,7 +84,7 @@ func TestSchema(t *testing.T) {
 		"meta": "k v", "ns": "id name root rev files dirs bytes config",
 		"node": "ino ns kind mode size nlink mtime_ns btime_ns rev mime target manifest mount stub",
 		"name": "parent name child ns rev", "tomb": "ns path rev prior", "moved": "ns rev old_path ino",
-		"part": "ino idx hash size", "chunk": "hash size loc enc seen_ms dead_ms", "chunk_data": "id hash bytes",
+		"part": "ino idx hash size", "chunk": "hash size loc enc seen_ms dead_ms object at", "chunk_data": "id hash bytes",
 		"path_object": "ino key want_key etag size", "peer": "ns id push_rev push_path fetch_rev fetch_path seen_ms",
 		"lease": "ns path token owner exclusive subtree fence expires_ms", "session": "id ns cwd env created_ms used_ms",
 		"sqlite_sequence": "name seq",

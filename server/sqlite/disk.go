@@ -30,6 +30,15 @@ func (tx *treeTx) PutDiskRoot(r *disk.Root) error {
 	return of("directory", err)
 }
 
+func (tx *treeTx) DiskStat(root int64, path string) ([]byte, error) {
+	var stat []byte
+	err := tx.row("SELECT stat FROM disk_stat WHERE root = ? AND path = ?", root, path).Scan(&stat)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return stat, of("the directory's index", err)
+}
+
 func (tx *treeTx) DiskStats(root int64, fn func(string, []byte) error) error {
 	var path string
 	var stat []byte

@@ -23,6 +23,10 @@ func Files(path string) []string {
 	return append(list, reservePath(path))
 }
 
+// ObjectsPath is the directory of content that stands beside the database of a path (package
+// objects).
+func ObjectsPath(path string) string { return path + ".objects" }
+
 // spareReserves is how many times the reserve must be free for it to be made.
 const spareReserves = 4
 

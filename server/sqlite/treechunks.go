@@ -38,10 +38,10 @@ func (tx *treeTx) CutParts(ino int64, n int) error {
 	return of("parts", tx.exec("DELETE FROM part WHERE ino = +? AND idx >= ?", ino, n))
 }
 
-const chunkColumns = "c.hash, c.size, c.loc, c.seen_ms, coalesce(c.dead_ms, 0)"
+const chunkColumns = "c.hash, c.size, c.loc, coalesce(c.object, 0), coalesce(c.at, 0), c.seen_ms, coalesce(c.dead_ms, 0)"
 
 func chunkFields(c *tree.Chunk) []any {
-	return []any{hash{&c.Hash}, &c.Size, &c.Where, &c.Seen, &c.Dead}
+	return []any{hash{&c.Hash}, &c.Size, &c.Where, &c.At.Object, &c.At.Offset, &c.Seen, &c.Dead}
 }
 
 func (tx *treeTx) Chunk(h tree.Hash) (tree.Chunk, error) {
@@ -72,13 +72,8 @@ func (tx *treeTx) ChunkBytes(h tree.Hash, dst []byte) ([]byte, error) {
 }
 
 func (tx *treeTx) PutChunk(h tree.Hash, data []byte, now int64) (bool, error) {
-	var where uint8
-	err := tx.row("UPDATE chunk SET seen_ms = max(seen_ms, ?), dead_ms = NULL WHERE hash = ? RETURNING loc", now, h[:]).Scan(&where)
-	if err == nil {
-		return false, nil
-	}
-	if !errors.Is(err, sql.ErrNoRows) {
-		return false, of("chunk", err)
+	if is, err := tx.saw(h, now); is || err != nil {
+		return false, err
 	}
 	if err := tx.db.mayGrow(); err != nil {
 		return false, of("chunk", err)
@@ -87,6 +82,36 @@ func (tx *treeTx) PutChunk(h tree.Hash, data []byte, now int64) (bool, error) {
 		return false, of("chunk", err)
 	}
 	return true, of("chunk", tx.exec("INSERT INTO chunk_data (hash, bytes) VALUES (?, ?)", h[:], data))
+}
+
+// saw notes that a chunk was seen, if it is there.
+func (tx *treeTx) saw(h tree.Hash, now int64) (bool, error) {
+	var where uint8
+	err := tx.c.row("UPDATE chunk SET seen_ms = max(seen_ms, ?), dead_ms = NULL WHERE hash = ? RETURNING loc", now, h[:]).Scan(&where)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, of("chunk", err)
+}
+
+func (tx *treeTx) PutPlaced(h tree.Hash, size int64, at tree.Place, now int64) (bool, error) {
+	if is, err := tx.saw(h, now); is || err != nil {
+		return false, err
+	}
+	if err := tx.db.mayGrow(); err != nil {
+		return false, of("chunk", err)
+	}
+	return true, of("chunk", tx.c.exec("INSERT INTO chunk (hash, size, loc, object, at, seen_ms) VALUES (?, ?, ?, ?, ?, ?)",
+		h[:], size, tree.ChunkObject, at.Object, at.Offset, now))
+}
+
+func (tx *treeTx) PlaceChunk(h tree.Hash, at tree.Place) error {
+	if err := tx.c.exec("DELETE FROM chunk_data WHERE hash = ?", h[:]); err != nil {
+		return of("chunk", err)
+	}
+	var where uint8
+	return of("chunk", tx.c.row("UPDATE chunk SET loc = ?, object = ?, at = ? WHERE hash = ? RETURNING loc",
+		tree.ChunkObject, at.Object, at.Offset, h[:]).Scan(&where))
 }
 
 func (tx *treeTx) MarkChunk(h tree.Hash, seen, dead int64) error {
@@ -108,14 +133,49 @@ func (tx *treeTx) Referenced(h tree.Hash) (bool, error) {
 }
 
 func (tx *treeTx) Unreferenced(after tree.Hash, seenBefore int64, limit int) ([]tree.Chunk, error) {
+	return tx.chunks(` WHERE hash > ? AND seen_ms < ?
+		AND NOT EXISTS (SELECT 1 FROM part p WHERE p.hash = c.hash) ORDER BY hash LIMIT ?`, after[:], seenBefore, limit)
+}
+
+func (tx *treeTx) ReferencedChunks(after tree.Hash, seenBefore int64, limit int) ([]tree.Chunk, error) {
+	return tx.chunks(` WHERE hash > ? AND seen_ms < ?
+		AND EXISTS (SELECT 1 FROM part p WHERE p.hash = c.hash) ORDER BY hash LIMIT ?`, after[:], seenBefore, limit)
+}
+
+func (tx *treeTx) ChunksIn(object int64, limit int) ([]tree.Chunk, error) {
+	return tx.chunks(" WHERE object = ? ORDER BY at LIMIT ?", object, limit)
+}
+
+func (tx *treeTx) chunks(where string, args ...any) ([]tree.Chunk, error) {
 	var list []tree.Chunk
 	err := tx.list("chunks", func(s scanner) error {
 		var c tree.Chunk
 		err := s.Scan(chunkFields(&c)...)
 		list = append(list, c)
 		return err
-	}, "SELECT "+chunkColumns+` FROM chunk c WHERE hash > ? AND seen_ms < ?
-		AND NOT EXISTS (SELECT 1 FROM part p WHERE p.hash = c.hash) ORDER BY hash LIMIT ?`, after[:], seenBefore, limit)
+	}, "SELECT "+chunkColumns+" FROM chunk c"+where, args...)
+	return list, err
+}
+
+func (tx *treeTx) Uses(h tree.Hash, limit int) ([]tree.Use, error) {
+	var list []tree.Use
+	err := tx.list("parts", func(s scanner) error {
+		var u tree.Use
+		err := s.Scan(&u.Ino, &u.Index)
+		list = append(list, u)
+		return err
+	}, "SELECT ino, idx FROM part WHERE hash = ? LIMIT ?", h[:], limit)
+	return list, err
+}
+
+func (tx *treeTx) Objects() ([]tree.Object, error) {
+	var list []tree.Object
+	err := tx.list("objects", func(s scanner) error {
+		var o tree.Object
+		err := s.Scan(&o.Number, &o.Bytes)
+		list = append(list, o)
+		return err
+	}, "SELECT object, sum(size) FROM chunk WHERE object IS NOT NULL GROUP BY object")
 	return list, err
 }
 
@@ -190,7 +250,7 @@ func (tx *treeTx) EachChunk(fn func(c tree.Chunk, stored int64) error) error {
 		}
 		return fn(c, stored)
 	}, "SELECT "+chunkColumns+`, coalesce(length(d.bytes), -1) FROM chunk c LEFT JOIN chunk_data d ON d.hash = c.hash
-		UNION ALL SELECT d.hash, 0, 0, 0, 0, length(d.bytes) FROM chunk_data d WHERE NOT EXISTS (SELECT 1 FROM chunk c WHERE c.hash = d.hash)`)
+		UNION ALL SELECT d.hash, 0, 0, 0, 0, 0, 0, length(d.bytes) FROM chunk_data d WHERE NOT EXISTS (SELECT 1 FROM chunk c WHERE c.hash = d.hash)`)
 }
 
 func (tx *treeTx) EachPeer(fn func(ns int64, p tree.Peer) error) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/objects"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/process"
 	"github.com/wsd-dev/wsd/process/shell"
@@ -56,9 +57,11 @@ type Workspace struct {
 	// Ignore is that of the Config.
 	Ignore []string
 	DB     *sqlite.DB
-	Forest *tree.Forest
-	Tree   *tree.Tree
-	Disk   *disk.Workspace
+	// Objects is the content that is neither in DB nor in Dir.
+	Objects *objects.Dir
+	Forest  *tree.Forest
+	Tree    *tree.Tree
+	Disk    *disk.Workspace
 	// Mount places commands in the directory.
 	Mount *process.Mount
 	// Sync is who synchronises it, Runs are the durable runs.
@@ -131,7 +134,11 @@ func openStore(ctx context.Context, cfg *Config) (*Workspace, error) {
 		w.DB, err = sqlite.Open(ctx, sqlite.Config{Path: w.Store, Durability: cfg.Durability, Logger: w.log, Full: w.keep.full})
 	}
 	if err == nil {
+		w.Objects, err = objects.Open(sqlite.ObjectsPath(w.Store))
+	}
+	if err == nil {
 		w.Forest = tree.New(w.DB.Tree(), tree.Config{})
+		w.Forest.SetHome(disk.ObjectsOnly(tree.DefaultName, w.Objects))
 	}
 	return w, err
 }
@@ -162,7 +169,7 @@ func (w *Workspace) openDisk(ctx context.Context, cfg *Config) (err error) {
 	}
 	w.Disk, err = disk.Open(ctx, disk.Config{
 		Dir: w.Dir, Mount: w.MountPoint, Forest: w.Forest, Tree: w.Tree,
-		Watch: !cfg.NoWatch, Sync: cfg.Durability == sqlite.Full, Logger: w.log,
+		Objects: w.Objects, Watch: !cfg.NoWatch, Sync: cfg.Durability == sqlite.Full, Logger: w.log,
 	})
 	return err
 }
@@ -226,6 +233,9 @@ func (w *Workspace) Close() error {
 	}
 	if w.point != nil {
 		w.point.close()
+	}
+	if w.Objects != nil {
+		errs = append(errs, w.Objects.Close())
 	}
 	if w.DB != nil {
 		errs = append(errs, w.DB.Close())

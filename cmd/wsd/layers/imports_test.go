@@ -42,7 +42,7 @@ var table = []struct {
 	{"fs/objects", []string{"fs/tree"}},
 	{"fs/lineage", nil},
 	{"fs/changes/...", []string{"protocol/...", "fs/lost", "fs/tree", "fs/changes/..."}},
-	{"fs/disk/...", []string{"fs/lost", "fs/tree", "fs/changes", "fs/watch", "fs/atomicfile", "fs/disk/..."}},
+	{"fs/disk/...", []string{"fs/lost", "fs/objects", "fs/tree", "fs/changes", "fs/watch", "fs/atomicfile", "fs/disk/..."}},
 	{"fs/...", []string{"protocol/...", "fs/..."}},
 
 	// The server knows no service; execserver is where they meet.

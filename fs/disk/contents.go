@@ -1,0 +1,252 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// An object is one (package objects) that is the content of files that are to be made.
+type object struct {
+	number int64
+	size   int64
+	parts  []tree.Part
+	left   atomic.Int64 // files that have not been made
+	files  int          // all of them; 0 if there may be others
+	// foreign: it is not what parts say, since a command has changed the file that it was.
+	foreign bool
+}
+
+// A leaving is a file that an entry replaces or removes.
+type leaving struct {
+	path  string
+	parts []tree.Part
+	print tree.Hash // manifest
+	// removed: nothing comes to its place.
+	removed bool
+	// wanted: an entry has its content at another path.
+	wanted bool
+	object *object // that it has become then; nil if it is gone
+}
+
+// contents finds where the content of a plan's files is, before they are made.
+type contents struct {
+	w *Workspace
+	// leaving are files that entries replace or remove, by path; missing the items whose content
+	// is not all in the store or in objects; objects what becomes files, by number.
+	leaving map[string]*leaving
+	racy    []string // leaving files that may have changed without a trace
+	missing []*item
+	objects map[int64]*object
+	// written is how many bytes are written for the files of the batch.
+	written int64
+	// made are objects that were made of such content, by manifest. drop are those that nothing
+	// is in any more.
+	made map[tree.Hash]int64
+	drop []int64
+	// later is what is too much to be copied in a transaction, windows where leaving files have
+	// content.
+	later   []*item
+	copied  int64
+	windows map[tree.Hash]window
+}
+
+// A window of a file that is leaving.
+type window struct {
+	path   string
+	offset int64
+}
+
+// errCopyFirst says that content is to be copied before a plan can be made.
+var errCopyFirst = errors.New("content is to be copied first")
+
+// leaves notes a file that an entry replaces or removes.
+func (c *contents) leaves(path string, parts []tree.Part, print tree.Hash, removed bool) {
+	if len(c.leaving) >= maxLeaving {
+		return // what is wanted of it is found to be missing
+	}
+	if c.leaving == nil {
+		c.leaving = map[string]*leaving{}
+	}
+	if n := c.w.index.find(path); n != nil && n.stat.flags&(unsure|linked) != 0 {
+		c.racy = append(c.racy, path)
+	}
+	if c.leaving[path] == nil {
+		c.leaving[path] = &leaving{path: path, parts: parts, print: print, removed: removed}
+	}
+}
+
+// content finds where the content of a file is that is to be made.
+func (c *contents) content(e *tree.Edit, it *item, size int64) error {
+	number, used, err := e.Whole(it.parts, maxTakers)
+	if errors.Is(err, tree.ErrUnknownHash) {
+		c.missing = append(c.missing, it)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.becomes(it, number, used, size)
+	return nil
+}
+
+// becomes notes that an object becomes the file of an item; 0 stands for none.
+func (c *contents) becomes(it *item, number int64, used int, size int64) {
+	// What nobody could read any more is kept apart.
+	if number == 0 || used == maxTakers || it.mode&0o400 == 0 {
+		c.written += size
+		return
+	}
+	o := c.objects[number]
+	switch {
+	case o == nil:
+		if c.objects == nil {
+			c.objects = map[int64]*object{}
+		}
+		o = &object{number: number, size: size, parts: it.parts}
+		c.objects[number] = o
+		if c.w.apart.Load() {
+			c.written += size
+		}
+	default:
+		c.written += size
+	}
+	o.files++
+	o.left.Add(1)
+	it.object = o
+}
+
+// locate finds content that only files have: it leaves one that an entry removes, or is copied.
+// Then it finds out which objects nothing else needs.
+func (c *contents) locate(e *tree.Edit, now func(*item) (bool, error)) error {
+	byPrint := map[tree.Hash][]*leaving{}
+	if len(c.missing) > 0 && !c.w.apart.Load() {
+		for _, path := range slices.Sorted(maps.Keys(c.leaving)) {
+			if l := c.leaving[path]; l.removed {
+				byPrint[l.print] = append(byPrint[l.print], l)
+			}
+		}
+	}
+	for _, it := range c.missing {
+		if is, err := now(it); !is || err != nil {
+			if err != nil {
+				return err
+			}
+			continue // another entry has come to its path
+		}
+		print := tree.ManifestOf(it.parts)
+		if list := byPrint[print]; len(list) > 0 {
+			list[0].wanted = true
+			it.from = list[0]
+			byPrint[print] = list[1:]
+			continue
+		}
+		if err := c.copyNow(e, it, print); err != nil {
+			return err
+		}
+	}
+	if len(c.later) > 0 {
+		return errCopyFirst
+	}
+	for _, o := range c.objects {
+		_, used, err := e.Whole(o.parts, o.files+1)
+		if err != nil {
+			return err
+		}
+		if used != o.files {
+			o.files = 0 // others refer to it, or some files of it are not made
+		}
+	}
+	return nil
+}
+
+func sizeOfParts(parts []tree.Part) (size int64) {
+	for _, p := range parts {
+		size += p.Size
+	}
+	return size
+}
+
+// copyNow makes an object of the content of an item, or leaves that for later if it is much.
+func (c *contents) copyNow(e *tree.Edit, it *item, print tree.Hash) error {
+	size := sizeOfParts(it.parts)
+	number := c.made[print]
+	if number == 0 {
+		if c.copied += size; c.copied > maxCopied {
+			c.later = append(c.later, it)
+			return nil
+		}
+		var err error
+		if number, err = c.assemble(it.parts, func(h tree.Hash, dst []byte) ([]byte, error) { return e.Content(h, dst) }); err != nil {
+			return err
+		}
+	}
+	drop, err := e.Place(it.parts, number)
+	if err != nil {
+		return err
+	}
+	c.drop = append(c.drop, drop...)
+	_, used, err := e.Whole(it.parts, maxTakers)
+	if err == nil {
+		c.becomes(it, number, used, size)
+	}
+	return err
+}
+
+// copies makes objects of content that was left for later, and returns them with the earlier ones.
+func (c *contents) copies(ctx context.Context) (map[tree.Hash]int64, error) {
+	made := maps.Clone(c.made)
+	if made == nil {
+		made = map[tree.Hash]int64{}
+	}
+	for _, it := range c.later {
+		print := tree.ManifestOf(it.parts)
+		if made[print] != 0 {
+			continue
+		}
+		number, err := c.assemble(it.parts, func(h tree.Hash, dst []byte) ([]byte, error) { return c.w.cfg.Forest.Chunk(ctx, h, dst) })
+		if err != nil {
+			return nil, err
+		}
+		made[print] = number
+	}
+	return made, nil
+}
+
+// assemble writes an object of some content.
+func (c *contents) assemble(parts []tree.Part, read func(tree.Hash, []byte) ([]byte, error)) (number int64, err error) {
+	if c.windows == nil {
+		c.windows = map[tree.Hash]window{}
+		for path, l := range c.leaving {
+			for i, p := range l.parts {
+				c.windows[p.Hash] = window{path, int64(i) * tree.ChunkSize}
+			}
+		}
+	}
+	out := c.w.home.dir.Writer()
+	defer func() { err = errors.Join(err, out.Close()) }()
+	var buf []byte
+	for _, p := range parts {
+		got := false
+		if at, leaves := c.windows[p.Hash]; leaves {
+			var err error
+			buf, err = c.w.home.File(c.w.treePath(at.path), at.offset, p.Size, buf[:0])
+			got = err == nil && tree.Sum(buf) == p.Hash
+		}
+		if !got {
+			if buf, err = read(p.Hash, buf[:0]); err != nil {
+				return 0, err
+			}
+		}
+		at, err := out.Write(buf)
+		if err != nil {
+			return 0, err
+		}
+		number = at.File
+	}
+	return number, nil
+}

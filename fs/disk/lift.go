@@ -1,0 +1,367 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// lift makes objects of files that a plan removes and whose content it wants elsewhere, before
+// anything else is done: so a renamed file is renamed here too. One that a command has changed
+// meanwhile goes along as it is, and is settled at its new path.
+func (w *Workspace) lift(ctx context.Context, root int, p *plan) error {
+	b := newBringer(ctx, w, root, nil)
+	defer b.walk.forget()
+	var placed []*object
+	for _, path := range slices.SortedFunc(maps.Keys(p.leaving), comparePaths) {
+		l := p.leaving[path]
+		if !l.wanted {
+			continue
+		}
+		if err := b.lift(path, l); err != nil && !gone(err) {
+			w.log.Warn("a file that an entry has renamed cannot be renamed here", "path", path, "err", err)
+		}
+		if l.object != nil && !l.object.foreign {
+			placed = append(placed, l.object)
+		}
+	}
+	if len(placed) > 0 {
+		if err := w.placeAll(ctx, placed); err != nil {
+			return err
+		}
+	}
+	for _, it := range p.missing {
+		if it.from != nil && it.from.object != nil {
+			it.object = it.from.object
+			it.object.files++
+			it.object.left.Add(1)
+		}
+	}
+	return nil
+}
+
+// placeAll notes in the tree's store that files are objects.
+func (w *Workspace) placeAll(ctx context.Context, list []*object) error {
+	var drop []int64
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		drop = nil
+		for _, o := range list {
+			some, err := e.Place(o.parts, o.number)
+			if err != nil {
+				return err
+			}
+			drop = append(drop, some...)
+		}
+		return nil
+	})
+	if err == nil {
+		for _, number := range drop {
+			w.home.Drop(number)
+		}
+	}
+	return err
+}
+
+// lift makes an object of a file.
+func (b *bringer) lift(path string, l *leaving) error {
+	dir, name := split(path)
+	fd, err := b.walk.open(dir)
+	if err != nil {
+		return err
+	}
+	was, err := b.look(fd, name, path)
+	if err != nil || !was.there {
+		return err
+	}
+	if was.stat.kind != tree.KindFile {
+		return nil // it is news, and stays
+	}
+	o := &object{size: was.stat.size, parts: l.parts}
+	out := b.w.temp.out(name)
+	if err := rename(fd, name, out); err != nil {
+		return pathError("rename", path, err)
+	}
+	busy := b.busy(fd, out, &was)
+	st, err := statAt(fd, out)
+	o.foreign = err != nil || busy || !was.same(&st)
+	if err == nil && (was.racy || o.foreign) {
+		got, err := b.w.readFile(b.ctx, fd, out, nil)
+		o.foreign = err != nil || busy || tree.ManifestOf(got.parts) != l.print
+	}
+	number, err := b.w.home.dir.Adopt(fd, out)
+	if err != nil {
+		if errors.Is(err, unix.EXDEV) {
+			b.w.apart.Store(true) // Secure copies from now on
+		}
+		return errors.Join(err, pathError("rename", path, renameNew(fd, out, name)))
+	}
+	o.number = number
+	l.object = o
+	return nil
+}
+
+// findObjects finds objects that become files of items that were looked up.
+func (w *Workspace) findObjects(ctx context.Context, list []*item) error {
+	if len(list) == 0 {
+		return nil
+	}
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		for _, it := range list {
+			if it.object = nil; it.mode&0o400 == 0 {
+				continue
+			}
+			number, used, err := e.Whole(it.parts, 2)
+			if err != nil && tree.Code(err) == "" {
+				return err
+			}
+			if err == nil && number != 0 && used == 1 {
+				it.object = &object{number: number, parts: it.parts, files: 1}
+				it.object.left.Add(1)
+				for _, p := range it.parts {
+					it.object.size += p.Size
+				}
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+// inherits reports whether what is made in an open directory gets more from it than a file that is
+// renamed to it would: its group, or an access control list.
+func inherits(fd int) bool {
+	var st unix.Stat_t
+	if retry(func() error { return unix.Fstat(fd, &st) }) != nil || st.Mode&unix.S_ISGID != 0 {
+		return true
+	}
+	return hasDefaultACL(fd)
+}
+
+// become makes an object the file of an item. It reports whether that was possible; was is what is
+// there, as it is found to be then.
+func (f *fileBringer) become(dir int, name string, it *item, was *found) (made stat, done bool, err error) {
+	o, w := it.object, f.b.w
+	if o.files == 0 || f.b.isShut(it.path) || o.left.Load() != 1 || w.apart.Load() || !o.foreign && f.inherits(dir, it.path) {
+		return stat{}, false, nil
+	}
+	replaced := ""
+	if was.there && was.stat.kind == tree.KindFile {
+		replaced = name
+	}
+	if made, err = f.dress(o, dir, replaced, it); err != nil {
+		return stat{}, false, nil //nolint:nilerr // it is copied
+	}
+	if !was.there {
+		if err := w.fault("place", it.path); err != nil {
+			return stat{}, false, err
+		}
+		switch err := w.home.dir.Take(o.number, made.size, dir, name); {
+		case err == nil:
+			made, err = f.b.placed(dir, name, it, &made)
+			return made, true, err
+		case !errors.Is(err, unix.EEXIST):
+			return stat{}, false, f.cannotTake(err)
+		}
+		if *was, err = f.b.look(dir, name, it.path); err != nil {
+			return stat{}, false, err
+		}
+	}
+	temp := w.temp.next()
+	if err := w.home.dir.Take(o.number, made.size, dir, temp); err != nil {
+		return stat{}, false, f.cannotTake(err)
+	}
+	it.lent = true
+	made, err = f.b.place(dir, temp, name, it, *was)
+	if err != nil && it.lent {
+		w.log.Warn("a command has overwritten what had just arrived; that is gone", "path", it.path, "err", err)
+		return it.vanished(), true, nil
+	}
+	return made, err == nil, err
+}
+
+// cannotTake is nil for errors after which the object is copied.
+func (f *fileBringer) cannotTake(err error) error {
+	if errors.Is(err, unix.EXDEV) {
+		f.b.w.apart.Store(true)
+	}
+	if noRoom(err) {
+		return err
+	}
+	return nil
+}
+
+// dress gives an object what the file has that it becomes, beside content and name.
+func (f *fileBringer) dress(o *object, dir int, replaced string, it *item) (stat, error) {
+	fd, err := f.b.w.home.dir.Handle(o.number)
+	if err != nil {
+		return stat{}, err
+	}
+	defer closeFD(fd)
+	if replaced != "" {
+		if err := f.b.adopt(fd, dir, replaced, it); err != nil {
+			return stat{}, err
+		}
+	}
+	st, err := statFD(fd)
+	if err == nil && uint32(st.mode) != it.mode {
+		err = retry(func() error { return unix.Fchmod(fd, it.mode) })
+		st.mode = uint16(it.mode)
+	}
+	if err == nil && !o.foreign {
+		err = setTimesFD(fd, it.mtime)
+		st.mtime = it.mtime
+	}
+	return st, err
+}
+
+// rescue makes an object of a file that is about to go if the tree has its content elsewhere, where it
+// has not come to yet. It reports whether the file is gone then.
+func (b *bringer) rescue(dir int, name string) (bool, error) {
+	if !b.recovers {
+		return false, nil
+	}
+	got, err := b.w.readFile(b.ctx, dir, name, nil)
+	if err != nil {
+		return false, ignore(err)
+	}
+	return b.w.adoptNeeded(b.ctx, dir, name, got.parts)
+}
+
+// adoptNeeded makes an object of a file that consists of what is nowhere else.
+func (w *Workspace) adoptNeeded(ctx context.Context, dir int, name string, parts []tree.Part) (bool, error) {
+	ctx = context.WithoutCancel(ctx)
+	needed, err := w.needed(ctx, parts)
+	if !needed || err != nil {
+		return false, err
+	}
+	number, err := w.home.dir.Adopt(dir, name)
+	if errors.Is(err, unix.EXDEV) {
+		return false, w.copyNeeded(ctx, dir, name)
+	}
+	if err != nil {
+		return false, err
+	}
+	w.rescued++
+	return true, w.placeAll(ctx, []*object{{number: number, parts: parts}})
+}
+
+// copyNeeded makes an object of what a file has.
+func (w *Workspace) copyNeeded(ctx context.Context, dir int, name string) error {
+	out := w.home.dir.Writer()
+	k := &keeper{out: out}
+	got, err := w.readFile(ctx, dir, name, k)
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	w.rescued++
+	return w.placeAll(ctx, []*object{{number: k.object, parts: got.parts}})
+}
+
+// recoverAll finds content that a crash has left on its way between objects and the directory.
+func (w *Workspace) recoverAll(ctx context.Context, root int) error {
+	if err := w.recoverObjects(ctx); err != nil {
+		return err
+	}
+	dirs := map[string]struct{}{}
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		rows, err := rowsOf(e)
+		if err != nil {
+			return err
+		}
+		return rows.DiskJournal(w.root.ID, func(_ int64, paths []byte) error {
+			eachOfRow(paths, func(path string, _ bool) {
+				dir, _ := split(path)
+				dirs[dir] = struct{}{}
+			}, func(string, tree.Hash) {})
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	walk := newWalker(root)
+	defer walk.forget()
+	for _, dir := range slices.SortedFunc(maps.Keys(dirs), comparePaths) {
+		fd, err := walk.open(dir)
+		if err == nil {
+			err = w.recoverIn(ctx, fd)
+		}
+		if err != nil && !gone(err) && !denied(err) {
+			return pathError("recover", dir, err)
+		}
+	}
+	return nil
+}
+
+// recoverIn looks through what a crash has left in a directory.
+func (w *Workspace) recoverIn(ctx context.Context, fd int) error {
+	list, err := allNames(fd)
+	if err != nil {
+		return err
+	}
+	for _, name := range list {
+		if !temporary(name) {
+			continue
+		}
+		got, err := w.readFile(ctx, fd, name, nil)
+		if err != nil {
+			if err = ignore(err); err != nil && !errors.Is(err, errSpecial) {
+				return err
+			}
+			continue
+		}
+		if !isOut(name) {
+			_, err = w.adoptNeeded(ctx, fd, name, got.parts)
+		} else if needed, e := w.needed(ctx, got.parts); needed || e != nil {
+			err = e
+			if err == nil { // it may be a version of its own, too
+				err = w.copyNeeded(ctx, fd, name)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyBack makes an object again of what was to be the file of an item, and that a command has open
+// for writing, unless it has been written to.
+func (b *bringer) copyBack(dir int, name string, it *item) error {
+	fd, err := openFileAt(dir, name)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	temp := b.w.temp.next()
+	out, err := openAt(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer closeFD(out)
+	buf := make([]byte, tree.ChunkSize)
+	for i, p := range it.parts {
+		n := 0
+		if err == nil {
+			n, err = preadFull(fd, buf[:p.Size], int64(i)*tree.ChunkSize)
+		}
+		if err == nil && tree.Sum(buf[:n]) != p.Hash {
+			err = errNowhere
+		}
+		if err == nil {
+			err = writeFull(out, buf[:n])
+		}
+	}
+	if err == nil {
+		err = b.w.home.dir.Return(it.object.number, dir, temp)
+	}
+	if err != nil {
+		cleanTemp(dir, temp)
+	}
+	return err
+}

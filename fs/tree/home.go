@@ -1,0 +1,601 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// A Home has content that is not in rows of the store: in objects, and in the files of a
+// directory that a tree stands for. It is safe for concurrent use. Without one a forest keeps
+// all content in its store.
+type Home interface {
+	// Tree is the name of the tree whose files the directory has.
+	Tree() string
+	// File appends the size bytes from offset on of the file that the directory has for a path
+	// of the tree. io/fs.ErrNotExist says that it has none, or a shorter one. Whether they are
+	// the tree's is for the caller to find out.
+	File(path string, offset, size int64, dst []byte) ([]byte, error)
+	// Settled reports whether the file that the directory has for a path of the tree looks as it
+	// did when it had what the tree has. It is used in the transaction.
+	Settled(tx Tx, path string) (bool, error)
+	// Missed says that somebody has asked for content of a path's file, which has other content
+	// by now.
+	Missed(path string)
+
+	// Writer writes objects of content in the order in which it comes.
+	Writer() ObjectWriter
+	// Pack adds the bytes of a chunk to an object of many.
+	Pack(data []byte) (Place, error)
+	// Object appends size bytes of an object; io/fs.ErrNotExist if it does not have them.
+	Object(at Place, size int64, dst []byte) ([]byte, error)
+	// Wasted reports whether an object that chunks of so many bytes are in is worth being
+	// written anew without what else is in it.
+	Wasted(o Object) bool
+	// Drop removes an object that no chunk is in.
+	Drop(object int64)
+}
+
+// An ObjectWriter writes objects for one caller. The bytes of a file that come one chunk after the
+// other are an object of their own.
+type ObjectWriter interface {
+	Write(data []byte) (Place, error)
+	Close() error
+}
+
+// SetHome gives a forest its home, before anything else is done with it.
+func (f *Forest) SetHome(h Home) { f.home = h }
+
+// maxUses is how many files with a chunk are tried.
+const maxUses = 16
+
+// A source is where a file of the home has a chunk.
+type source struct {
+	path   string
+	offset int64
+}
+
+// sources are the files of the home that should have a chunk.
+func (f *Forest) sources(tx Tx, h Hash, limit int) ([]source, error) {
+	if f.home == nil {
+		return nil, nil
+	}
+	ns, err := tx.Namespace(f.home.Tree())
+	if errors.Is(err, ErrNoRow) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	uses, err := tx.Uses(h, limit)
+	if err != nil {
+		return nil, err
+	}
+	var list []source
+	for _, u := range uses {
+		paths, err := pathsOf(tx, &ns, u.Ino)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range paths {
+			list = append(list, source{p, int64(u.Index) * ChunkSize})
+		}
+	}
+	return list, nil
+}
+
+// pathsOf are the paths of a node of a tree, none for one of another tree.
+func pathsOf(tx Tx, ns *Namespace, ino int64) ([]string, error) {
+	names, err := tx.NamesOf(ino)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, n := range names {
+		path, at := "/"+n.Name, n
+		for at.Namespace == ns.ID && at.Parent != ns.Root && len(path) <= MaxPath {
+			up, err := tx.NamesOf(at.Parent)
+			if err != nil {
+				return nil, err
+			}
+			if len(up) != 1 {
+				break
+			}
+			at = up[0]
+			path = "/" + at.Name + path
+		}
+		if at.Namespace == ns.ID && at.Parent == ns.Root {
+			list = append(list, path)
+		}
+	}
+	return list, nil
+}
+
+// fromFiles appends the bytes of a chunk that a file of the home has, and reports whether one does.
+func (f *Forest) fromFiles(list []source, h Hash, size int64, dst []byte) ([]byte, bool) {
+	start := len(dst)
+	for _, s := range list {
+		var err error
+		if dst, err = f.home.File(s.path, s.offset, size, dst[:start]); err == nil && Sum(dst[start:]) == h {
+			return dst, true
+		}
+	}
+	return dst[:start], false
+}
+
+// Sizes of chunks that only files have are those of their parts.
+func sizeOfUse(tx Tx, h Hash) (int64, error) {
+	uses, err := tx.Uses(h, 1)
+	if err != nil || len(uses) == 0 {
+		return 0, errors.Join(err, &MissingError{h})
+	}
+	parts, err := tx.Parts(uses[0].Ino)
+	if err == nil && uses[0].Index >= len(parts) {
+		err = fmt.Errorf("%w: file %d has no window %d", ErrDamaged, uses[0].Ino, uses[0].Index)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return parts[uses[0].Index].Size, nil
+}
+
+// A found is where the bytes of a chunk may be had.
+type found struct {
+	chunk   Chunk // Where is 0 if there is no row
+	sources []source
+}
+
+// find finds where the bytes of a chunk may be had; inline ones are appended to dst at once.
+// With files it looks for files that have them even if an object should.
+func (f *Forest) find(tx Tx, h Hash, dst []byte, files bool) (found, []byte, error) {
+	var out found
+	c, err := tx.Chunk(h)
+	switch {
+	case errors.Is(err, ErrNoRow):
+		files = true
+	case err != nil:
+		return out, dst, err
+	default:
+		out.chunk = c
+	}
+	if out.chunk.Where == ChunkInline {
+		dst, err = tx.ChunkBytes(h, dst)
+		if errors.Is(err, ErrNoRow) {
+			err = fmt.Errorf("%w: the bytes of chunk %s are not in the store", ErrDamaged, h)
+		}
+		return out, dst, err
+	}
+	if !files || f.home == nil {
+		if out.chunk.Where == 0 {
+			return out, dst, &MissingError{h}
+		}
+		return out, dst, nil
+	}
+	if out.sources, err = f.sources(tx, h, maxUses); err != nil {
+		return out, dst, err
+	}
+	if out.chunk.Size == 0 {
+		out.chunk.Size, err = sizeOfUse(tx, h)
+	}
+	return out, dst, err
+}
+
+// read appends the bytes of a chunk that was found, and reports whether they are had.
+func (f *Forest) read(at *found, h Hash, dst []byte) ([]byte, bool) {
+	start := len(dst)
+	if at.chunk.Where == ChunkObject && f.home != nil {
+		var err error
+		if dst, err = f.home.Object(at.chunk.At, at.chunk.Size, dst); err == nil && Sum(dst[start:]) == h {
+			return dst, true
+		}
+	}
+	return f.fromFiles(at.sources, h, at.chunk.Size, dst[:start])
+}
+
+// chunkNow appends the bytes of a chunk, in a transaction.
+func (f *Forest) chunkNow(tx Tx, h Hash, dst []byte) ([]byte, error) {
+	at, dst, err := f.find(tx, h, dst, true)
+	if err != nil || at.chunk.Where == ChunkInline {
+		return dst, err
+	}
+	dst, ok := f.read(&at, h, dst)
+	if !ok {
+		return dst, &MissingError{h}
+	}
+	return dst, nil
+}
+
+// Chunk appends the bytes of a chunk to dst. One that is unknown, or that only a file had
+// that has changed since, is a *MissingError; bytes of the store that do not have the hash are
+// ErrDamaged.
+func (f *Forest) Chunk(ctx context.Context, h Hash, dst []byte) ([]byte, error) {
+	start := len(dst)
+	var lost error
+	// Content moves between objects and files: what is found to be gone is looked for again.
+	for attempt := range 3 {
+		var at found
+		err := f.store.View(ctx, func(tx Tx) error {
+			var err error
+			at, dst, err = f.find(tx, h, dst[:start], attempt > 0)
+			return err
+		})
+		if err != nil {
+			return dst[:start], wrap("read chunk", err)
+		}
+		if at.chunk.Where == ChunkInline {
+			if Sum(dst[start:]) != h {
+				return dst[:start], fmt.Errorf("read chunk: %w: the bytes of chunk %s are others", ErrDamaged, h)
+			}
+			return dst, nil
+		}
+		var ok bool
+		if dst, ok = f.read(&at, h, dst[:start]); ok {
+			return dst, nil
+		}
+		if lost = error(&MissingError{h}); at.chunk.Where == ChunkObject {
+			lost = fmt.Errorf("%w: the bytes of chunk %s are not in object %d", ErrDamaged, h, at.chunk.At.Object)
+		}
+		if attempt == 2 {
+			for _, s := range at.sources {
+				f.home.Missed(s.path)
+			}
+		}
+	}
+	return dst[:start], wrap("read chunk", lost)
+}
+
+// Chunks sets into the bytes of chunks, but for those that are not to be had: Chunk says of one
+// what is wrong.
+func (f *Forest) Chunks(ctx context.Context, hashes []Hash, into map[Hash][]byte) error {
+	if len(hashes) == 0 {
+		return nil
+	}
+	places := make([]found, len(hashes))
+	err := f.store.View(ctx, func(tx Tx) error {
+		for i, h := range hashes {
+			at, b, err := f.find(tx, h, nil, false)
+			if b != nil {
+				into[h] = b
+			}
+			if err != nil && Code(err) == "" && !errors.Is(err, ErrDamaged) {
+				return err
+			}
+			places[i] = at
+		}
+		return nil
+	})
+	if err != nil {
+		return wrap("read chunks", err)
+	}
+	for i, h := range hashes {
+		b, had := into[h]
+		if !had {
+			var ok bool
+			if b, ok = f.read(&places[i], h, nil); ok {
+				into[h] = b
+			}
+		} else if Sum(b) != h {
+			delete(into, h)
+		}
+	}
+	return nil
+}
+
+// ReadPart appends the bytes of a chunk like Chunk, and looks first at the file that should have
+// it: the path of the home's tree, and which of its windows.
+func (f *Forest) ReadPart(ctx context.Context, path string, window int, p Part, dst []byte) ([]byte, error) {
+	if f.home != nil {
+		start := len(dst)
+		got, err := f.home.File(path, int64(window)*ChunkSize, p.Size, dst)
+		if err == nil && Sum(got[start:]) == p.Hash {
+			return got, nil
+		}
+		dst = got[:start]
+	}
+	return f.Chunk(ctx, p.Hash, dst)
+}
+
+// inSomeFile reports whether one of the files that should have a chunk has it. One that does not
+// look as it did then is read.
+func (f *Forest) inSomeFile(tx Tx, h Hash) (bool, error) {
+	list, err := f.sources(tx, h, maxUses)
+	if len(list) == 0 || err != nil {
+		return false, err
+	}
+	for _, s := range list {
+		if is, err := f.home.Settled(tx, s.path); is || err != nil {
+			return is, err
+		}
+	}
+	size, err := sizeOfUse(tx, h)
+	if err != nil {
+		return false, err
+	}
+	_, is := f.fromFiles(list, h, size, nil)
+	return is, nil
+}
+
+// A Stager keeps content that comes in order, of one file after another. It is for one
+// goroutine.
+type Stager struct {
+	forest *Forest
+	w      ObjectWriter
+	used   map[int64]bool // whether chunks are in an object that was written
+}
+
+// Stager begins to keep content. Close it.
+func (f *Forest) Stager() *Stager {
+	s := &Stager{forest: f}
+	if f.home != nil {
+		s.w, s.used = f.home.Writer(), map[int64]bool{}
+	}
+	return s
+}
+
+// Put keeps chunks, all or none of them, that Check is known to let pass. It returns how many
+// were new.
+func (s *Stager) Put(ctx context.Context, chunks ...Data) (int, error) {
+	if len(chunks) == 0 {
+		return 0, nil
+	}
+	var places []Place
+	if s.w != nil {
+		for _, c := range chunks {
+			at, err := s.w.Write(c.Bytes)
+			if err != nil {
+				return 0, fmt.Errorf("keep chunks: %w", err)
+			}
+			if _, known := s.used[at.Object]; !known {
+				s.used[at.Object] = false
+			}
+			places = append(places, at)
+		}
+	}
+	var added int
+	err := s.forest.store.Update(ctx, func(tx Tx) error {
+		added = 0
+		for i, c := range chunks {
+			is, err := s.put(tx, c, places, i)
+			if err != nil {
+				return err
+			}
+			if is {
+				added++
+			}
+		}
+		return nil
+	})
+	return added, wrap("keep chunks", err)
+}
+
+func (s *Stager) put(tx Tx, c Data, places []Place, i int) (bool, error) {
+	if s.w == nil {
+		return tx.PutChunk(c.Hash, c.Bytes, s.forest.now())
+	}
+	is, err := tx.PutPlaced(c.Hash, int64(len(c.Bytes)), places[i], s.forest.now())
+	if is {
+		s.used[places[i].Object] = true
+	}
+	return is, err
+}
+
+// Close ends it. Objects that nothing is in, since all was there, are removed.
+func (s *Stager) Close() error {
+	if s.w == nil {
+		return nil
+	}
+	err := s.w.Close()
+	for object, used := range s.used {
+		if !used {
+			s.forest.home.Drop(object)
+		}
+	}
+	s.w = nil
+	return err
+}
+
+// pack keeps chunks in a transaction, in the home's objects of many if there is a home. It returns
+// how many were new.
+func (f *Forest) pack(tx Tx, chunks []Data, now int64) (int, error) {
+	added := 0
+	for _, c := range chunks {
+		is := false
+		_, err := tx.Chunk(c.Hash)
+		switch {
+		case f.home == nil || err == nil:
+			is, err = tx.PutChunk(c.Hash, c.Bytes, now) // or marks it
+		case errors.Is(err, ErrNoRow):
+			var at Place
+			if at, err = f.home.Pack(c.Bytes); err == nil {
+				is, err = tx.PutPlaced(c.Hash, int64(len(c.Bytes)), at, now)
+			}
+		}
+		if err != nil {
+			return added, err
+		}
+		if is {
+			added++
+		}
+	}
+	return added, nil
+}
+
+// Pack keeps chunks that have no place in a directory, all or none of them, that Check is known
+// to let pass. It returns how many were new to the objects.
+func (f *Forest) Pack(ctx context.Context, chunks ...Data) (int, error) {
+	var added int
+	err := f.store.Update(ctx, func(tx Tx) error {
+		var err error
+		added, err = f.pack(tx, chunks, f.now())
+		return err
+	})
+	return added, wrap("keep chunks", err)
+}
+
+// secure sees to it that a chunk is in the store or in an object, whatever becomes of the files
+// that have it.
+func (e *Edit) secure(h Hash) (Chunk, error) {
+	f := e.tree.forest
+	data, err := f.chunkNow(e.tx, h, nil)
+	if err != nil {
+		return Chunk{}, err
+	}
+	if _, err := f.pack(e.tx, []Data{{h, data}}, e.now.UnixMilli()); err != nil {
+		return Chunk{}, err
+	}
+	return e.tx.Chunk(h)
+}
+
+// Secure has the content of a chunk kept apart from the files that have it.
+func (e *Edit) Secure(h Hash) error {
+	c, err := e.tx.Chunk(h)
+	if errors.Is(err, ErrNoRow) {
+		c, err = e.secure(h)
+	}
+	if err == nil && c.Where == 0 {
+		err = &MissingError{h}
+	}
+	return err
+}
+
+// Whole finds the object that is the content of a file, and nothing more: 0 if there is none.
+// used is how many files refer to it, up to limit. A part that is neither in the store nor in an
+// object is a *MissingError. What was found dead lives again.
+func (e *Edit) Whole(parts []Part, limit int) (object int64, used int, err error) {
+	object, at := int64(0), int64(0)
+	for i, p := range parts {
+		c, err := e.tx.Chunk(p.Hash)
+		if err == nil && c.Where == 0 {
+			err = ErrNoRow
+		}
+		if err := missing(p.Hash, err); err != nil {
+			return 0, 0, err
+		}
+		if c.Size != p.Size {
+			return 0, 0, wrongSize(p, c.Size)
+		}
+		if c.Dead != 0 {
+			if err := e.tx.MarkChunk(p.Hash, c.Seen, 0); err != nil {
+				return 0, 0, err
+			}
+		}
+		switch {
+		case c.Where != ChunkObject || c.At.Offset != at || i > 0 && c.At.Object != object:
+			object = -1
+		case i == 0:
+			object = c.At.Object
+		}
+		at += p.Size
+	}
+	if object <= 0 {
+		return 0, 0, nil
+	}
+	uses, err := e.tx.Uses(parts[0].Hash, limit)
+	return object, len(uses), err
+}
+
+// Release forgets where the chunks of a file are apart from the files that have them, as so many
+// files of the home do now. What others refer to is kept for them. It returns the objects that
+// nothing is in any more, for Home.Drop once the edit is kept.
+func (e *Edit) Release(parts []Part, files int) ([]int64, error) {
+	var objects []int64
+	done := map[Hash]bool{}
+	for _, p := range parts {
+		c, err := e.tx.Chunk(p.Hash)
+		if done[p.Hash] || errors.Is(err, ErrNoRow) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		done[p.Hash] = true
+		if objects, err = deleteChunk(e.tx, &c, objects); err != nil {
+			return nil, err
+		}
+		uses, err := e.tx.Uses(p.Hash, files+maxUses)
+		if err != nil {
+			return nil, err
+		}
+		inos := map[int64]bool{}
+		for _, u := range uses {
+			inos[u.Ino] = true
+		}
+		if len(inos) > files || len(uses) == files+maxUses {
+			if _, err := e.secure(p.Hash); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return objects, nil
+}
+
+// Place says that the chunks of a file are an object now. It returns the objects that nothing is in
+// any more, for Home.Drop once the edit is kept.
+func (e *Edit) Place(parts []Part, object int64) ([]int64, error) {
+	var drop []int64
+	at := int64(0)
+	for _, p := range parts {
+		to := Place{object, at}
+		at += p.Size
+		is, err := e.tx.PutPlaced(p.Hash, p.Size, to, e.now.UnixMilli())
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			continue
+		}
+		old, err := e.tx.Chunk(p.Hash)
+		if err == nil && old.At.Object == object {
+			continue // it stands there twice
+		}
+		if err == nil {
+			err = e.tx.PlaceChunk(p.Hash, to)
+		}
+		if err == nil && old.Where == ChunkObject {
+			var left []Chunk
+			if left, err = e.tx.ChunksIn(old.At.Object, 1); err == nil && len(left) == 0 {
+				drop = append(drop, old.At.Object)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return drop, nil
+}
+
+// Content appends the bytes of a chunk that is in the store or in an object, or is in files that
+// the tree has as the edit is so far.
+func (e *Edit) Content(h Hash, dst []byte) ([]byte, error) {
+	return e.tree.forest.chunkNow(e.tx, h, dst)
+}
+
+// Objects lists the objects that chunks are in.
+func (f *Forest) Objects(ctx context.Context) (list []Object, err error) {
+	err = f.store.View(ctx, func(tx Tx) error {
+		list, err = tx.Objects()
+		return err
+	})
+	return list, wrap("list objects", err)
+}
+
+// Homeless reports whether files consist of a chunk of which no place is known but theirs, or one
+// where it is not.
+func (f *Forest) Homeless(ctx context.Context, h Hash) (is bool, err error) {
+	var c Chunk
+	err = f.store.View(ctx, func(tx Tx) error {
+		if is, err = tx.Referenced(h); !is || err != nil {
+			return err
+		}
+		if c, err = tx.Chunk(h); errors.Is(err, ErrNoRow) {
+			return nil
+		}
+		is = c.Where == 0
+		return err
+	})
+	if err == nil && c.Where == ChunkObject {
+		_, err := f.home.Object(c.At, c.Size, nil)
+		is = err != nil
+	}
+	return is, wrap("look for a chunk", err)
+}
