@@ -344,9 +344,12 @@ func (m *Mirror) spared(b *block) []Stayed {
 	return list
 }
 
+// maxKeptNames is how many paths are named for which another one stays.
+const maxKeptNames = 3
+
 // keptOf says that a path stays because of others.
 func keptOf(path string, names []string) *changes.Kept {
-	n := min(len(names), maxNamed)
+	n := min(len(names), maxKeptNames)
 	return &changes.Kept{Path: path, Names: names[:n], More: len(names) - n}
 }
 
@@ -439,22 +442,21 @@ func renamedTo(renamed map[string]string, path string) string {
 	return ""
 }
 
-// afterPush is what of the set the remote has once it has applied a block, and answered what
-// stays.
-func (s *ignoredSet) afterPush(m *Mirror, b *block, kept []changes.Kept) (*ignoredSet, error) {
+// afterPush is what of the set the remote has once it has answered a block.
+func (s *ignoredSet) afterPush(m *Mirror, b *block, res *changes.PushResult) (*ignoredSet, error) {
 	if s == nil || len(b.spare) == 0 {
 		return s, nil
 	}
-	changed := map[string]bool{}
+	changed, dirs := map[string]bool{}, s.above()
 	for i := range b.entries {
 		e := &b.entries[i]
-		if e.Kind == tree.KindDir {
+		path, _ := m.roots.toLocal(e.Path)
+		if e.Kind == tree.KindDir || !dirs[path] || slices.Contains(res.Conflicts, e.Path) {
 			continue
 		}
-		path, _ := m.roots.toLocal(e.Path)
 		for _, p := range s.below(path) {
 			remote, _ := m.roots.toRemote(p)
-			stays := slices.ContainsFunc(kept, func(k changes.Kept) bool { return k.Path == e.Path || strings.HasPrefix(e.Path, k.Path+"/") })
+			stays := slices.ContainsFunc(res.Kept, func(k changes.Kept) bool { return k.Path == e.Path || strings.HasPrefix(e.Path, k.Path+"/") })
 			if to := renamedTo(b.renamed, remote); to != "" && e.Kind == tree.KindDelete && !stays {
 				to, _ = m.roots.toLocal(to)
 				changed[p], changed[to] = false, true

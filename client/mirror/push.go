@@ -249,7 +249,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 	}
 	next.peer.Push = b.cursor
 	next.held = next.held.with(b.holds)
-	if next.ignored, err = next.ignored.afterPush(m, b, res.Kept); err != nil {
+	if next.ignored, err = next.ignored.afterPush(m, b, &res); err != nil {
 		return false, err
 	}
 	if len(b.entries) > 0 {

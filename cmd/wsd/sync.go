@@ -234,7 +234,7 @@ func (j *syncJob) keepOn(ctx context.Context, remote *syncRemote) error {
 			if err == nil || ctx.Err() != nil || !j.worthwhile(err, attempt, connected) {
 				return err
 			}
-			j.out.trouble(err)
+			j.out.trouble(explainSync(err))
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
