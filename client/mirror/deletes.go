@@ -135,7 +135,7 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	asked := pushAsked{info.Rev, m.s.peer.Push}
+	asked := pushAsked{info.Rev, m.s.peer.Push, m.filter}
 	if m.asked == asked {
 		return nil
 	}
@@ -175,10 +175,11 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 }
 
 // pushAsked is which push mayPush has found to be one that may be made: of what changed up to a
-// revision here, behind the cursor.
+// revision here, behind the cursor, without what is ignored.
 type pushAsked struct {
 	rev    int64
 	cursor tree.Cursor
+	filter *filter
 }
 
 // mayPull fails with a DeletesError when a pull up to a target, or the push behind it, would

@@ -52,6 +52,9 @@ const (
 	maxLooks = 8
 	// maxTries is how often a block is decided anew since what it meets here has changed.
 	maxTries = 8
+	// maxVanished is how often the content of a block, or of a path in a call, may be gone when it
+	// is needed.
+	maxVanished = 3
 	// maxPulls is how often a tick pulls again since the remote has changed before all was
 	// pushed. The last push is made whatever happens there meanwhile.
 	maxPulls = 4

@@ -128,13 +128,14 @@ func (r *Result) add(o *Result) {
 // closing. Calls wait for each other. After an error of any of them, the next one goes on
 // from what is stored.
 type Mirror struct {
-	cfg    Config
-	log    *slog.Logger
-	forest *tree.Forest
-	tree   *tree.Tree
-	roots  roots
-	meter  meter
-	limits limits // those of limits.go; tests have smaller ones
+	cfg      Config
+	log      *slog.Logger
+	forest   *tree.Forest
+	tree     *tree.Tree
+	roots    roots
+	meter    meter
+	vanished vanished
+	limits   limits // those of limits.go; tests have smaller ones
 
 	// turn is held by the call that uses what follows.
 	turn     chan struct{}
@@ -266,6 +267,11 @@ func (m *Mirror) tick(ctx context.Context, r *Result, settle bool) error {
 	}
 	pushed := false
 	for attempt := 1; ; attempt++ {
+		if attempt > 1 {
+			if err := m.settle(ctx); err != nil {
+				return err
+			}
+		}
 		if err := m.pull(ctx, r); err != nil {
 			return err
 		}
@@ -313,7 +319,7 @@ func (m *Mirror) run(ctx context.Context, settle bool, fn func(context.Context, 
 }
 
 func (m *Mirror) connected(ctx context.Context, r *Result, settle bool, fn func(context.Context, *Result) error) error {
-	m.heard = nil
+	m.heard, m.vanished.n = nil, map[string]int{}
 	if !m.fresh || !m.loaded {
 		if err := m.connect(ctx, settle); err != nil {
 			return err

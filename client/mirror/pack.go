@@ -176,12 +176,13 @@ func textOf(e *tree.Entry) int {
 
 // A block is what moves at once.
 type block struct {
-	entries []tree.Entry
-	objects []tree.Hash // that the other end lacks, and no block before it brings
-	bytes   int64       // of those
-	cursor  tree.Cursor // of the end that it comes from, once it is applied
-	last    bool        // of the stream
-	holds   map[string]*held
+	entries  []tree.Entry
+	objects  []tree.Hash // that the other end lacks, and no block before it brings
+	bytes    int64       // of those
+	cursor   tree.Cursor // of the end that it comes from, once it is applied
+	last     bool        // of the stream
+	holds    map[string]*held
+	vanished []string // local paths that were left out, and are to be sent again
 	// hides has paths that rules hide and that the remote has, or with false has no more. again
 	// are directories and removals of the remote's that both sides have agreed on, when all is
 	// compared anew since something else is ignored.
@@ -218,6 +219,6 @@ func (m *Mirror) pieces(b *block) []*block {
 	for path, h := range holds {
 		last.note(&item{holds: true, path: path, hold: h})
 	}
-	last.cursor, last.stayed = b.cursor, b.stayed
+	last.cursor, last.stayed, last.hides, last.again, last.vanished = b.cursor, b.stayed, b.hides, b.again, b.vanished
 	return out
 }

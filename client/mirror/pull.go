@@ -291,17 +291,7 @@ func (m *Mirror) drop(ctx context.Context, b *batch, gone map[tree.Hash]bool) er
 
 // missing are the chunks of entries that are not held here, each once.
 func (m *Mirror) missing(ctx context.Context, entries []tree.Entry) ([]tree.Hash, error) {
-	var all []tree.Hash
-	seen := map[tree.Hash]bool{}
-	for i := range entries {
-		for _, p := range m.partsOf(&entries[i]) {
-			if !seen[p.Hash] {
-				seen[p.Hash] = true
-				all = append(all, p.Hash)
-			}
-		}
-	}
-	return m.lackingHere(ctx, all)
+	return m.lackingHere(ctx, hashesOf(entries, m.partsOf))
 }
 
 // lackingHere returns those of some hashes whose content is not held here.

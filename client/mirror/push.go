@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,7 +14,8 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// errMoved says that the remote has changes that were not pulled.
+// errMoved says that the remote has changes that were not pulled, or that files here have
+// changed while their content was to be sent.
 var errMoved = errors.New("the remote has changed")
 
 // push sends what there is. It ends with errMoved when the remote has changes of the same
@@ -153,38 +155,134 @@ func (m *Mirror) lackingThere(ctx context.Context, ask []tree.Hash) ([]tree.Hash
 
 // pushObjects sends the content of blocks, before they are passed on.
 func (m *Mirror) pushObjects(ctx context.Context, in <-chan *block, out chan<- *block, r *Result) error {
+	gone := map[tree.Hash]bool{}
 	for b := range in {
-		for rest := b.objects; len(rest) > 0; {
-			some := rest[:min(len(rest), m.limits.ask)]
-			rest = rest[len(some):]
-			if err := m.cfg.Remote.PushObjects(ctx, m.objects(some, r)); err != nil {
-				return fmt.Errorf("send content: %w", err)
-			}
+		err := m.sendObjects(ctx, b.objects, gone, func(bytes int) {
+			r.ObjectsOut++
+			r.BytesOut += int64(bytes)
+		})
+		if err == nil {
+			err = m.leaveVanished(b, gone)
 		}
-		if err := handOver(ctx, out, b); err != nil {
+		if err == nil {
+			err = handOver(ctx, out, b)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// sendObjects sends content. gone takes the hashes of what this side has no more.
+func (m *Mirror) sendObjects(ctx context.Context, hashes []tree.Hash, gone map[tree.Hash]bool, sent func(bytes int)) error {
+	for len(hashes) > 0 {
+		some := hashes[:min(len(hashes), m.limits.ask)]
+		hashes = hashes[len(some):]
+		if err := m.cfg.Remote.PushObjects(ctx, m.objects(some, gone, sent)); err != nil {
+			return fmt.Errorf("send content: %w", err)
+		}
+	}
+	return nil
+}
+
 // objects is the content of some hashes, read when it is asked for.
-func (m *Mirror) objects(hashes []tree.Hash, r *Result) changes.Stream[tree.Data] {
+func (m *Mirror) objects(hashes []tree.Hash, gone map[tree.Hash]bool, sent func(bytes int)) changes.Stream[tree.Data] {
 	return changes.FromFunc(func(ctx context.Context) (tree.Data, error) {
-		if len(hashes) == 0 {
-			return tree.Data{}, io.EOF
+		for len(hashes) > 0 {
+			h := hashes[0]
+			data, err := m.forest.Chunk(ctx, h, nil)
+			if err != nil && !errors.Is(err, tree.ErrUnknownHash) {
+				return tree.Data{}, err
+			}
+			hashes = hashes[1:]
+			if err != nil {
+				gone[h] = true
+				continue
+			}
+			sent(len(data))
+			m.meter.count(func(p *Progress) { p.ObjectsOut++; p.BytesOut += int64(len(data)) })
+			return tree.Data{Hash: h, Bytes: data}, nil
 		}
-		data, err := m.forest.Chunk(ctx, hashes[0], nil)
-		if err != nil {
-			return tree.Data{}, err
-		}
-		d := tree.Data{Hash: hashes[0], Bytes: data}
-		hashes = hashes[1:]
-		r.ObjectsOut++
-		r.BytesOut += int64(len(data))
-		m.meter.count(func(p *Progress) { p.ObjectsOut++; p.BytesOut += int64(len(data)) })
-		return d, nil
+		return tree.Data{}, io.EOF
 	}, nil)
+}
+
+// vanished counts how often the content of paths was found to be gone in a call of the mirror.
+type vanished struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+// leaveVanished leaves entries of a block out whose content is gone: their files have changed
+// since they were listed. They are sent again. One whose content is gone over and over fails.
+func (m *Mirror) leaveVanished(b *block, gone map[tree.Hash]bool) error {
+	m.vanished.mu.Lock()
+	defer m.vanished.mu.Unlock()
+	for _, e := range b.leaveOut(gone) {
+		path, _ := m.roots.toLocal(e.Path)
+		if m.vanished.n[path]++; m.vanished.n[path] > maxVanished {
+			return fmt.Errorf("send the content of %s: %w", path, tree.ErrUnknownHash)
+		}
+		b.vanished = append(b.vanished, path)
+		delete(b.holds, path)
+	}
+	return nil
+}
+
+// leaveOut leaves out the entries that name some content, and returns them.
+func (b *block) leaveOut(gone map[tree.Hash]bool) (out []tree.Entry) {
+	if len(gone) == 0 {
+		return nil
+	}
+	kept := b.entries[:0]
+	for _, e := range b.entries {
+		if slices.ContainsFunc(e.Parts, func(p tree.Part) bool { return gone[p.Hash] }) {
+			out = append(out, e)
+		} else {
+			kept = append(kept, e)
+		}
+	}
+	b.entries = kept
+	return out
+}
+
+// pushAgain is the Push of a block of which the remote has lost some content since it was asked.
+func (m *Mirror) pushAgain(ctx context.Context, in changes.PushInput, b *block, err error) (changes.PushResult, error) {
+	var res changes.PushResult
+	for range maxVanished {
+		if changes.Code(err) != tree.Code(tree.ErrUnknownHash) {
+			break
+		}
+		lacking, err2 := m.lackingThere(ctx, hashesOf(b.entries, func(e *tree.Entry) []tree.Part { return e.Parts }))
+		if err2 != nil || len(lacking) == 0 {
+			return res, errors.Join(err, err2)
+		}
+		gone := map[tree.Hash]bool{}
+		if err = m.sendObjects(ctx, lacking, gone, func(int) {}); err == nil {
+			err = m.leaveVanished(b, gone)
+		}
+		if err != nil {
+			return res, err
+		}
+		res, err = m.cfg.Remote.Push(ctx, in, changes.FromSlice(b.entries))
+	}
+	return res, err
+}
+
+// hashesOf is the content of entries, each once.
+func hashesOf(entries []tree.Entry, parts func(*tree.Entry) []tree.Part) []tree.Hash {
+	var all []tree.Hash
+	seen := map[tree.Hash]bool{}
+	for i := range entries {
+		for _, p := range parts(&entries[i]) {
+			if !seen[p.Hash] {
+				seen[p.Hash] = true
+				all = append(all, p.Hash)
+			}
+		}
+	}
+	return all
 }
 
 // unmoved fails with errMoved if the remote has changed since the pull. From then on until
@@ -205,7 +303,7 @@ func (m *Mirror) unmoved(ctx context.Context) error {
 }
 
 // pushBlock has a block applied and stores that it was. It reports whether some of its paths
-// are to be sent again, since the remote has changed them as well.
+// are to be sent again, since they have changed meanwhile, here or there.
 func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r *Result) (bool, error) {
 	in := changes.PushInput{SenderRev: target.Rev, Cursor: &b.cursor, Partly: true, Times: m.setsTimes, Ignore: m.filter.names}
 	if len(b.spare) > 0 {
@@ -230,6 +328,9 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 		m.heard = nil
 	}
 	res, err := m.cfg.Remote.Push(ctx, in, changes.FromSlice(b.entries))
+	if err != nil {
+		res, err = m.pushAgain(ctx, in, b, err)
+	}
 	if err != nil {
 		return false, fmt.Errorf("send changes: %w", err)
 	}
@@ -264,7 +365,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 	}
 	next = next.tidied()
 	_, err = m.tree.Update(ctx, func(e *tree.Edit) error {
-		for _, path := range slices.Concat(again, back) {
+		for _, path := range slices.Concat(again, back, b.vanished) {
 			if err := touch(e, path); err != nil {
 				return err
 			}
@@ -282,7 +383,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 	m.tellStayed(m.spared(b), r)
 	m.disowned(res.Disowned, res.MoreDisowned, true, r)
 	m.meter.count(func(p *Progress) { p.Pushed += int64(sent) })
-	return len(again) > 0 || len(back) > 0, nil
+	return len(again) > 0 || len(back) > 0 || len(b.vanished) > 0, nil
 }
 
 // tooManyConflicts reports whether a remote may have refused a push since more of its paths

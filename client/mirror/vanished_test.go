@@ -1,0 +1,93 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// lose removes the content of a text from the store, as a command does that writes to the one
+// file that has it.
+func (e *end) lose(text string) {
+	e.t.Helper()
+	_, err := e.tree.Update(context.Background(), func(ed *tree.Edit) error {
+		return ed.Tx().DeleteChunk(tree.Sum([]byte(text)))
+	})
+	if err != nil {
+		e.t.Fatalf("lose %q: %v", text, err)
+	}
+}
+
+// A changing Workspace is changed before each Settle.
+type changing struct {
+	changes.Workspace
+	change func()
+}
+
+func (c *changing) Settle(ctx context.Context) error {
+	c.change()
+	return c.Workspace.Settle(ctx)
+}
+
+// A file that changes between the look at it and the sending of its content holds up nothing,
+// and its new content is sent. One whose content is gone for good is named.
+func TestContentVanishesHere(t *testing.T) {
+	for name, comes := range map[string]bool{"it has changed": true, "it is gone": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{})
+			w.local.do("write /a one", "write /f old", "write /g old", "write /z two")
+			w.local.lose("old")
+			settles := 0
+			w.local.ws = &changing{w.local.ws, func() {
+				if settles++; settles == 2 && comes {
+					w.local.do("write /f new", "write /g newer")
+				}
+			}}
+			w.restart()
+			r, err := w.m.Sync(t.Context())
+			there := w.remote.list()
+			if comes {
+				if err != nil || !r.InStep || r.Pushed != 4 {
+					t.Errorf("%+v, %v", r, err)
+				}
+				w.same()
+				return
+			}
+			if !errors.Is(err, tree.ErrUnknownHash) || !strings.Contains(err.Error(), "/f") {
+				t.Errorf("the error is %v", err)
+			}
+			if want := []string{"/a 644 one", "/z 644 two"}; !slices.Equal(there, want) {
+				t.Errorf("the remote has %q, want %q", there, want)
+			}
+			w.local.do("write /f new", "rm /g")
+			w.sync()
+			w.same()
+		})
+	}
+}
+
+// Content that the remote loses after it was asked, since a command has written to the one file
+// that had it, is sent.
+func TestContentVanishesThere(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.local.do("write /a text")
+	w.sync()
+	lost := false
+	w.cfg.Remote = &beforePush{w.remote.server, func() {
+		if !lost {
+			lost = true
+			w.remote.do("write /a other")
+			w.remote.lose("text")
+		}
+	}}
+	w.restart()
+	w.local.do("write /b text", "write /c more")
+	w.sync()
+	w.same()
+	w.remote.want("/a 644 other", "/b 644 text", "/c 644 more")
+}
