@@ -61,7 +61,12 @@ func newDisk(t *testing.T, dir string) *disk {
 		t.Log("no disk is ever full: that takes a mount namespace")
 		return d
 	}
-	if err := unix.Mount("none", dir, "tmpfs", 0, fmt.Sprintf("size=%d", largestDisk)); err != nil {
+	err := unix.Mount("none", dir, "tmpfs", 0, fmt.Sprintf("size=%d", largestDisk))
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		t.Logf("no disk is ever full: %v", err)
+		return d
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	d.mounted = true
