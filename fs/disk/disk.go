@@ -65,6 +65,8 @@ type Workspace struct {
 	hook func(op, path string) error
 	// room is freeBytes; tests have disks of any size.
 	room func(fd int) (int64, bool)
+	// trusts is trusted; tests have file systems of others.
+	trusts func(fd int) error
 
 	home *home
 	// rescued counts files that were to be removed and are objects now.
@@ -143,7 +145,7 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 		return nil, err
 	}
 	cfg.Dir = abs
-	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, room: freeBytes, full: true, unclean: true}
+	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, room: freeBytes, trusts: trusted, full: true, unclean: true}
 	w.home = &home{w: w, name: cfg.Tree.Name(), dir: cfg.Objects, log: cfg.Logger}
 	w.apart.Store(!sameMount(cfg.Objects.Path(), cfg.Dir))
 	cfg.Forest.SetHome(w.home)

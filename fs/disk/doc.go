@@ -87,7 +87,7 @@
 // (.wsd-out-0123456789abcdef-NAME), and is kept once it is closed. A start that finds such a
 // name does the same. A + in the place of the last hyphen says that nobody has settled the
 // version: then that the store has its content says nothing. What was removed stays open for
-// 20 ms more (at most 64 files, of 16 MiB together), so that what a program writes that had
+// 20 ms more (at most 64 files, of 16 MiB together; none on NFS or FUSE), so that what a program writes that had
 // looked its name up before, and opens it only then, is kept as well.
 //
 // A file that somebody has open for writing when it is read may change without a trace, until

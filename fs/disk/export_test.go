@@ -60,6 +60,20 @@ func (w *Workspace) Shrink() {
 	w.limits = limits{batch: 2, kept: 2, page: 2, journal: 8, grace: grace}
 }
 
+// Retired is how many files that were removed are still open.
+func (w *Workspace) Retired() int {
+	w.outMu.Lock()
+	defer w.outMu.Unlock()
+	return len(w.retired)
+}
+
+// Distrust has the file system be one of others.
+func (w *Workspace) Distrust(err error) {
+	w.turn <- struct{}{}
+	defer w.release()
+	w.trusts = func(int) error { return err }
+}
+
 // Grace sets for how long a file that was removed stays open.
 func (w *Workspace) Grace(d time.Duration) {
 	w.turn <- struct{}{}

@@ -2,6 +2,7 @@ package disk_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -369,4 +370,30 @@ func TestF1RetiredMakesRoom(t *testing.T) {
 	}
 	b.want(map[string]string{"q": "file 0644 " + strings.Repeat("y", 40)})
 	b.wantLost("p file 0644 by a command")
+}
+
+// What was removed does not stay open where it would then have another name in its directory,
+// nor is more of it open than the limits say.
+func TestF1RetiredAreFew(t *testing.T) {
+	b := newBench(t, disk.Config{})
+	b.ws.Grace(time.Hour)
+	batch := func() []tree.Entry {
+		for i := range 100 {
+			b.write(fmt.Sprintf("d/%d", i), "text")
+		}
+		quiet(b)
+		return []tree.Entry{remove("/workspace/d")}
+	}
+	b.apply(batch()...)
+	if n := b.ws.Retired(); n == 0 || n > 64 {
+		t.Errorf("%d files are open", n)
+	}
+	b.reopen()
+	b.ws.Grace(time.Hour)
+	b.ws.Distrust(errors.New("it is on NFS"))
+	b.apply(batch()...)
+	if n := b.ws.Retired(); n != 0 {
+		t.Errorf("%d files are open on a file system of others", n)
+	}
+	b.want(map[string]string{})
 }

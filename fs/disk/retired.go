@@ -36,9 +36,7 @@ func (b *bringer) retire(dir int, out string, it *item, st *stat, print *tree.Ha
 	}
 	fd := -1
 	if st.kind == tree.KindFile {
-		if open, err := openFileAt(dir, out); err == nil {
-			fd = open
-		} // else nobody can open it, or too much is open
+		fd = b.w.openRetired(dir, out)
 	}
 	err := pathError("remove", it.path, retry(func() error { return unix.Unlinkat(dir, out, 0) }))
 	switch {
@@ -49,6 +47,21 @@ func (b *bringer) retire(dir int, out string, it *item, st *stat, print *tree.Ha
 		b.w.hold(b.ctx, retired{fd: fd, stat: *st, print: print, it: it, at: time.Now()})
 	}
 	return err
+}
+
+// openRetired opens a file that is about to be removed, -1 if it cannot stay open: too much is,
+// or its file system would give it another name in its directory until it is closed, as NFS
+// and FUSE do.
+func (w *Workspace) openRetired(dir int, name string) int {
+	fd, err := openFileAt(dir, name)
+	if err != nil {
+		return -1
+	}
+	if w.trusts(fd) != nil {
+		closeFD(fd)
+		return -1
+	}
+	return fd
 }
 
 // hold adds to the retired files. Those that were there the longest make room.
