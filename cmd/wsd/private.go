@@ -28,7 +28,7 @@ type privatePaths struct {
 	made     []string // wsd's directories as this environment has them: made where missing
 	found    []string // where another wsd of the user may have them
 	runtimes []string // those of them that have runtime files
-	own      []string // files and sockets of this process
+	own      []string // files, sockets and directories of content of this process
 
 	mu    sync.Mutex
 	known map[string]knownRuntimeDir
@@ -84,7 +84,7 @@ func newPrivatePaths() *privatePaths {
 	return p
 }
 
-// add adds files and sockets, which need not be there yet. Empty names are passed over.
+// add adds files, sockets and directories, which need not be there yet. Empty names are passed over.
 func (p *privatePaths) add(files ...string) {
 	for _, file := range files {
 		if file = absolute(file); file == "" {
@@ -98,7 +98,7 @@ func (p *privatePaths) add(files ...string) {
 	}
 }
 
-// addStore adds a SQLite file and those that stand beside it.
+// addStore adds a SQLite file, those that stand beside it, and the directory of its content.
 func (p *privatePaths) addStore(file string) {
 	if file == "" {
 		return
@@ -131,7 +131,7 @@ func hasContent(path string) bool {
 		return false
 	}
 	info, err := os.Stat(path)
-	return err != nil || info.Mode().IsRegular() || info.Mode().Type() == os.ModeSocket
+	return err != nil || info.IsDir() || info.Mode().IsRegular() || info.Mode().Type() == os.ModeSocket
 }
 
 // list is what no sandbox gives access to now. Missing directories are made, so that a

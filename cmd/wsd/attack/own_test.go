@@ -181,6 +181,8 @@ func TestSH6StoreIsOutOfReach(t *testing.T) {
 	each(t, func(w *world) {
 		text := secret()
 		w.write(filepath.Join(w.dir, ".env"), text, 0o600)
+		// An object has the content of a lost version. Only its directory keeps other users from it.
+		object := secret()
 		for _, store := range []string{"", filepath.Join(w.home, "elsewhere", "s.db")} {
 			args := []string{"--workspace", w.dir}
 			if store != "" {
@@ -195,10 +197,15 @@ func TestSH6StoreIsOutOfReach(t *testing.T) {
 				}
 				store = found[0]
 			}
+			w.write(filepath.Join(store+".objects", "0000000000000001"), object, 0o644)
 			for name, box := range w.policies() {
 				box.Permissions.FileSystem.Entries = append(box.Permissions.FileSystem.Entries, glob(w.dir+"/**/.env"))
 				r := s.sh(c, box, "grep -aho 'TOPSECRET[^ ]*' -r "+w.home+"; for f in "+store+"*; do exec 3<$f && echo opened $f; done")
 				hidden(w, name, r.text(), text)
+				hidden(w, name, r.text(), object)
+				for how, got := range w.fileTries(rc, store+".objects/0000000000000001", box) {
+					hidden(w, name+": "+how, got, object)
+				}
 				for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
 					if r := s.sh(c, box, "exec 3<"+store+suffix+" && echo opened"); strings.Contains(r.stdout, "opened") {
 						w.Errorf("S-M5: %s: %s can be opened, and so locked", name, store+suffix)
