@@ -44,16 +44,16 @@ func TestMain(m *testing.M) {
 // for those that are free.
 const largestDisk = 4 << 30
 
-// A disk has all that belongs to one side.
-type disk struct {
+// A volume has all that belongs to one side.
+type volume struct {
 	dir     string
 	mounted bool
 }
 
-// newDisk makes one. It is a file system of its own if we may have one; else it is never full.
-func newDisk(t *testing.T, dir string) *disk {
+// newVolume makes one. It is a file system of its own if we may have one; else it is never full.
+func newVolume(t *testing.T, dir string) *volume {
 	t.Helper()
-	d := &disk{dir: dir}
+	d := &volume{dir: dir}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func newDisk(t *testing.T, dir string) *disk {
 }
 
 // fill leaves room for so many bytes. It reports whether it could.
-func (d *disk) fill(room int64) (bool, error) {
+func (d *volume) fill(room int64) (bool, error) {
 	if !d.mounted {
 		return false, nil
 	}
@@ -98,15 +98,15 @@ func (d *disk) fill(room int64) (bool, error) {
 }
 
 // empty makes room again.
-func (d *disk) empty() error {
+func (d *volume) empty() error {
 	if !d.mounted {
 		return nil
 	}
 	return d.resize(largestDisk)
 }
 
-func (d *disk) resize(size int64) error {
+func (d *volume) resize(size int64) error {
 	return unix.Mount("none", d.dir, "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("size=%d", max(size, 1<<20)))
 }
 
-func (d *disk) path(name string) string { return filepath.Join(d.dir, name) }
+func (d *volume) path(name string) string { return filepath.Join(d.dir, name) }

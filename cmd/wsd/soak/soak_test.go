@@ -22,7 +22,9 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/bench/target"
+	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/objects"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
@@ -44,7 +46,7 @@ type trial struct {
 	dir    string
 	random *rand.Rand
 	ledger *ledger
-	disks  map[string]*disk // by side
+	disks  map[string]*volume // by side
 	server *program
 	client *program
 	link   *link
@@ -80,13 +82,13 @@ func TestTwoWriters(t *testing.T) {
 	t.Logf("seed %d", seed)
 	x := &trial{
 		t: t, wsd: wsd, dir: t.TempDir(), random: rand.New(rand.NewPCG(seed, 1)), ledger: newLedger(), output: &record{},
-		disks: map[string]*disk{}, logs: map[string]*record{"client": {}, "server": {}},
+		disks: map[string]*volume{}, logs: map[string]*record{"client": {}, "server": {}},
 	}
 	if err := os.Mkdir(x.path("home"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, side := range sides {
-		d := newDisk(t, x.path(side))
+		d := newVolume(t, x.path(side))
 		for _, name := range []string{"work", "trash", "spare"} {
 			if err := os.Mkdir(d.path(name), 0o755); err != nil {
 				t.Fatal(err)
@@ -295,6 +297,9 @@ func (x *trial) account() {
 			kept++
 			found[valueOf(v.text)] = true
 			name := strings.TrimPrefix(v.Path, "/workspace/")
+			if side == "here" && kept%20 == 1 {
+				x.restore(&v, name)
+			}
 			if side == "here" && !strings.Contains(output, `"path":"`+name+`"`) {
 				unnamed = append(unnamed, fmt.Sprintf("%d %s", v.ID, name))
 			}
@@ -354,7 +359,13 @@ func (x *trial) lost(side string) []keptVersion {
 		x.t.Fatal(err)
 	}
 	defer db.Close()
+	content, err := objects.Open(sqlite.ObjectsPath(db.Path()))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer content.Close()
 	forest := tree.New(db.Tree(), tree.Config{})
+	forest.SetHome(disk.ObjectsOnly(tree.DefaultName, content))
 	var list []keptVersion
 	err = lost.List(ctx, forest, 0, func(v *lost.Version) error {
 		k := keptVersion{Version: *v}
@@ -371,6 +382,16 @@ func (x *trial) lost(side string) []keptVersion {
 		x.t.Fatal(err)
 	}
 	return list
+}
+
+// restore brings a version back by the command that the line of its conflict names.
+func (x *trial) restore(v *keptVersion, name string) {
+	to := x.path(fmt.Sprint("restored-", v.ID))
+	out, err := x.command("sync", "restore", "--state", x.store("here"), "--version", fmt.Sprint(v.ID), "--to", to, filepath.Join(x.work("here"), name)).CombinedOutput()
+	text, readErr := os.ReadFile(to)
+	if err = errors.Join(err, readErr); err != nil || string(text) != string(v.text) {
+		x.t.Errorf("version %d of %s is not restored: %v, %.40q, want %.40q\n%s", v.ID, name, err, text, v.text, out)
+	}
 }
 
 // contents are the files of a directory.
