@@ -186,7 +186,7 @@ func (m *Mirror) loadRules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.files, m.filter = files, f
+	m.files, m.filter, m.incoming = files, f, nil
 	return nil
 }
 
@@ -314,18 +314,32 @@ func (m *Mirror) readRulesFile(ctx context.Context) (string, error) {
 	return "", nil
 }
 
+// An incomingFile is a file with rules that a pull brings.
+type incomingFile struct {
+	rev  int64 // the remote's
+	text string
+}
+
 // rereadRules reads what is ignored if a file with rules has changed since. It reports whether
 // something else is ignored now.
 func (m *Mirror) rereadRules(ctx context.Context) (bool, error) {
 	if !m.readsFiles() {
 		return false, nil
 	}
-	was := m.filter
-	if changed, err := m.rulesChanged(ctx); err != nil || !changed {
+	was, incoming := m.filter, m.incoming
+	if changed, err := m.rulesChanged(ctx); err != nil || !changed && incoming == nil {
 		return false, err
 	}
 	if err := m.loadRules(ctx); err != nil {
 		return false, err
+	}
+	for path, in := range incoming {
+		if m.files[path] != in.text {
+			if m.refused == nil {
+				m.refused = map[string]int64{}
+			}
+			m.refused[path] = in.rev
+		}
 	}
 	return !m.filter.same(was), nil
 }
@@ -448,6 +462,7 @@ func (m *Mirror) incomingRules(ctx context.Context, target tree.Cursor, r *Resul
 		return err
 	}
 	files := maps.Clone(m.files)
+	m.incoming = map[string]incomingFile{}
 	for _, e := range changed {
 		var text strings.Builder
 		for _, p := range e.Parts {
@@ -461,11 +476,11 @@ func (m *Mirror) incomingRules(ctx context.Context, target tree.Cursor, r *Resul
 			text.Write(data)
 		}
 		files[e.Path] = text.String()
+		m.incoming[e.Path] = incomingFile{e.Rev, text.String()}
 	}
 	if m.filter, err = m.filterOf(files); err != nil {
 		return err
 	}
-	m.rulesRev = 0 // what comes of them is looked at
 	return nil
 }
 
@@ -486,7 +501,7 @@ func (m *Mirror) changedRules(ctx context.Context, target tree.Cursor) (list []t
 		if err != nil {
 			return nil, fmt.Errorf("list the remote's changes: %w", err)
 		}
-		if path, ok := m.roots.toLocal(e.Path); !ok || e.Kind != tree.KindFile || !m.isRules(path) || !m.wanted(&e, &known, nil) {
+		if path, ok := m.roots.toLocal(e.Path); !ok || e.Kind != tree.KindFile || !m.isRules(path) || m.refused[path] == e.Rev || !m.wanted(&e, &known, nil) {
 			continue
 		}
 		if e.Size > maxRuleBytes {

@@ -300,6 +300,14 @@ func TestIgnoreGitFilesFirst(t *testing.T) {
 	}
 	w.sync()
 	w.local.want("/.gitignore 644 *.log", "/b 644 1", "/d/ 755")
+	// One that hides all, and itself, comes alone.
+	w.remote.do("write /all/.gitignore *", "write /all/f 1")
+	w.sync()
+	w.local.want("/.gitignore 644 *.log", "/all/ 755", "/all/.gitignore 644 *", "/b 644 1", "/d/ 755")
+	w.sync()
+	w.remote.do("rm /all")
+	w.sync()
+	w.local.do("rm /all")
 	w.remote.do("write /.gitignore nothing")
 	w.sync()
 	w.same()
@@ -343,6 +351,37 @@ func TestIgnoreLimit(t *testing.T) {
 	}
 }
 
+// Rules that hide all but some: directories come and go on both sides.
+func TestIgnoreAllBut(t *testing.T) {
+	w, stayed := ignoring(t, Config{Rules: []string{"*\n!*/\n!*.c\n"}})
+	w.local.do("write /l/x/a.c 1", "write /r/x/a.c 1", "write /k/a.c 1", "write /k/a.o 1", "write /t 1")
+	w.sync()
+	w.remote.want("/k/ 755", "/k/a.c 644 1", "/l/ 755", "/l/x/ 755", "/l/x/a.c 644 1", "/r/ 755", "/r/x/ 755", "/r/x/a.c 644 1")
+	w.local.do("rm /l")
+	w.remote.do("rm /r", "rm /k")
+	w.sync()
+	w.remote.want()
+	w.local.want("/k/ 755", "/k/a.o 644 1", "/t 644 1")
+	wantStayed(t, stayed, "here /k [/k/a.o] 0")
+	w.remote.do("write /f 1")
+	w.sync()
+	w.local.do("mkdir /f")
+	w.sync()
+	wantStayed(t, stayed, "there /f [/f] 0")
+	w.local.do("rm /f")
+	w.sync()
+	w.remote.want("/f 644 1")
+	// A file that is hidden makes way for a directory that is not.
+	w.local.do("write /m L")
+	w.sync()
+	w.remote.do("write /m/a.c R")
+	w.sync()
+	w.remote.want("/f 644 1", "/m/ 755", "/m/a.c 644 R")
+	if list := w.local.list(); len(list) != 6 || !strings.Contains(strings.Join(list, " "), "/m.conflict-") {
+		t.Errorf("here: %v", list)
+	}
+}
+
 // Random changes under rules that change: what is hidden stays on its side, and all is the same
 // once nothing is hidden.
 func TestIgnoreRandom(t *testing.T) {
@@ -357,7 +396,7 @@ func ignoreRandom(t *testing.T, r *rand.Rand) {
 	name := func() string {
 		return pick("/a", "/b", "/a/x", "/a/x.o", "/b/y.o", "/b/x/y", "/c.o", "/a/build/f", "/build", "/c/build/z.o", "/b/x/.gitignore", "/.gitignore")
 	}
-	rule := func() string { return pick("*.o", "build/", "/a/x", "build", "!/a/x.o", "/b/x/*") }
+	rule := func() string { return pick("*.o", "build/", "/a/x", "build", "!/a/x.o", "/b/x/*", "*", "!*/") }
 	var log []string
 	for range 10 {
 		for n := range r.IntN(5) {

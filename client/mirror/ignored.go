@@ -235,6 +235,23 @@ func (d *decision) ignored(x *tree.Entry) (bool, error) {
 	return false, nil
 }
 
+// hiddenAside returns what is applied in place of an entry that takes the place of a file here
+// that rules hide, as one of another kind: the file comes beside. nil if it does not.
+func (d *decision) hiddenAside(x *tree.Entry) ([]tree.Entry, error) {
+	if d.m.filter.rules == nil || x.Kind == tree.KindDelete || !d.m.filter.hides(x.Path, false) {
+		return nil, nil
+	}
+	cur, err := d.at(x.Path)
+	if err != nil || !live(cur) || cur.Kind == tree.KindDir || cur.Kind == x.Kind {
+		return nil, err
+	}
+	aside := *cur
+	if aside.Path, err = d.freeName(&toCopy{version: *cur, by: *x}, names{}); err != nil {
+		return nil, err
+	}
+	return []tree.Entry{aside, *x}, nil
+}
+
 // isGitFile reports whether a path is one of a file with rules that go with its directory.
 func (m *Mirror) isGitFile(path string) bool {
 	return m.cfg.GitIgnore && strings.HasSuffix(path, "/"+ignore.FileName)
@@ -313,7 +330,8 @@ func (m *Mirror) ignoresChange(e *tree.Entry, s *ignoredSet) (top string, ignore
 		return "", false
 	}
 	if e.Kind == tree.KindDelete {
-		if m.filter.hides(e.Path, false) {
+		// What it was is not known: if only that of one kind is hidden, the remote has it or not.
+		if m.filter.hides(e.Path, false) && m.filter.hides(e.Path, true) {
 			return "", true
 		}
 		_, ignored = s.covers(e.Path)

@@ -162,6 +162,10 @@ type Mirror struct {
 	rulesRev int64
 	// rulesMoved: files have changed, and the state does not have it yet.
 	rulesMoved bool
+	// incoming are the files with rules that count since a pull brings them, refused the
+	// remote's revisions of those that it did not bring after all.
+	incoming map[string]incomingFile
+	refused  map[string]int64
 }
 
 // New returns a mirror. It looks at nothing yet.

@@ -199,7 +199,8 @@ func (m *Mirror) wanted(e *tree.Entry, k *known, s *item) bool {
 	if !ok {
 		return false
 	}
-	if m.filter.rules != nil && e.Kind != tree.KindDelete && !m.roots.isRoot(path) {
+	// A file with rules comes also if it hides itself.
+	if _, comes := m.incoming[path]; !comes && m.filter.rules != nil && e.Kind != tree.KindDelete && !m.roots.isRoot(path) {
 		if s.top = m.filter.top(path, e.Kind == tree.KindDir); s.top != "" {
 			s.hidden = true
 			return false

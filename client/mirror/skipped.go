@@ -61,20 +61,24 @@ func (m *Mirror) settled(ctx context.Context) (changes.Watermarks, error) {
 // looksAt reports whether a path here is one that is synchronised.
 func (m *Mirror) looksAt(path string) bool {
 	_, ok := m.roots.toRemote(path)
-	if !ok || m.filter.hides(path, false) {
+	if !ok {
 		return false
 	}
-	// A directory that cannot be read may be one that is ignored.
-	return !m.filter.hides(path, true) || !m.isDir(path)
+	hidden := m.filter.hides(path, false)
+	if m.filter.hides(path, true) != hidden { // a directory that cannot be read may be one that is ignored
+		hidden = m.hidesKind(path)
+	}
+	return !hidden
 }
 
-// isDir reports whether a path that is left out is a directory, on either side.
-func (m *Mirror) isDir(path string) bool {
+// hidesKind reports whether a path that is left out is ignored, being of the kind that it is on
+// either side. Of one that is not known it is not.
+func (m *Mirror) hidesKind(path string) bool {
 	if m.s.ignored.has(path) || m.cfg.Dir == "" {
-		return true
+		return m.s.ignored.has(path)
 	}
 	info, err := os.Lstat(filepath.Join(m.cfg.Dir, filepath.FromSlash(m.relative(path))))
-	return err == nil && info.IsDir()
+	return err == nil && m.filter.hides(path, info.IsDir())
 }
 
 // left is what the remote leaves out, and whose content it has lost.
