@@ -13,8 +13,8 @@
 //
 // All tools read one directory and write one each. Processor time and bytes are those of all
 // processes of a tool: from wait4 and /proc/PID/io for commands, from /proc for servers, until
-// a server is idle again. Memory is the sum of the peaks of the command and of the server; of
-// rsync, which is three processes, the largest counts.
+// a server is idle again. Memory is the sum of the peaks of all processes of a tool, those of
+// rsync and of its children too.
 //
 // Nothing is deleted before the end, other than by the case that deletes, which comes last: on
 // ext4 a new file takes longer for some minutes after many were deleted in the same place. What
