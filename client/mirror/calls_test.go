@@ -18,6 +18,8 @@ type calls struct {
 	changes.Peer
 	mu sync.Mutex
 	n  numbers
+	// asked is how much content the peer was asked about.
+	asked int
 }
 
 // numbers are those of calls by their names; objects are "out" and "in".
@@ -48,6 +50,7 @@ func (c *calls) Watermarks(ctx context.Context, settle bool) (changes.Watermarks
 
 func (c *calls) HasObjects(ctx context.Context, hashes []tree.Hash) ([]tree.Hash, error) {
 	c.count("hasObjects")
+	c.asked += len(hashes)
 	return c.Peer.HasObjects(ctx, hashes)
 }
 
@@ -195,6 +198,35 @@ func TestCallsOfAPlainRemote(t *testing.T) {
 	w.local.do("mv /a /b")
 	w.sync()
 	c.want(t, "a rename", numbers{"watermarks": 6, "hasObjects": 3, "push": 4})
+	w.same()
+}
+
+// Of the content of renamed files the remote is asked about some. What it does not have, since
+// they were renamed before they were sent, is sent.
+func TestRenameAsksLittle(t *testing.T) {
+	w := newWorld(t, Config{MayDelete: func(n, of int) bool { return 2*n <= of }})
+	c := &calls{Peer: w.remote.server}
+	w.cfg.Remote = c
+	w.restart()
+	w.sync()
+	const n = 20 * maxSampled
+	for _, from := range []string{"/a", "/z"} { // in the order of paths, and against it
+		w.local.spread(from, from, n)
+		w.sync()
+		c.take()
+		c.asked = 0
+		w.local.do("mv " + from + " /m" + from[1:])
+		w.sync()
+		if c.asked > maxSampled+maxSampled/2 {
+			t.Errorf("%s: asked about %d of %d", from, c.asked, n)
+		}
+		c.want(t, from, numbers{"watermarks": 2, "hasObjects": 1, "push": 1})
+		w.same()
+	}
+	w.local.spread("/new", "new", n)
+	w.local.do("mv /new /other")
+	w.sync()
+	c.want(t, "new and renamed", numbers{"watermarks": 2, "hasObjects": 2, "pushObjects": 1, "out": n, "push": 1})
 	w.same()
 }
 

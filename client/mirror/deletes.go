@@ -144,6 +144,7 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 		return err
 	}
 	t := newTally()
+	var all []tree.Entry
 	for {
 		entries, err := list.Next(ctx, page)
 		if errors.Is(err, io.EOF) {
@@ -151,6 +152,9 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 		}
 		if err != nil {
 			return err
+		}
+		if list.Len() <= maxListed {
+			all = append(all, entries...)
 		}
 		for i := range entries {
 			e := &entries[i]
@@ -171,7 +175,16 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 		return err
 	}
 	m.asked = asked
+	if list.Len() <= maxListed {
+		m.listed = &listed{asked, all}
+	}
 	return nil
+}
+
+// listed is what has changed here, as mayPush has read it.
+type listed struct {
+	asked   pushAsked
+	entries []tree.Entry
 }
 
 // pushAsked is which push mayPush has found to be one that may be made: of what changed up to a
@@ -180,6 +193,53 @@ type pushAsked struct {
 	rev    int64
 	cursor tree.Cursor
 	filter *filter
+}
+
+// A changeList is what has changed here and was not pushed.
+type changeList struct {
+	next func(context.Context, int) ([]tree.Entry, error)
+	n    int
+	upTo tree.Cursor
+	gone map[string]bool // fingerprints of what was removed, as far as it is known
+}
+
+// changesHere lists what has changed here. What mayPush has read is not read again unless
+// something has changed since.
+func (m *Mirror) changesHere(ctx context.Context) (*changeList, error) {
+	if l := m.listed; l != nil {
+		m.listed = nil
+		info, err := m.tree.Info(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if l.asked == (pushAsked{info.Rev, m.s.peer.Push, m.filter}) {
+			return l.list(), nil
+		}
+	}
+	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.filter.names})
+	if err != nil {
+		return nil, err
+	}
+	return &changeList{next: list.Next, n: list.Len(), upTo: list.Current, gone: map[string]bool{}}, nil
+}
+
+func (l *listed) list() *changeList {
+	out := &changeList{n: len(l.entries), upTo: tree.At(l.asked.rev), gone: map[string]bool{}}
+	for i := range l.entries {
+		if e := &l.entries[i]; e.Kind == tree.KindDelete && e.Prior != "" {
+			out.gone[e.Prior] = true
+		}
+	}
+	rest := l.entries
+	out.next = func(_ context.Context, limit int) ([]tree.Entry, error) {
+		if len(rest) == 0 {
+			return nil, io.EOF
+		}
+		some := rest[:min(limit, len(rest))]
+		rest = rest[len(some):]
+		return some, nil
+	}
+	return out
 }
 
 // mayPull fails with a DeletesError when a pull up to a target, or the push behind it, would

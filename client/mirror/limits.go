@@ -17,6 +17,12 @@ const (
 	// several blocks name may be asked about, and sent, twice.
 	askHashes = 8192
 	maxAsked  = 1 << 18
+	// maxListed bounds the changes that are kept from the question whether they may be pushed to
+	// the push. Above it they are read twice.
+	maxListed = BlockEntries
+	// maxSampled is of how much content of renamed files the remote is asked about. If it has
+	// that it has the rest, too.
+	maxSampled = 64
 	// storeBytes is how much content is kept in one transaction.
 	storeBytes = 4 << 20
 	// page is how many entries are read from the tree at once.

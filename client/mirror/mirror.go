@@ -153,6 +153,7 @@ type Mirror struct {
 	there     []changes.Skipped // what the remote leaves out
 	heard     *heard            // nil if the remote is to be asked how far it is
 	asked     pushAsked
+	listed    *listed // nil if nothing is
 	// settledNow: this call has settled this side and found that something is pending.
 	// settledBefore: the call before it has.
 	settledNow, settledBefore bool
@@ -330,6 +331,7 @@ func (m *Mirror) connected(ctx context.Context, r *Result, settle bool, fn func(
 		}
 	}
 	err := fn(ctx, r)
+	m.listed = nil
 	if failed, ok := errors.AsType[*ConflictError](err); ok {
 		failed.Moved = failed.Moved || r.Pushed > 0 || r.Pulled > 0
 	}

@@ -40,21 +40,21 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 	if err := m.mayPush(ctx); err != nil {
 		return err
 	}
-	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.filter.names})
+	list, err := m.changesHere(ctx)
 	if err != nil {
 		return err
 	}
-	target := list.Current
+	target := list.upTo
 	if m.s.peer.Push.Compare(target) >= 0 {
 		return nil
 	}
-	m.meter.count(func(p *Progress) { p.ToPush = p.Pushed + int64(list.Len()) })
+	m.meter.count(func(p *Progress) { p.ToPush = p.Pushed + int64(list.n) })
 	known := m.known() // the last stage changes it
 	asked, full := make(chan *block), make(chan *block)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { // ends with the list, or with ctx
 		defer close(asked)
-		return m.makeBlocks(ctx, list.Next, target, known, asked)
+		return m.makeBlocks(ctx, list, known, asked)
 	})
 	group.Go(func() error { // ends with the one before it
 		defer close(full)
@@ -85,26 +85,30 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 	return errMoved
 }
 
-// makeBlocks reads what changed up to a target and asks which content of it the remote has.
-func (m *Mirror) makeBlocks(ctx context.Context, next func(context.Context, int) ([]tree.Entry, error), target tree.Cursor, known known, out chan<- *block) error {
-	most := m.limits.entries
+// makeBlocks reads what changed and asks which content of it the remote has.
+func (m *Mirror) makeBlocks(ctx context.Context, list *changeList, known known, out chan<- *block) error {
+	moved := renamed{gone: list.gone, content: map[tree.Hash]bool{}}
+	most, lacking := m.limits.entries, func(ctx context.Context, ask []tree.Hash) ([]tree.Hash, error) {
+		return m.lackingOf(ctx, ask, moved.content)
+	}
 	if !m.checksBase {
-		most = m.limits.plain
+		most, lacking = m.limits.plain, m.lackingThere
 	}
 	back, notes := m.holdBack(&known), known.notes
-	p := newPacker(m.limits, most, m.lackingThere, func(ctx context.Context, b *block) error {
+	p := newPacker(m.limits, most, lacking, func(ctx context.Context, b *block) error {
 		back.sparing(b)
 		m.meter.count(func(p *Progress) { p.BytesToPush += b.bytes })
 		return handOver(ctx, out, b)
 	})
 	for {
-		entries, err := next(ctx, page)
+		entries, err := list.next(ctx, page)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		for i := range entries {
 			s := item{entry: entries[i], path: entries[i].Path, at: after(&entries[i])}
 			e := &s.entry
+			moved.note(e)
 			path, ok := m.roots.toRemote(e.Path)
 			if !ok || notes.Pulled.has(e.Rev) || known.agreed(e.Path, s.at, notes.AgreedPush) || m.roots.isRoot(e.Path) || back.ignores(&s) {
 				s.out = true
@@ -117,9 +121,58 @@ func (m *Mirror) makeBlocks(ctx context.Context, next func(context.Context, int)
 			}
 		}
 		if err != nil {
-			return p.end(ctx, target)
+			return p.end(ctx, list.upTo)
 		}
 	}
+}
+
+// renamed finds content that stands under another name now than before: the remote has it if it
+// had the version that was removed.
+type renamed struct {
+	gone    map[string]bool // fingerprints of what was removed
+	content map[tree.Hash]bool
+}
+
+func (r *renamed) note(e *tree.Entry) {
+	switch {
+	case e.Kind == tree.KindDelete && e.Prior != "":
+		r.gone[e.Prior] = true
+	case e.Kind == tree.KindFile && len(r.gone) > 0 && r.gone[tree.Fingerprint(e)]:
+		for _, p := range e.Parts {
+			r.content[p.Hash] = true
+		}
+	}
+}
+
+// lackingOf is lackingThere, for content of which some is likely there. About that a few
+// questions do, if the answers are as expected.
+func (m *Mirror) lackingOf(ctx context.Context, ask []tree.Hash, likely map[tree.Hash]bool) ([]tree.Hash, error) {
+	var first, rest []tree.Hash
+	for _, h := range ask {
+		if likely[h] {
+			rest = append(rest, h)
+		} else {
+			first = append(first, h)
+		}
+	}
+	every := len(rest) / maxSampled
+	if every < 2 {
+		return m.lackingThere(ctx, ask)
+	}
+	var left []tree.Hash
+	for i, h := range rest {
+		if i%every == 0 {
+			first = append(first, h)
+		} else {
+			left = append(left, h)
+		}
+	}
+	lacking, err := m.lackingThere(ctx, first)
+	if err != nil || !slices.ContainsFunc(lacking, func(h tree.Hash) bool { return likely[h] }) {
+		return lacking, err
+	}
+	more, err := m.lackingThere(ctx, left)
+	return append(lacking, more...), err
 }
 
 // handOver passes something on to the next stage.
