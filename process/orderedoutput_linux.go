@@ -45,10 +45,10 @@ type source struct {
 	// turn is how many bytes are read before the sources behind it in the queue are: those
 	// that it held when the first of them joined the queue.
 	turn    int
-	watched bool // it is in the epoll set; a busy one is not
+	watched bool // its writes are events; those of a busy one are not
 	hungUp  bool // nobody can write to it any more
 	ended   bool
-	paced   bool // it had its delay since the last read
+	paced   bool // it had its delay since the last read; for one that is alone in the queue
 }
 
 // newOutputs makes one Output of pipes, which it takes over; busy is the size of a busy one.
@@ -59,7 +59,9 @@ func newOutputs(streams []string, fds []int, busy int) ([]Output, error) {
 		out.sources = append(out.sources, &source{fileOutput: d.output(streams[i], true, busy), index: i})
 	}
 	out.look = func(fd uintptr) bool {
-		out.collect(int(fd))
+		if out.watches() {
+			out.collect(int(fd))
+		}
 		return len(out.queue) > 0 || out.open == 0
 	}
 	if err := out.watchAll(); err != nil {
@@ -105,6 +107,11 @@ func (o *orderedOutput) watch(s *source, op int, watched bool) (err error) {
 	})
 	s.watched = watched
 	return errors.Join(err, setErr)
+}
+
+// watches reports whether there can be events that matter.
+func (o *orderedOutput) watches() bool {
+	return slices.ContainsFunc(o.sources, func(s *source) bool { return s.watched && !s.ended })
 }
 
 // collect queues the sources that have become ready. It does not wait.
@@ -159,17 +166,24 @@ func (o *orderedOutput) Read() (Chunk, error) {
 			return Chunk{}, io.EOF
 		}
 		s := o.queue[0]
-		if s.turn == 0 && !s.hungUp {
+		if s.turn == 0 && s.watched && !s.hungUp {
 			o.pop()
-			if s.again || !s.watched { // else an event tells when it is written to
+			if s.again { // else an event tells when it is written to
 				o.push(s)
 			}
 			continue
 		}
-		if wait := o.delay(s); wait > 0 {
-			o.pause(wait)
-			s.paced = true
-			continue
+		if s.turn <= 0 && !s.watched {
+			if len(o.queue) > 1 {
+				o.rotate()
+				continue
+			}
+			s.turn = noTurn
+			if wait := s.delay(); wait > 0 && !s.paced {
+				o.pause(wait)
+				s.paced = true
+				continue
+			}
 		}
 		if data := o.readFrom(s); len(data) > 0 {
 			return Chunk{s.stream, data}, nil
@@ -177,9 +191,48 @@ func (o *orderedOutput) Read() (Chunk, error) {
 	}
 }
 
-// delay is how long to wait until a busy source is worth to be read. No quiet one waits.
-func (o *orderedOutput) delay(s *source) time.Duration {
-	if s.paced || !s.large.Load() || slices.ContainsFunc(o.queue, func(other *source) bool { return other != s && other.watched }) {
+// rotate gives the turn of the first source, which is busy, to those behind it. When all sources
+// in the queue are busy and had their turns, the next turns begin after a delay.
+func (o *orderedOutput) rotate() {
+	s := o.queue[0]
+	o.queue = append(append(o.queue[:0], o.queue[1:]...), s)
+	s.turn = 0
+	waits := func(other *source) bool { return other.watched || other.turn > 0 }
+	if slices.ContainsFunc(o.queue, waits) {
+		return
+	}
+	full := func(busy *source) bool { return busy.held() >= busy.pace.gather }
+	wait := time.Duration(0)
+	for _, busy := range o.queue {
+		wait = max(wait, busy.delay())
+	}
+	if wait > 0 && !slices.ContainsFunc(o.queue, full) {
+		o.pause(wait)
+	}
+	if slices.ContainsFunc(o.queue, waits) { // one has become ready, and the others have turns before it
+		return
+	}
+	o.queue = slices.DeleteFunc(o.queue, func(busy *source) bool {
+		busy.turn = busy.held()
+		if busy.turn == 0 {
+			o.unqueue(busy)
+		}
+		return !busy.queued
+	})
+}
+
+// unqueue takes a source that is empty for one that is not in the queue. It is watched from then
+// on.
+func (o *orderedOutput) unqueue(s *source) {
+	s.queued = false
+	if !s.watched {
+		_ = o.watch(s, unix.EPOLL_CTL_MOD, true) // fails once it is closed
+	}
+}
+
+// delay is how long to wait until a busy source is worth to be read.
+func (s *source) delay() time.Duration {
+	if !s.large.Load() {
 		return 0
 	}
 	return s.pace.delay()
@@ -226,10 +279,8 @@ func (o *orderedOutput) readFrom(s *source) []byte {
 		o.pop()
 		return nil
 	case !ready:
-		if !s.watched {
-			_ = o.watch(s, unix.EPOLL_CTL_MOD, true) // fails once it is closed
-		}
 		o.pop()
+		o.unqueue(s)
 		return nil
 	}
 	if s.turn > 0 {

@@ -216,6 +216,21 @@ func TestBusyPipesTakeTurns(t *testing.T) {
 		}
 		left[chunk.Stream] -= len(chunk.Data)
 	}
+	// Both are empty, and watched again.
+	for wait := time.Millisecond; !out.sources[0].watched || !out.sources[1].watched; wait *= 2 {
+		if wait > time.Minute {
+			t.Fatal("they are read without a pause")
+		}
+		if err := out.SetDeadline(time.Now().Add(wait)); err != nil {
+			t.Fatal(err)
+		}
+		if chunk, err := out.Read(); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("read %q, %v", chunk.Data, err)
+		}
+	}
+	if err := out.SetDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
 	put(t, stderr, "last")
 	wantChunks(t, out, "stderr last")
 }
