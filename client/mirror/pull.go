@@ -351,13 +351,15 @@ func (m *Mirror) fetchObjects(ctx context.Context, hashes []tree.Hash, gone map[
 // keep keeps what comes, some of it at once.
 func (m *Mirror) keep(ctx context.Context, s changes.Stream[tree.Data], r *Result) (err error) {
 	defer func() { s.Close(err) }()
+	to := m.forest.Stager()
+	defer func() { err = errors.Join(err, to.Close()) }()
 	var some []tree.Data
 	size := 0
 	flush := func() error {
 		if len(some) == 0 {
 			return nil
 		}
-		if _, err := m.forest.PutChunks(ctx, some...); err != nil {
+		if _, err := to.Put(ctx, some...); err != nil {
 			return fmt.Errorf("keep content: %w", err)
 		}
 		n, bytes := len(some), int64(size)
@@ -374,6 +376,9 @@ func (m *Mirror) keep(ctx context.Context, s changes.Stream[tree.Data], r *Resul
 		}
 		if err != nil {
 			return err
+		}
+		if err := d.Check(); err != nil {
+			return fmt.Errorf("keep content: %w", err)
 		}
 		some = append(some, d)
 		if size += len(d.Bytes); size >= storeBytes {

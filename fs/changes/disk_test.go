@@ -1,6 +1,7 @@
 package changes_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -134,4 +135,68 @@ func openObjects(t testing.TB, path string) *objects.Dir {
 	}
 	t.Cleanup(func() { _ = dir.Close() })
 	return dir
+}
+
+// The windows of a file that come one after the other are one object, however many transactions
+// they take, and it becomes the file.
+func TestLongFileIsOneObject(t *testing.T) {
+	const windows = 10 // more than one transaction keeps
+	content := make([]byte, (windows-1)*tree.ChunkSize+7)
+	var data []tree.Data
+	var parts []tree.Part
+	for at := 0; at < len(content); at += tree.ChunkSize {
+		content[at] = byte(1 + at/tree.ChunkSize)
+		b := content[at:min(at+tree.ChunkSize, len(content))]
+		data = append(data, tree.Data{Hash: tree.Sum(b), Bytes: b})
+		parts = append(parts, tree.Part{Hash: tree.Sum(b), Size: int64(len(b))})
+	}
+	entry := tree.Entry{Kind: tree.KindFile, Path: "/workspace/f", Rev: 1, Mode: 0o644, MTime: time.Unix(1_800_000_000, 0), Size: int64(len(content)), Parts: parts}
+	for name, push := range map[string]func(*changes.Server) error{
+		"objects": func(s *changes.Server) error { return s.PushObjects(t.Context(), changes.FromSlice(data)) },
+		"pack": func(s *changes.Server) error {
+			from := newEnd(t)
+			if _, err := from.forest.PutChunks(t.Context(), data...); err != nil {
+				return err
+			}
+			from.mustPush(1, entry)
+			pack, err := from.FetchChangePack(t.Context(), packQuery(10, 1<<30))
+			if err != nil {
+				return err
+			}
+			_, err = s.ApplyChangePack(t.Context(), "g1", pack.Pieces)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &end{TB: t, store: database(t).Tree(), now: time.Now()}
+			e.forest = tree.New(e.store, tree.Config{FirstRev: 1})
+			var err error
+			if e.tree, err = e.forest.Tree(t.Context(), tree.DefaultName); err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			left := openObjects(t, dir+".objects")
+			ws, err := disk.Open(t.Context(), disk.Config{Dir: dir, Mount: "/workspace", Forest: e.forest, Tree: e.tree, Objects: left})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ws.Close()
+			e.Server = changes.New(changes.Config{Workspace: ws})
+			if err := push(e.Server); err != nil {
+				t.Fatal(err)
+			}
+			if name == "objects" {
+				e.mustPush(1, entry)
+			}
+			if got, err := os.ReadFile(filepath.Join(dir, "f")); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+			if err := left.Each(func(object, size int64) error {
+				t.Errorf("object %x of %d bytes is left: the file is a copy", object, size)
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

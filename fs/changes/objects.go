@@ -110,7 +110,9 @@ func readObjects(ctx context.Context, objects Stream[tree.Data], queue chan<- tr
 }
 
 // keepObjects writes what comes until the queue is closed.
-func (s *Server) keepObjects(ctx context.Context, queue <-chan tree.Data) error {
+func (s *Server) keepObjects(ctx context.Context, queue <-chan tree.Data) (err error) {
+	to := s.forest.Stager() // for all of it: a file's windows may come in several batches
+	defer func() { err = errors.Join(err, to.Close()) }()
 	var batch []tree.Data
 	for d := range queue {
 		batch = append(batch[:0], d)
@@ -125,7 +127,7 @@ func (s *Server) keepObjects(ctx context.Context, queue <-chan tree.Data) error 
 				more = false
 			}
 		}
-		if _, err := s.forest.PutChecked(ctx, batch...); err != nil {
+		if _, err := to.Put(ctx, batch...); err != nil {
 			return err
 		}
 	}

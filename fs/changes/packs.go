@@ -187,8 +187,9 @@ func (p *packer) step(ctx context.Context) error {
 func (s *Server) ApplyChangePack(ctx context.Context, generation string, pieces Stream[[]byte]) (PackResult, error) {
 	spool := s.spools.open()
 	defer spool.close()
-	u := unpacker{server: s, to: spool, in: pack.NewDecoder(&pieceReader{ctx: ctx, pieces: pieces}, generation)}
+	u := unpacker{to: spool, in: pack.NewDecoder(&pieceReader{ctx: ctx, pieces: pieces}, generation), objects: s.forest.Stager()}
 	cur, err := u.unpack(ctx)
+	err = errors.Join(err, u.objects.Close())
 	pieces.Close(err)
 	if err != nil {
 		return PackResult{}, err
@@ -205,11 +206,11 @@ func (s *Server) ApplyChangePack(ctx context.Context, generation string, pieces 
 
 // An unpacker takes a pack apart.
 type unpacker struct {
-	server *Server
-	to     *spool
-	in     *pack.Decoder
-	batch  []tree.Data
-	size   int
+	to      *spool
+	in      *pack.Decoder
+	objects *tree.Stager
+	batch   []tree.Data
+	size    int
 }
 
 // unpack keeps objects and spools entries. It returns the footer's cursor.
@@ -224,6 +225,9 @@ func (u *unpacker) unpack(ctx context.Context) (tree.Cursor, error) {
 		}
 		switch {
 		case rec.Object != nil:
+			if err = rec.Object.Check(); err != nil { // one that is none makes the pack none
+				return tree.Cursor{}, packError(err)
+			}
 			u.batch = append(u.batch, *rec.Object)
 			u.size += len(rec.Object.Bytes)
 			if len(u.batch) == batchObjects || u.size >= batchBytes {
@@ -243,15 +247,12 @@ func (u *unpacker) unpack(ctx context.Context) (tree.Cursor, error) {
 	}
 }
 
-// keep keeps objects. One that is none makes the pack none.
+// keep keeps objects.
 func (u *unpacker) keep(ctx context.Context) error {
 	if len(u.batch) == 0 {
 		return nil
 	}
-	_, err := u.server.forest.PutChunks(ctx, u.batch...)
-	if errors.Is(err, tree.ErrInvalid) {
-		err = packError(err)
-	}
+	_, err := u.objects.Put(ctx, u.batch...)
 	u.batch, u.size = u.batch[:0], 0
 	return err
 }
