@@ -235,7 +235,8 @@ func (h *home) Drop(object int64) {
 }
 
 // recoverObjects disposes of objects that no chunk is in, which a crash has left: what the tree
-// has and is nowhere else is referred to, all else removed.
+// has and is nowhere else is referred to, all else removed. Chunks in objects that are not there
+// are forgotten.
 func (w *Workspace) recoverObjects(ctx context.Context) error {
 	known := map[int64]struct{}{}
 	list, err := w.cfg.Forest.Objects(ctx)
@@ -250,8 +251,14 @@ func (w *Workspace) recoverObjects(ctx context.Context) error {
 		if _, ok := known[object]; !ok {
 			left = append(left, object)
 		}
+		delete(known, object)
 		return nil
 	})
+	for object := range known { // it became a file, which the crash kept from being noted
+		if err == nil {
+			err = w.cfg.Forest.ForgetObject(ctx, object)
+		}
+	}
 	for _, object := range left {
 		if err == nil {
 			err = w.recoverObject(ctx, object)

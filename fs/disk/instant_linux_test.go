@@ -397,3 +397,45 @@ func TestF1RetiredAreFew(t *testing.T) {
 	}
 	b.want(map[string]string{})
 }
+
+// What arrived and became a file is nowhere else, also if the process died before it could say so.
+func TestF1DiedWhenPlaced(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		for _, changes := range []bool{false, true} {
+			both(t, func(t *testing.T, b *bench) {
+				if known {
+					b.write("p", "old")
+				}
+				quiet(b)
+				b.on(t, "placed", func() error { // nothing of it is recorded
+					b.gate.full.Store(true)
+					return errFull
+				})
+				b.push(b.file("/workspace/p", "entry", 0o644))
+				b.gate.full.Store(false)
+				b.ws.Hook(nil)
+				want := "file 0644 entry"
+				if changes {
+					b.write("p", "changed") // over the entry, which it had
+					want = "file 0644 changed"
+				}
+				b.reopen()
+				quiet(b)
+				b.want(map[string]string{"p": want})
+				b.check()
+				b.write("p", "later")
+				quiet(b)
+				b.check()
+				hash := tree.Sum([]byte("entry"))
+				if held, err := b.forest.Held(t.Context(), []tree.Hash{hash}); err != nil {
+					t.Error(err)
+				} else if _, err := b.forest.Chunk(t.Context(), hash, nil); held[0] && err != nil {
+					t.Errorf("what is said to be held is not: %v", err)
+				}
+				if _, err := b.forest.Verify(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}

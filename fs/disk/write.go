@@ -258,6 +258,9 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 	}
 	if err != nil {
 		cleanTemp(dir, temp)
+		if errors.Is(err, errNowhere) && !was.there {
+			was, _ = f.b.look(dir, name, it.path) // a crash may have left it at its place
+		}
 		if errors.Is(err, errNowhere) && was.there {
 			f.b.w.log.Warn("what an entry brought is gone, since a command has overwritten it", "path", it.path)
 			return it.vanished(), nil

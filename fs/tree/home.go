@@ -579,6 +579,23 @@ func (f *Forest) Objects(ctx context.Context) (list []Object, err error) {
 	return list, wrap("list objects", err)
 }
 
+// ForgetObject forgets where the chunks are of an object that is not there.
+func (f *Forest) ForgetObject(ctx context.Context, object int64) error {
+	return wrap("forget an object", f.store.Update(ctx, func(tx Tx) error {
+		for {
+			list, err := tx.ChunksIn(object, page)
+			if err != nil || len(list) == 0 {
+				return err
+			}
+			for i := range list {
+				if _, err := deleteChunk(tx, &list[i], nil); err != nil {
+					return err
+				}
+			}
+		}
+	}))
+}
+
 // Homeless reports whether files consist of a chunk of which no place is known but theirs, or one
 // where it is not.
 func (f *Forest) Homeless(ctx context.Context, h Hash) (is bool, err error) {
