@@ -96,6 +96,7 @@ func TestTwoWriters(t *testing.T) {
 		}
 		x.disks[side] = d
 	}
+	t.Cleanup(x.keep) // before the disks go
 	x.link = newLink(t, x.path("p"), x.path("s"))
 	x.serve()
 	x.watch()
@@ -132,7 +133,6 @@ func TestTwoWriters(t *testing.T) {
 	x.settle()
 	x.server.end(syscall.SIGTERM)
 	x.account()
-	x.keep()
 }
 
 func (x *trial) command(args ...string) *exec.Cmd {
