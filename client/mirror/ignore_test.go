@@ -371,13 +371,41 @@ func TestIgnoreAllBut(t *testing.T) {
 	w.local.do("rm /f")
 	w.sync()
 	w.remote.want("/f 644 1")
+	// All of it is sent once that is gone, or is compared once it is not hidden.
+	w.remote.do("write /g 1", "write /h 1")
+	w.sync()
+	w.local.do("write /g/x/a.c 1", "write /h/x/a.c 1")
+	w.sync()
+	w.remote.want("/f 644 1", "/g 644 1", "/h 644 1")
+	w.remote.do("rm /g")
+	w.sync()
+	w.remote.want("/f 644 1", "/g/ 755", "/g/x/ 755", "/g/x/a.c 644 1", "/h 644 1")
+	rules := w.cfg.Rules
+	w.cfg.Rules = []string{"/k\n/t\n"}
+	w.cfg.OnConflict = Both
+	w.restart()
+	w.sync()
+	list := strings.Join(w.remote.list(), "\n")
+	if !strings.Contains(list, "/h 644 1") || !strings.Contains(list, "/h.conflict-") || strings.Count(list, "/x/a.c 644 1") != 2 {
+		t.Errorf("there: %s", list)
+	}
+	for _, line := range w.remote.list() {
+		if path, _, _ := strings.Cut(line, " "); path != "/f" && strings.Count(strings.TrimSuffix(path, "/"), "/") == 1 {
+			w.remote.do("rm " + strings.TrimSuffix(path, "/"))
+		}
+	}
+	w.sync()
+	w.cfg.Rules = rules
+	w.restart()
+	w.sync()
+	*stayed = nil
 	// A file that is hidden makes way for a directory that is not.
 	w.local.do("write /m L")
 	w.sync()
 	w.remote.do("write /m/a.c R")
 	w.sync()
-	w.remote.want("/f 644 1", "/m/ 755", "/m/a.c 644 R")
-	if list := w.local.list(); len(list) != 6 || !strings.Contains(strings.Join(list, " "), "/m.conflict-") {
+	w.remote.want("/f 644 1", "/k/ 755", "/m/ 755", "/m/a.c 644 R")
+	if list := w.local.list(); len(list) != 7 || !strings.Contains(strings.Join(list, " "), "/m.conflict-") {
 		t.Errorf("here: %v", list)
 	}
 }

@@ -24,6 +24,10 @@ type rules struct {
 	Text string `json:"text,omitempty"` // those that count
 	// Shown are the texts that counted before, until all has been sent and fetched.
 	Shown []string `json:"shown,omitempty"`
+	// Blocked are local paths that are not sent, with what is below them, since the remote has
+	// something of another kind there that rules hide. Freed are those of the rules before.
+	Blocked []string `json:"blocked,omitempty"`
+	Freed   []string `json:"freed,omitempty"`
 
 	shown []*filter
 }
@@ -47,17 +51,44 @@ func (r *rules) compile(local string) error {
 	return nil
 }
 
-// hid reports whether rules that counted before may have hidden a path.
+// hid reports whether rules that counted before may have hidden a path, or kept it here.
 func (r *rules) hid(path string) bool {
-	return r != nil && slices.ContainsFunc(r.shown, func(f *filter) bool { return f.hidesSome(path) })
+	if r == nil {
+		return false
+	}
+	for p := path; len(r.Freed) > 0 && p != "/"; p = above(p) {
+		if slices.Contains(r.Freed, p) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.shown, func(f *filter) bool { return f.hidesSome(path) })
+}
+
+// with returns the rules after paths were not sent because of them.
+func (r *rules) with(blocked []string) (*rules, error) {
+	var more []string
+	for _, path := range blocked {
+		if !slices.Contains(r.Blocked, path) && !slices.Contains(more, path) {
+			more = append(more, path)
+		}
+	}
+	if len(more) == 0 {
+		return r, nil
+	}
+	if len(r.Blocked)+len(more) > maxBlocked {
+		return nil, fmt.Errorf("%w: more than %d of them are of another kind here", ErrIgnored, maxBlocked)
+	}
+	next := *r
+	next.Blocked = slices.Concat(r.Blocked, more)
+	return &next, nil
 }
 
 // settled returns the rules without those that counted before.
 func (r *rules) settled() *rules {
-	if r == nil || len(r.Shown) == 0 {
+	if r == nil || len(r.Shown)+len(r.Freed) == 0 {
 		return r
 	}
-	return &rules{Text: r.Text}
+	return &rules{Text: r.Text, Blocked: r.Blocked}
 }
 
 // changed returns the rules after others have come to count.
@@ -65,6 +96,10 @@ func (r *rules) changed(text, local string) (*rules, error) {
 	next := &rules{Text: text}
 	if r != nil {
 		next.Shown = slices.Clone(r.Shown)
+		next.Freed = slices.Concat(r.Freed, r.Blocked)
+	}
+	if len(next.Freed) > maxBlocked {
+		return nil, &RulesError{Err: ErrRules}
 	}
 	if was := r.text(); was != "" && !slices.Contains(next.Shown, was) {
 		next.Shown = append(next.Shown, was)
@@ -221,7 +256,7 @@ func (d *decision) ignored(x *tree.Entry) (bool, error) {
 	if is, known := d.hides[x.Path]; known && is || !known && d.m.s.ignored.has(x.Path) {
 		d.hides[x.Path] = false
 		if live(cur) && !f.hides(x.Path, cur.Kind == tree.KindDir) {
-			return true, d.sendAgain(x.Path) // it was not sent because of that
+			return true, d.sendBlocked(x.Path)
 		}
 		return true, nil
 	}
@@ -250,6 +285,17 @@ func (d *decision) hiddenAside(x *tree.Entry) ([]tree.Entry, error) {
 		return nil, err
 	}
 	return []tree.Entry{aside, *x}, nil
+}
+
+// sendBlocked sends what is at a path and below it, which was not sent because of what the
+// remote had there.
+func (d *decision) sendBlocked(path string) error {
+	sent, err := touchAll(d.edit, path, func(e *tree.Entry) bool {
+		return !d.m.filter.hides(e.Path, e.Kind == tree.KindDir) && !d.m.s.changed(e.Path, e.Rev)
+	})
+	d.touched = d.touched || len(sent) > 0
+	d.more = append(d.more, sent...)
+	return err
 }
 
 // isGitFile reports whether a path is one of a file with rules that go with its directory.
@@ -348,7 +394,7 @@ func (m *Mirror) ignoresChange(e *tree.Entry, s *ignoredSet) (top string, ignore
 func (b *heldBack) ignores(s *item) bool {
 	top, ignored := b.m.ignoresChange(&s.entry, b.ignored)
 	if top != "" {
-		s.stays = keptOf(s.path, []string{top})
+		s.blocked, s.stays = top, keptOf(s.path, []string{top})
 	}
 	return ignored
 }

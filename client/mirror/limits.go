@@ -42,6 +42,8 @@ const (
 	// maxIgnoredBytes their bytes. A remote that has more is not pulled from.
 	maxIgnored      = 100_000
 	maxIgnoredBytes = 16 << 20
+	// maxBlocked bounds those of them at which this side has something of another kind.
+	maxBlocked = 1000
 	// maxRuleBytes and maxRuleFiles bound the rules of what is ignored. With more nothing is
 	// moved.
 	maxRuleBytes = 1 << 20

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -22,6 +23,8 @@ type item struct {
 	hidden bool
 	again  bool // both sides have agreed on the entry, and all is compared anew
 	stays  *changes.Kept
+	// blocked is what the remote has there that rules hide, "" for nothing.
+	blocked string
 }
 
 // tells reports whether there is something to know of an item that is left out.
@@ -166,6 +169,9 @@ func (b *block) note(s *item) {
 	if s.stays != nil {
 		b.stayed = append(b.stayed, *s.stays)
 	}
+	if s.blocked != "" && !slices.Contains(b.blocked, s.blocked) {
+		b.blocked = append(b.blocked, s.blocked)
+	}
 }
 
 // textOf is about how long an entry is on the wire.
@@ -194,6 +200,7 @@ type block struct {
 	spare   []string
 	renamed map[string]string
 	stayed  []changes.Kept
+	blocked []string // paths at which nothing is sent because of that
 }
 
 // pieces are what a block becomes whose content is sent, and that a remote refuses as a whole:
@@ -219,6 +226,7 @@ func (m *Mirror) pieces(b *block) []*block {
 	for path, h := range holds {
 		last.note(&item{holds: true, path: path, hold: h})
 	}
+	last.blocked = b.blocked
 	last.cursor, last.stayed, last.hides, last.again, last.vanished = b.cursor, b.stayed, b.hides, b.again, b.vanished
 	return out
 }

@@ -403,6 +403,11 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 	}
 	next.peer.Push = b.cursor
 	next.held = next.held.with(b.holds)
+	if len(b.blocked) > 0 {
+		if next.rules, err = next.rules.with(b.blocked); err != nil {
+			return false, err
+		}
+	}
 	if next.ignored, err = next.ignored.afterPush(m, b, &res); err != nil {
 		return false, err
 	}
