@@ -321,20 +321,23 @@ func (o *syncOutput) tooMany(e *mirror.DeletesError) error {
 
 // checkEmptied refuses a directory that had files and has nothing now, or nothing but names
 // that begin with a dot: more likely it is not the one that was meant, or not mounted, than
-// that all is to be removed at the server.
-func (l *syncLocal) checkEmptied(ctx context.Context, t *tree.Tree, limit *deleteLimit) error {
+// that all is to be removed at the server. It reports whether the user has said that it is.
+func (l *syncLocal) checkEmptied(ctx context.Context, t *tree.Tree, limit *deleteLimit) (emptied bool, err error) {
 	info, err := t.Info(ctx)
-	if err != nil || info.Files == 0 || limit.given && limit.allows(int(info.Files), int(info.Files)) {
-		return err
+	if err != nil || info.Files == 0 {
+		return false, err
+	}
+	if limit.given && limit.allows(int(info.Files), int(info.Files)) {
+		return true, nil
 	}
 	list, err := os.ReadDir(l.dir)
 	if err != nil {
-		return err
+		return false, err
 	}
 	left := ""
 	for _, e := range list {
 		if !strings.HasPrefix(e.Name(), ".") {
-			return nil
+			return false, nil
 		}
 		if left == "" {
 			left = " but " + e.Name()
@@ -343,10 +346,10 @@ func (l *syncLocal) checkEmptied(ctx context.Context, t *tree.Tree, limit *delet
 	if left != "" {
 		had, err := hadMore(ctx, t)
 		if err != nil || !had {
-			return err
+			return false, err
 		}
 	}
-	return refused("if all of it is to go at the server too, say --max-delete 100%; to begin anew, remove "+l.db.Path(),
+	return false, refused("if all of it is to go at the server too, say --max-delete 100%; to begin anew, remove "+l.db.Path(),
 		"%s had %d files when it was last synchronised, and has nothing now%s", l.dir, info.Files, safe(left))
 }
 

@@ -143,10 +143,11 @@ func (l *syncLocal) open(ctx context.Context, store string, limit *deleteLimit) 
 	if err != nil {
 		return err
 	}
-	if err := l.checkEmptied(ctx, t, limit); err != nil {
+	emptied, err := l.checkEmptied(ctx, t, limit)
+	if err != nil {
 		return err
 	}
-	l.disk, err = disk.Open(ctx, disk.Config{Dir: l.dir, Mount: localMount, Forest: l.forest, Tree: t, Objects: l.objects, Watch: true})
+	l.disk, err = disk.Open(ctx, disk.Config{Dir: l.dir, Mount: localMount, Forest: l.forest, Tree: t, Objects: l.objects, Watch: true, Emptied: emptied})
 	return err
 }
 

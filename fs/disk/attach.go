@@ -58,7 +58,7 @@ func (w *Workspace) attach(ctx context.Context, fd int, st stat) error {
 			return err
 		}
 		has := err == nil && info.Kind == tree.KindDir
-		lost := empty && w.index.count > 0 && (w.state.Dir != now.Dir || w.state.Ino != now.Ino || w.state.BTime != now.BTime)
+		lost := empty && !w.cfg.Emptied && w.index.count > 0 && (w.state.Dir != now.Dir || w.state.Ino != now.Ino || w.state.BTime != now.BTime)
 		restore = has && (w.root.ID == 0 || lost || w.state.Restore)
 		if lost && restore {
 			if err := w.allHeld(e); err != nil {

@@ -29,6 +29,9 @@ type Config struct {
 	Tree   *tree.Tree
 	// Objects has the content that has no place in Dir, best on the same file system.
 	Objects *objects.Dir
+	// Emptied: an empty Dir is the one of before, also if it is another one. What was in it is
+	// deleted from the tree.
+	Emptied bool
 	// Watch: the system tells what changes. Without it each Settle looks at everything.
 	Watch bool
 	// Sync: what was applied survives a power cut. It costs a sync of the file system for
@@ -238,7 +241,7 @@ func (w *Workspace) refuseEmpty(fd int, st stat) error {
 	}
 	names, err := allNames(fd)
 	if err == nil && len(names) == 0 {
-		err = fmt.Errorf("%w, and an empty one is in its place: bring it back (was it mounted?), or start again to have the new one filled with what the store has", ErrNoDirectory)
+		err = fmt.Errorf("%w, and an empty one is in its place: bring it back (was it mounted?), or end this, move the store away and begin anew with the empty one", ErrNoDirectory)
 	}
 	return err
 }

@@ -13,8 +13,8 @@
 // mode, mtime, ctime, time of birth. It is kept in the transactions of the tree ([Rows])
 // and in memory (about 180 bytes a path). A path that looks the same is the same; only
 // others are read and hashed, several at a time, before the transactions that store them,
-// of at most 1,000 paths each. Windows of 512 KiB that are in the store already cost
-// nothing but the reading.
+// of at most 1,000 paths each. Their content is not copied: it stays in the directory, and
+// the tree has the hashes of its windows of 512 KiB.
 //
 // With Watch, Linux tells what happens in each directory, and a settle looks at those names
 // only. It misses nothing that was done before it: the kernel queues an event before the
@@ -56,7 +56,8 @@
 //     stays as it is, also with an empty one in the place of another that was not: a file
 //     system that was unmounted leaves that. A directory with files that appears in its place
 //     is the workspace, and what it does not have is deleted from the tree. When Open finds
-//     an empty one in the place of another that was not, or one for a tree that never had a
+//     an empty one in the place of another that was not, it fails with ErrNoDirectory, unless
+//     the store and the objects have all of the content. Then, and for a tree that never had a
 //     directory, it gets what the tree has: it is a new disk, not a command's doing.
 //   - What is mounted below the directory hides what the tree has, which is deleted from it.
 //     That shows when all of the directory is looked at, since nobody tells. What is unmounted
@@ -67,11 +68,19 @@
 //
 // Apply settles first. One transaction then has the entries, what the caller adds, and a
 // journal of the paths that the directory is to have. After that the paths are brought to
-// the directory: each file is written under a name of ours beside its place
-// (.wsd-tmp-0123456789abcdef, which no settle sees) and renamed when it is whole. When
+// the directory: an object that is all of a file's content, and that no other path needs,
+// becomes the file by a rename. Other content is written under a name of ours beside its place
+// (.wsd-tmp-0123456789abcdef, which no settle sees) and renamed when it is whole. So it is
+// too where the file would get a group or an access control list from its directory, and where
+// objects are on another file system. When
 // all is there the rows of the journal go, in one transaction with the index. Whatever
 // happens before, a crash included, the next Settle, Apply or Open does the rest; if it was
 // an error, Apply returns a [changes.PendingError].
+//
+// A file that an entry of the batch removes, and whose content another one wants, is moved to the
+// objects first and becomes the file there: so a renamed file is renamed. One that a command has
+// changed meanwhile goes along as it is, and the next settle finds it at its new path. Content that
+// only files have that stay is copied, up to 4 MiB within the transaction, more before it.
 //
 // A path that cannot be brought (somebody else's directory is in the way, something is
 // mounted there, the disk has no room for it, or fails) holds up nothing but itself: the Apply
@@ -91,7 +100,7 @@
 // looked its name up before, and opens it only then, is kept as well.
 //
 // A file that somebody has open for writing when it is read may change without a trace, until
-// it is closed. It is compared with the store before it goes.
+// it is closed. What it has is compared with the tree's hash before it goes.
 //
 // An entry removes what the index knows as it is, and nothing else: a file that a command has
 // changed or made since, and what no tree can have, stays with the directories that it is in,
@@ -111,8 +120,9 @@
 //
 // # Cost
 //
-// Content is on the disk twice: in the directory, and in the store, once for each distinct
-// window. The index has about 100 bytes a path in the store. A directory takes one watch
+// Content is on the disk once, in the directory. Beside it are objects with what has no place
+// there: versions that were lost, paths beside the mount, files whose mode keeps us from reading
+// them back, and what arrives until it is a file. The index has about 100 bytes a path in the store. A directory takes one watch
 // of the system's (fs.inotify.max_user_watches), about 1 KiB of the kernel's memory.
 //
 // On two cores that others were using, too (8 to 14 runnable processes; the processors'

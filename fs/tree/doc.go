@@ -2,7 +2,8 @@
 // content as chunks by their hashes, and a change stream from which a peer learns what it
 // has missed. Synchronisation and the workspace are two views of it; nothing is ever
 // copied between them. It does no input or output: rows are kept by a [Store], in memory
-// ([NewMemory]) or in a database (package server/sqlite). It knows no wire.
+// ([NewMemory]) or in a database (package server/sqlite), and content that is not in rows by
+// a [Home] (package fs/disk). It knows no wire.
 //
 // # What there is
 //
@@ -39,15 +40,20 @@
 //     cycle.
 //  3. A file consists of windows of [ChunkSize] bytes, numbered from 0, of which only the
 //     last may be shorter; they add up to its size and hash to its manifest, and each
-//     names a chunk that is there. A stub has none.
+//     names a chunk that is there. A window of the Home's tree needs no chunk: its content
+//     may be in a file of the directory. A stub has none.
 //  4. No row has a revision above its tree's, and no peer one of ours above it.
 //  5. A tree's counts are those of its nodes.
 //  6. A chunk says that its bytes are in the store exactly when they are, all of them.
+//     Whether those of an object are there is for [Forest.Verify] to find out.
 //
 // # Garbage
 //
 // Chunks that no file names go by [Forest.Collect], never between the moment a peer was
-// told that they are here, or sent them, and the edit that refers to them.
+// told that they are here, or sent them, and the edit that refers to them. That does not
+// hold for what only a file of the Home has: when the file changes, its content is gone.
+// Collect also deletes the chunks of files that the Home has as they should be, and writes
+// objects anew that are mostly unused.
 //
 // # Limits
 //

@@ -30,10 +30,12 @@
 //
 // # Disk cost
 //
-// Content is held once for each distinct window of 512 KiB, whatever refers to it, and
-// costs its size and about 1 in 500; a file costs about 400 bytes of rows, a tomb 100 and
-// its path twice. What was overwritten or removed stays until it is collected (two hours
-// after it was last asked for, by default).
+// A file costs about 400 bytes of rows, a tomb 100 and its path twice. The content of a
+// directory's files is not here. Content that is apart from them is in objects beside the
+// file ([ObjectsPath], package objects), once for each distinct window of 512 KiB, with a
+// row each. The content of a tree without a directory is in the file itself, and costs its
+// size and about 1 in 500; once nothing refers to it, it stays until it is collected (two
+// hours after it was last asked for, by default).
 //
 // Runs of commands cost their output, up to 16 MiB each by default, for five minutes after
 // their end, and logs of processes theirs, up to 1 MiB each, for an hour: at most 1 GiB of
