@@ -58,7 +58,8 @@ const (
 	MaxReported = 1000
 	// maxLooks is how many questions about single paths are under way at once.
 	maxLooks = 8
-	// maxTries is how often a block is decided anew since what it meets here has changed.
+	// maxTries is how often a block is decided anew since what it meets here has changed, and how
+	// often content is fetched of which some is gone meanwhile.
 	maxTries = 8
 	// maxVanished is how often the content of a block, or of a path in a call, may be gone when it
 	// is needed.

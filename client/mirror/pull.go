@@ -318,34 +318,33 @@ func lookNowhere(_ context.Context, ask []tree.Hash) ([]tree.Hash, error) { retu
 
 // fetchObjects fetches content and keeps it. What the remote does not have goes to gone.
 func (m *Mirror) fetchObjects(ctx context.Context, hashes []tree.Hash, gone map[tree.Hash]bool, r *Result) error {
-	s, err := m.cfg.Remote.FetchObjects(ctx, hashes)
-	if err == nil {
-		err = m.keep(ctx, s, r)
-	}
-	if err == nil || changes.Code(err) != tree.Code(tree.ErrUnknownHash) {
-		return err
-	}
-	// Some have been collected. What there is of the rest is fetched in a second attempt.
-	held, err := m.cfg.Remote.HasObjects(ctx, hashes)
-	if err != nil {
-		return err
-	}
-	has := make(map[tree.Hash]bool, len(held))
-	for _, h := range held {
-		has[h] = true
-	}
-	for _, h := range hashes {
-		if !has[h] {
-			gone[h] = true
+	for attempt := 1; ; attempt++ {
+		s, err := m.cfg.Remote.FetchObjects(ctx, hashes)
+		if err == nil {
+			err = m.keep(ctx, s, r)
+		}
+		if err == nil || changes.Code(err) != tree.Code(tree.ErrUnknownHash) || attempt == maxTries {
+			return err
+		}
+		// Some is gone since it was listed. What there is of the rest is fetched in another
+		// attempt, in which more may be gone.
+		held, err := m.cfg.Remote.HasObjects(ctx, hashes)
+		if err != nil {
+			return err
+		}
+		has := make(map[tree.Hash]bool, len(held))
+		for _, h := range held {
+			has[h] = true
+		}
+		for _, h := range hashes {
+			if !has[h] {
+				gone[h] = true
+			}
+		}
+		if hashes, err = m.lackingHere(ctx, held); err != nil || len(hashes) == 0 {
+			return err
 		}
 	}
-	if len(held) == 0 {
-		return nil
-	}
-	if s, err = m.cfg.Remote.FetchObjects(ctx, held); err != nil {
-		return err
-	}
-	return m.keep(ctx, s, r)
 }
 
 // keep keeps what comes, some of it at once.

@@ -91,3 +91,36 @@ func TestContentVanishesThere(t *testing.T) {
 	w.same()
 	w.remote.want("/a 644 other", "/b 644 text", "/c 644 more")
 }
+
+// A losing peer loses content before each of its first fetches of content.
+type losing struct {
+	changes.Peer
+	lose []func()
+}
+
+func (l *losing) FetchObjects(ctx context.Context, hashes []tree.Hash) (changes.Stream[tree.Data], error) {
+	if len(l.lose) > 0 {
+		l.lose[0]()
+		l.lose = l.lose[1:]
+	}
+	return l.Peer.FetchObjects(ctx, hashes)
+}
+
+// While a pull fetches content one file after the other may change at the remote.
+func TestContentVanishesWhileItIsFetched(t *testing.T) {
+	w := newWorld(t, Config{})
+	l := &losing{Peer: w.remote.server}
+	for _, name := range []string{"one", "two", "three"} {
+		w.remote.do("write /" + name + " " + name)
+		l.lose = append(l.lose, func() {
+			w.remote.do("write /" + name + " new-" + name)
+			w.remote.lose(name)
+		})
+	}
+	w.remote.do("write /z last")
+	w.cfg.Remote = l
+	w.restart()
+	w.sync()
+	w.local.want("/one 644 new-one", "/three 644 new-three", "/two 644 new-two", "/z 644 last")
+	w.rest()
+}
