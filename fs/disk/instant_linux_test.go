@@ -439,3 +439,48 @@ func TestF1DiedWhenPlaced(t *testing.T) {
 		}
 	}
 }
+
+// What arrived is found where a crash has left it, also if its directory has another name now.
+func TestF1DiedAndDirectoryRenamed(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("d/p", "old")
+		quiet(b)
+		b.ws.Hook(func(op, path string) error {
+			if op != "place" || path != "d/p" {
+				return nil
+			}
+			b.gate.full.Store(true)
+			// The process dies here: nothing is cleaned up after it.
+			list, err := filepath.Glob(b.path("d/.wsd-tmp-*"))
+			b.must(err)
+			b.must(os.Rename(b.path("d"), b.path("e")))
+			b.must(os.MkdirAll(b.path("saved"), 0o755))
+			for _, name := range list {
+				b.must(os.Link(b.path("e/"+filepath.Base(name)), b.path("saved/"+filepath.Base(name))))
+			}
+			return errFull
+		})
+		b.push(b.file("/workspace/d/p", "entry", 0o644))
+		b.gate.full.Store(false)
+		b.ws.Hook(nil)
+		b.close()
+		list, err := filepath.Glob(b.path("saved/.wsd-tmp-*"))
+		b.must(err)
+		for _, name := range list {
+			_ = os.Rename(name, b.path("e/"+filepath.Base(name)))
+		}
+		b.must(os.RemoveAll(b.path("saved")))
+		objects, err := filepath.Glob(b.dir + ".objects/*")
+		b.must(err)
+		for _, name := range objects { // it had become the file
+			if text, err := os.ReadFile(name); err == nil && string(text) == "entry" && len(list) > 0 {
+				b.must(os.Remove(name))
+			}
+		}
+		b.open()
+		b.settle()
+		b.settle()
+		b.want(map[string]string{"d": "dir 0755", "d/p": "file 0644 entry", "e": "dir 0755", "e/p": "file 0644 old"})
+		b.wantLost()
+	})
+}

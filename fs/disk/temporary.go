@@ -112,6 +112,7 @@ func (w *Workspace) cleanAll(ctx context.Context, root int, paths []string) bool
 		return true
 	}
 	b := newBringer(ctx, w, root, nil)
+	b.recovers = true // what is left may have what the tree has nowhere else
 	defer b.walk.forget()
 	all := true
 	for _, path := range paths {
@@ -154,6 +155,10 @@ func (b *bringer) reclaim(dir int, path, name string) error {
 		return err
 	case st.kind == tree.KindDir: // an earlier version of wsd has left it
 		return pathError("rename", name, renameNew(dir, name, keptPrefix+randomOf(name)))
+	case st.kind == tree.KindFile:
+		if gone, err := b.rescue(dir, name); gone || err != nil {
+			return err
+		}
 	}
 	return pathError("remove", name, retry(func() error { return unix.Unlinkat(dir, name, 0) }))
 }
