@@ -17,7 +17,9 @@ type object struct {
 	parts  []tree.Part
 	left   atomic.Int64 // files that have not been made
 	files  int          // all of them; 0 if there may be others
-	// foreign: it is not what parts say, since a command has changed the file that it was.
+	// lifted is the file that it was. foreign: it is not what parts say, since a command that
+	// opened that file just then has written to it.
+	lifted  stat
 	foreign bool
 }
 

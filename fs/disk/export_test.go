@@ -166,3 +166,12 @@ func (w *Workspace) Consistent(ctx context.Context) error {
 
 // Apart has the workspace believe that objects are on another file system.
 func (w *Workspace) Apart() { w.apart.Store(true) }
+
+// Settled reports whether the file of a path is known to have what the tree has without being read.
+func (w *Workspace) Settled(ctx context.Context, path string) (is bool, err error) {
+	_, err = w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		is, err = w.home.Settled(e.Tx(), w.treePath(path))
+		return err
+	})
+	return is, err
+}

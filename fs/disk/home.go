@@ -63,6 +63,15 @@ func (h *home) open(path string, flags int) (int, error) {
 	return openBelow(root, rel, flags)
 }
 
+// isAt reports whether something is at a path of the directory.
+func (h *home) isAt(path string) bool {
+	fd, err := h.open(h.w.treePath(path), openPath)
+	if err == nil {
+		closeFD(fd)
+	}
+	return err == nil
+}
+
 // openWalking is openBelow a name at a time.
 func openWalking(root int, path string, flags int) (int, error) {
 	walk := newWalker(root)
@@ -228,6 +237,8 @@ func (h *home) Wasted(o tree.Object) bool {
 	return err == nil && st.size > 2*o.Bytes+wastedBytes
 }
 
+func (h *home) Has(object int64) (bool, error) { return h.dir.Has(object) }
+
 func (h *home) Drop(object int64) {
 	if err := h.dir.Remove(object); err != nil {
 		h.log.Warn("an object that nothing is in cannot be removed", "object", object, "err", err)
@@ -235,8 +246,8 @@ func (h *home) Drop(object int64) {
 }
 
 // recoverObjects disposes of objects that no chunk is in, which a crash has left: what the tree
-// has and is nowhere else is referred to, all else removed. Chunks in objects that are not there
-// are forgotten.
+// has and is nowhere else is referred to, all else removed. (Of objects that are not there see
+// findObjects.)
 func (w *Workspace) recoverObjects(ctx context.Context) error {
 	known := map[int64]struct{}{}
 	list, err := w.cfg.Forest.Objects(ctx)
@@ -251,14 +262,8 @@ func (w *Workspace) recoverObjects(ctx context.Context) error {
 		if _, ok := known[object]; !ok {
 			left = append(left, object)
 		}
-		delete(known, object)
 		return nil
 	})
-	for object := range known { // it became a file, which the crash kept from being noted
-		if err == nil {
-			err = w.cfg.Forest.ForgetObject(ctx, object)
-		}
-	}
 	for _, object := range left {
 		if err == nil {
 			err = w.recoverObject(ctx, object)

@@ -13,7 +13,8 @@ import (
 
 // lift makes objects of files that a plan removes and whose content it wants elsewhere, before
 // anything else is done: so a renamed file is renamed here too. One that a command has changed
-// meanwhile goes along as it is, and is settled at its new path.
+// meanwhile stays where it is, as news, and what it had is gone. One that a command has open is
+// copied.
 func (w *Workspace) lift(ctx context.Context, root int, p *plan) error {
 	b := newBringer(ctx, w, root, nil)
 	defer b.walk.forget()
@@ -26,7 +27,7 @@ func (w *Workspace) lift(ctx context.Context, root int, p *plan) error {
 		if err := b.lift(path, l); err != nil && !gone(err) {
 			w.log.Warn("a file that an entry has renamed cannot be renamed here", "path", path, "err", err)
 		}
-		if l.object != nil && !l.object.foreign {
+		if l.object != nil {
 			placed = append(placed, l.object)
 		}
 	}
@@ -81,28 +82,77 @@ func (b *bringer) lift(path string, l *leaving) error {
 	if was.stat.kind != tree.KindFile {
 		return nil // it is news, and stays
 	}
-	o := &object{size: was.stat.size, parts: l.parts}
+	o := &object{size: sizeOfParts(l.parts), parts: l.parts}
 	out := b.w.temp.out(name)
 	if err := rename(fd, name, out); err != nil {
 		return pathError("rename", path, err)
 	}
 	busy := b.busy(fd, out, &was)
 	st, err := statAt(fd, out)
-	o.foreign = err != nil || busy || !was.same(&st)
-	if err == nil && (was.racy || o.foreign) {
-		got, err := b.w.readFile(b.ctx, fd, out, nil)
-		o.foreign = err != nil || busy || tree.ManifestOf(got.parts) != l.print
+	same := err == nil && !busy && was.known && was.same(&st)
+	if err == nil && (was.racy || !same) {
+		got, e := b.w.readFile(b.ctx, fd, out, nil)
+		same = e == nil && !busy && tree.ManifestOf(got.parts) == l.print
+		if e == nil && busy && tree.ManifestOf(got.parts) == l.print {
+			// Nobody can tell what else is written to it.
+			o.number, err = b.w.copyOf(b.ctx, fd, out, l)
+			if l.object = o; err != nil || o.number == 0 {
+				l.object = nil
+			}
+		}
+	}
+	if !same {
+		return errors.Join(err, b.unlift(fd, out, path, name, &was, l.object != nil))
 	}
 	number, err := b.w.home.dir.Adopt(fd, out)
 	if err != nil {
 		if errors.Is(err, unix.EXDEV) {
 			b.w.apart.Store(true) // Secure copies from now on
 		}
-		return errors.Join(err, pathError("rename", path, renameNew(fd, out, name)))
+		return errors.Join(err, b.unlift(fd, out, path, name, &was, true))
 	}
-	o.number = number
+	o.number, o.lifted = number, st
 	l.object = o
 	return nil
+}
+
+// unlift gives a file back the name that it had. settled says that its content is what the tree had.
+func (b *bringer) unlift(dir int, out, path, name string, was *found, settled bool) error {
+	err := renameNew(dir, out, name)
+	if errors.Is(err, errNoExchange) {
+		err = rename(dir, out, name)
+	}
+	if errors.Is(err, unix.EEXIST) { // there is a newer one
+		if _, err = b.discard(dir, out, &item{path: path, kind: tree.KindDelete}, found{}); err != nil {
+			b.w.littered.Store(true)
+		}
+		return err
+	}
+	if err != nil {
+		b.w.littered.Store(true)
+		return pathError("rename", path, err)
+	}
+	if n := b.w.index.find(path); settled && was.known && n != nil {
+		if st, err := statAt(dir, name); err == nil && was.same(&st) {
+			n.stat.ctime = st.ctime // the renaming is no change
+		}
+	}
+	return nil
+}
+
+// copyOf makes an object of what a file has that an entry renames, 0 if that is not what the tree
+// had any more.
+func (w *Workspace) copyOf(ctx context.Context, dir int, name string, l *leaving) (int64, error) {
+	out := w.home.dir.Writer()
+	k := &keeper{out: out}
+	got, err := w.readFile(ctx, dir, name, k)
+	if err = errors.Join(err, out.Close()); err != nil || tree.ManifestOf(got.parts) != l.print {
+		if k.object != 0 {
+			w.home.Drop(k.object)
+		}
+		return 0, err
+	}
+	return k.object, nil
 }
 
 // findObjects finds objects that become files of items that were looked up.
@@ -112,14 +162,24 @@ func (w *Workspace) findObjects(ctx context.Context, list []*item) error {
 	}
 	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
 		for _, it := range list {
-			if it.object = nil; it.mode&0o400 == 0 {
-				continue
-			}
+			it.object = nil
 			number, used, err := e.Whole(it.parts, 2)
 			if err != nil && tree.Code(err) == "" {
 				return err
 			}
-			if err == nil && number != 0 && used == 1 {
+			if err != nil || number == 0 {
+				continue
+			}
+			there, err := w.home.Has(number)
+			if err == nil && !there && w.home.isAt(it.path) {
+				// It has become the file, and nobody has noted that. (If nothing is there, somebody
+				// may have removed objects.)
+				_, err = e.Release(it.parts, 1)
+			}
+			if err != nil {
+				return err
+			}
+			if there && used == 1 && it.mode&0o400 != 0 {
 				it.object = &object{number: number, parts: it.parts, files: 1}
 				it.object.left.Add(1)
 				for _, p := range it.parts {
@@ -208,6 +268,12 @@ func (f *fileBringer) dress(o *object, dir int, replaced string, it *item) (stat
 		}
 	}
 	st, err := statFD(fd)
+	if l := &o.lifted; err == nil && l.kind != 0 && (st.size != l.size || st.mtime != l.mtime) {
+		o.foreign = true
+	}
+	if err == nil && !o.foreign && st.size != o.size {
+		err = errNowhere // it is cut
+	}
 	if err == nil && uint32(st.mode) != it.mode {
 		err = retry(func() error { return unix.Fchmod(fd, it.mode) })
 		st.mode = uint16(it.mode)

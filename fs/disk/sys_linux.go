@@ -151,8 +151,11 @@ func openBelow(root int, path string, flags int) (int, error) {
 		return openWalking(root, path, flags)
 	}
 	how := unix.OpenHow{
-		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NOCTTY),
+		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	if flags&openPath == 0 { // it is refused beside O_PATH
+		how.Flags |= unix.O_NOCTTY
 	}
 	fd := -1
 	err := retry(func() (err error) {

@@ -258,10 +258,7 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 	}
 	if err != nil {
 		cleanTemp(dir, temp)
-		if errors.Is(err, errNowhere) && !was.there {
-			was, _ = f.b.look(dir, name, it.path) // a crash may have left it at its place
-		}
-		if errors.Is(err, errNowhere) && was.there {
+		if errors.Is(err, errNowhere) && f.isGone(dir, name, it) {
 			f.b.w.log.Warn("what an entry brought is gone, since a command has overwritten it", "path", it.path)
 			return it.vanished(), nil
 		}
@@ -269,6 +266,17 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 	}
 	st, err := f.b.place(dir, temp, name, it, was)
 	return settles(st), err
+}
+
+// isGone reports whether the content of an item is gone, so that what is at its place is news, or
+// that nothing is. Content that is missing although nobody has taken it is not.
+func (f *fileBringer) isGone(dir int, name string, it *item) bool {
+	was, err := f.b.look(dir, name, it.path)
+	if err == nil && !was.there {
+		is, err := f.b.w.cfg.Forest.Gone(f.b.ctx, it.parts)
+		return is && err == nil
+	}
+	return err == nil
 }
 
 // vanished is what the index says of a file that a command has taken away as soon as it was made: the

@@ -208,6 +208,15 @@ func (d *Dir) stat(file int64) (st unix.Stat_t, err error) {
 	return st, d.errorOf("stat", file, err)
 }
 
+// Has reports whether an object file is there.
+func (d *Dir) Has(file int64) (bool, error) {
+	_, err := d.stat(file)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Each calls fn with each object file and its size in bytes, in ascending order of their
 // numbers, until fn returns an error, which Each returns. fn may call the Dir. Each
 // includes the files that are being written; those that come or go meanwhile it may miss.

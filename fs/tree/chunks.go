@@ -118,7 +118,11 @@ func (f *Forest) Held(ctx context.Context, hashes []Hash) ([]bool, error) {
 	err := f.store.View(ctx, func(tx Tx) error {
 		for i, h := range hashes {
 			c, err := tx.Chunk(h)
-			if errors.Is(err, ErrNoRow) {
+			astray := false
+			if err == nil {
+				astray, err = f.astray(&c)
+			}
+			if astray || errors.Is(err, ErrNoRow) {
 				if f.home == nil {
 					continue
 				}
@@ -216,12 +220,41 @@ func (f *Forest) Pin(ctx context.Context, hashes []Hash) (unpin func(), err erro
 	held, err := f.Held(ctx, hashes)
 	if i := slices.Index(held, false); err == nil && i >= 0 {
 		err = &MissingError{hashes[i]}
+		if e := f.miss(ctx, hashes, held); e != nil {
+			err = e
+		}
 	}
 	if err != nil {
 		f.unpin(parts)
 		return nil, err
 	}
 	return sync.OnceFunc(func() { f.unpin(parts) }), nil
+}
+
+// miss tells the home of chunks that were asked for and that its files do not have any more.
+func (f *Forest) miss(ctx context.Context, hashes []Hash, held []bool) error {
+	if f.home == nil {
+		return nil
+	}
+	var lost []source
+	err := f.store.View(ctx, func(tx Tx) error {
+		lost = nil
+		for i, h := range hashes {
+			if held[i] {
+				continue
+			}
+			list, err := f.sources(tx, h)
+			if err != nil {
+				return err
+			}
+			lost = append(lost, list...)
+		}
+		return nil
+	})
+	for _, s := range lost {
+		f.home.Missed(s.path)
+	}
+	return wrap("look for chunks", err)
 }
 
 // pin keeps chunks from being collected until unpin.

@@ -308,7 +308,7 @@ func (f *Forest) inFiles(tx Tx, c *Chunk) (bool, error) {
 	if err != nil || len(uses) == 0 || len(uses) > maxUses {
 		return false, err
 	}
-	list, err := f.sources(tx, c.Hash, maxUses)
+	list, err := f.sources(tx, c.Hash)
 	if err != nil || len(list) < len(uses) {
 		return false, err
 	}
@@ -389,7 +389,21 @@ func (f *Forest) Verify(ctx context.Context) (int, error) {
 	for i, h := range hashes {
 		buf, err = f.Chunk(ctx, h, buf[:0])
 		switch {
-		case err == nil, errors.Is(err, ErrUnknownHash): // collected meanwhile
+		case err == nil:
+		case errors.Is(err, ErrUnknownHash):
+			var c Chunk
+			e := f.store.View(ctx, func(tx Tx) (err error) {
+				c, err = tx.Chunk(h)
+				return err
+			})
+			if errors.Is(e, ErrNoRow) || e == nil && c.Where == 0 {
+				continue // collected meanwhile
+			}
+			if e != nil {
+				return i, wrap("verify", e)
+			}
+			err = damagedIn(&c)
+			fallthrough
 		case errors.Is(err, ErrDamaged):
 			if lost = append(lost, err); len(lost) == 100 {
 				return i + 1, errors.Join(append(lost, fmt.Errorf("%w: and perhaps more", ErrDamaged))...)

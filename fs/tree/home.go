@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 )
 
 // A Home has content that is not in rows of the store: in objects, and in the files of a
@@ -29,6 +30,8 @@ type Home interface {
 	Pack(data []byte) (Place, error)
 	// Object appends size bytes of an object; io/fs.ErrNotExist if it does not have them.
 	Object(at Place, size int64, dst []byte) ([]byte, error)
+	// Has reports whether an object is there.
+	Has(object int64) (bool, error)
 	// Wasted reports whether an object that chunks of so many bytes are in is worth being
 	// written anew without what else is in it.
 	Wasted(o Object) bool
@@ -56,7 +59,7 @@ type source struct {
 }
 
 // sources are the files of the home that should have a chunk.
-func (f *Forest) sources(tx Tx, h Hash, limit int) ([]source, error) {
+func (f *Forest) sources(tx Tx, h Hash) ([]source, error) {
 	if f.home == nil {
 		return nil, nil
 	}
@@ -67,7 +70,7 @@ func (f *Forest) sources(tx Tx, h Hash, limit int) ([]source, error) {
 	if err != nil {
 		return nil, err
 	}
-	uses, err := tx.Uses(h, limit)
+	uses, err := tx.Uses(h, maxUses)
 	if err != nil {
 		return nil, err
 	}
@@ -143,6 +146,12 @@ func sizeOfUse(tx Tx, h Hash) (int64, error) {
 type found struct {
 	chunk   Chunk // Where is 0 if there is no row
 	sources []source
+	damaged bool // the object has other bytes
+}
+
+// damagedIn says that an object does not have a chunk.
+func damagedIn(c *Chunk) error {
+	return fmt.Errorf("%w: the bytes of chunk %s are not in object %d", ErrDamaged, c.Hash, c.At.Object)
 }
 
 // find finds where the bytes of a chunk may be had; inline ones are appended to dst at once.
@@ -171,7 +180,7 @@ func (f *Forest) find(tx Tx, h Hash, dst []byte, files bool) (found, []byte, err
 		}
 		return out, dst, nil
 	}
-	if out.sources, err = f.sources(tx, h, maxUses); err != nil {
+	if out.sources, err = f.sources(tx, h); err != nil {
 		return out, dst, err
 	}
 	if out.chunk.Size == 0 {
@@ -188,6 +197,8 @@ func (f *Forest) read(at *found, h Hash, dst []byte) ([]byte, bool) {
 		if dst, err = f.home.Object(at.chunk.At, at.chunk.Size, dst); err == nil && Sum(dst[start:]) == h {
 			return dst, true
 		}
+		// One that is not there has become a file, which a command has changed.
+		at.damaged = !errors.Is(err, iofs.ErrNotExist)
 	}
 	return f.fromFiles(at.sources, h, at.chunk.Size, dst[:start])
 }
@@ -232,8 +243,8 @@ func (f *Forest) Chunk(ctx context.Context, h Hash, dst []byte) ([]byte, error) 
 		if dst, ok = f.read(&at, h, dst[:start]); ok {
 			return dst, nil
 		}
-		if lost = error(&MissingError{h}); at.chunk.Where == ChunkObject {
-			lost = fmt.Errorf("%w: the bytes of chunk %s are not in object %d", ErrDamaged, h, at.chunk.At.Object)
+		if lost = error(&MissingError{h}); at.damaged {
+			lost = damagedIn(&at.chunk)
 		}
 		if attempt == 2 {
 			for _, s := range at.sources {
@@ -298,7 +309,7 @@ func (f *Forest) ReadPart(ctx context.Context, path string, window int, p Part, 
 // inSomeFile reports whether one of the files that should have a chunk has it. One that does not
 // look as it did then is read.
 func (f *Forest) inSomeFile(tx Tx, h Hash) (bool, error) {
-	list, err := f.sources(tx, h, maxUses)
+	list, err := f.sources(tx, h)
 	if len(list) == 0 || err != nil {
 		return false, err
 	}
@@ -373,10 +384,27 @@ func (s *Stager) put(tx Tx, c Data, places []Place, i int) (bool, error) {
 		return tx.PutChunk(c.Hash, c.Bytes, s.forest.now())
 	}
 	is, err := tx.PutPlaced(c.Hash, int64(len(c.Bytes)), places[i], s.forest.now())
+	if err == nil && !is {
+		var old Chunk
+		if old, err = tx.Chunk(c.Hash); err == nil {
+			if is, err = s.forest.astray(&old); is {
+				err = tx.PlaceChunk(c.Hash, places[i])
+			}
+		}
+	}
 	if is {
 		s.used[places[i].Object] = true
 	}
 	return is, err
+}
+
+// astray reports whether a chunk is in an object that is not there.
+func (f *Forest) astray(c *Chunk) (bool, error) {
+	if c.Where != ChunkObject || f.home == nil {
+		return false, nil
+	}
+	has, err := f.home.Has(c.At.Object)
+	return !has && err == nil, err
 }
 
 // Close ends it. Objects that nothing is in, since all was there, are removed.
@@ -400,8 +428,17 @@ func (f *Forest) pack(tx Tx, chunks []Data, now int64) (int, error) {
 	added := 0
 	for _, c := range chunks {
 		is := false
-		_, err := tx.Chunk(c.Hash)
+		old, err := tx.Chunk(c.Hash)
+		astray := false
+		if err == nil {
+			astray, err = f.astray(&old)
+		}
 		switch {
+		case astray:
+			var at Place
+			if at, err = f.home.Pack(c.Bytes); err == nil {
+				is, err = true, tx.PlaceChunk(c.Hash, at)
+			}
 		case f.home == nil || err == nil:
 			is, err = tx.PutChunk(c.Hash, c.Bytes, now) // or marks it
 		case errors.Is(err, ErrNoRow):
@@ -449,7 +486,11 @@ func (e *Edit) secure(h Hash) (Chunk, error) {
 // Secure has the content of a chunk kept apart from the files that have it.
 func (e *Edit) Secure(h Hash) error {
 	c, err := e.tx.Chunk(h)
-	if errors.Is(err, ErrNoRow) {
+	astray := false
+	if err == nil {
+		astray, err = e.tree.forest.astray(&c)
+	}
+	if astray || errors.Is(err, ErrNoRow) {
 		c, err = e.secure(h)
 	}
 	if err == nil && c.Where == 0 {
@@ -459,7 +500,7 @@ func (e *Edit) Secure(h Hash) error {
 }
 
 // Whole finds the object that is the content of a file, and nothing more: 0 if there is none.
-// used is how many files refer to it, up to limit. A part that is neither in the store nor in an
+// used is how many files refer to some of it, up to limit. A part that is neither in the store nor in an
 // object is a *MissingError. What was found dead lives again.
 func (e *Edit) Whole(parts []Part, limit int) (object int64, used int, err error) {
 	object, at := int64(0), int64(0)
@@ -490,8 +531,13 @@ func (e *Edit) Whole(parts []Part, limit int) (object int64, used int, err error
 	if object <= 0 {
 		return 0, 0, nil
 	}
-	uses, err := e.tx.Uses(parts[0].Hash, limit)
-	return object, len(uses), err
+	for _, p := range parts { // others may have one of its windows only
+		uses, err := e.tx.Uses(p.Hash, limit)
+		if used = max(used, len(uses)); used >= limit || err != nil {
+			return object, used, err
+		}
+	}
+	return object, used, nil
 }
 
 // Release forgets where the chunks of a file are apart from the files that have them, as so many
@@ -521,7 +567,8 @@ func (e *Edit) Release(parts []Part, files int) ([]int64, error) {
 			inos[u.Ino] = true
 		}
 		if len(inos) > files || len(uses) == files+maxUses {
-			if _, err := e.secure(p.Hash); err != nil {
+			// A command may have changed the files already; then nobody has it any more.
+			if _, err := e.secure(p.Hash); err != nil && !errors.Is(err, ErrUnknownHash) {
 				return nil, err
 			}
 		}
@@ -570,6 +617,39 @@ func (e *Edit) Content(h Hash, dst []byte) ([]byte, error) {
 	return e.tree.forest.chunkNow(e.tx, h, dst)
 }
 
+// Gone reports whether some content of a file is nowhere any more, for good: it was in files of
+// the home only, which have been changed or removed.
+func (f *Forest) Gone(ctx context.Context, parts []Part) (bool, error) {
+	for _, p := range parts {
+		var list []source
+		var row bool
+		err := f.store.View(ctx, func(tx Tx) error {
+			_, err := tx.Chunk(p.Hash)
+			if row = err == nil; row {
+				return nil
+			}
+			if errors.Is(err, ErrNoRow) {
+				list, err = f.sources(tx, p.Hash)
+			}
+			return err
+		})
+		if err != nil {
+			return false, wrap("look for a chunk", err)
+		}
+		gone := !row
+		for _, s := range list {
+			data, err := f.home.File(s.path, s.offset, p.Size, nil)
+			if err == nil && Sum(data) == p.Hash || err != nil && !errors.Is(err, iofs.ErrNotExist) {
+				gone = false // or it is not known
+			}
+		}
+		if gone {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // Objects lists the objects that chunks are in.
 func (f *Forest) Objects(ctx context.Context) (list []Object, err error) {
 	err = f.store.View(ctx, func(tx Tx) error {
@@ -577,23 +657,6 @@ func (f *Forest) Objects(ctx context.Context) (list []Object, err error) {
 		return err
 	})
 	return list, wrap("list objects", err)
-}
-
-// ForgetObject forgets where the chunks are of an object that is not there.
-func (f *Forest) ForgetObject(ctx context.Context, object int64) error {
-	return wrap("forget an object", f.store.Update(ctx, func(tx Tx) error {
-		for {
-			list, err := tx.ChunksIn(object, page)
-			if err != nil || len(list) == 0 {
-				return err
-			}
-			for i := range list {
-				if _, err := deleteChunk(tx, &list[i], nil); err != nil {
-					return err
-				}
-			}
-		}
-	}))
 }
 
 // Homeless reports whether files consist of a chunk of which no place is known but theirs, or one

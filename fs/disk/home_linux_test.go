@@ -1,0 +1,257 @@
+package disk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+var errKilled = errors.New("killed")
+
+// killed applies entries and dies at a moment of the path p, as far as a test can: nothing
+// is done after it. The journal has what is left.
+func (b *bench) killed(op, path string, entries ...tree.Entry) {
+	b.t.Helper()
+	b.ws.Hook(func(at, of string) error {
+		if at == op && of == path {
+			return errKilled
+		}
+		return nil
+	})
+	if _, err := b.ws.Apply(context.Background(), seq(entries), tree.SkipSame, nil); !errors.Is(err, errKilled) {
+		b.t.Fatalf("the apply that was to die at %s of %s: %v", op, path, err)
+	}
+	b.ws.Hook(nil)
+	b.close()
+}
+
+// A file that has arrived and was not noted is a command's from then on: what it writes counts.
+func TestHomeOverwrittenWhileDown(t *testing.T) {
+	for _, how := range []string{"overwritten", "replaced", "removed", "a link", "a directory"} {
+		t.Run(how, func(t *testing.T) {
+			b := newBench(t, disk.Config{Watch: true})
+			b.killed("placed", "p", b.file("/workspace/p", "arrived", 0o644), b.file("/workspace/q", "another", 0o644))
+			want := map[string]string{"p": "file 0644 mine", "q": "file 0644 another"}
+			switch how {
+			case "overwritten":
+				b.write("p", "mine")
+			case "replaced":
+				b.must(os.Remove(b.path("p")))
+				b.write("p", "mine")
+			case "removed": // or somebody has removed the objects: that is for the user to say
+				b.must(os.Remove(b.path("p")))
+				b.open()
+				if list := b.ws.Skipped(nil); len(list) != 1 {
+					t.Errorf("named: %v", list)
+				}
+				b.close()
+				b.write("p", "mine")
+			case "a link":
+				b.must(os.Remove(b.path("p")))
+				b.must(os.Symlink("mine", b.path("p")))
+				want["p"] = "link mine"
+			default:
+				b.must(os.Remove(b.path("p")))
+				b.write("p/r", "mine")
+				delete(want, "p")
+				want["p"], want["p/r"] = "dir 0755", "file 0644 mine"
+			}
+			b.open()
+			b.settle()
+			b.settle()
+			b.want(want)
+			b.wantLost()
+			b.reopen()
+			b.want(want)
+		})
+	}
+}
+
+// A file that changes each time before its content is asked for is stored by the settle after.
+func TestHomeAskedForInVain(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		peer := changes.New(changes.Config{Workspace: b.ws})
+		for _, text := range []string{"one", "two", "three"} {
+			b.write("p", text)
+			b.settle()
+			b.write("p", "after "+text)
+			got, err := peer.FetchObjects(t.Context(), []tree.Hash{tree.Sum([]byte(text))})
+			if err == nil {
+				d, e := got.Next(t.Context())
+				got.Close(nil)
+				if err = e; err == nil && string(d.Bytes) == text && text != "one" {
+					return
+				}
+			}
+			if !errors.Is(err, tree.ErrUnknownHash) {
+				t.Fatal(err)
+			}
+		}
+		t.Error("a file that changes all the time is never to be had")
+	})
+}
+
+// A version that a command has written to a file that an entry renames is not lost if the process
+// dies, or the file cannot get its new name.
+func TestHomeChangedAsItIsRenamed(t *testing.T) {
+	for _, how := range []string{"killed", "stuck", "goes on"} {
+		both(t, func(t *testing.T, b *bench) {
+			b.write("a", "base")
+			quiet(b)
+			parts := []tree.Part{{Hash: tree.Sum([]byte("base")), Size: 4}}
+			b.ws.Hook(func(op, path string) error {
+				if op != "write" || path != "b" {
+					return nil
+				}
+				switch how {
+				case "killed":
+					return errKilled
+				case "stuck":
+					return unix.EBUSY
+				}
+				return nil
+			})
+			_, err := b.ws.Apply(t.Context(), seq([]tree.Entry{
+				remove("/workspace/a"),
+				{Kind: tree.KindFile, Path: "/workspace/b", Mode: 0o644, MTime: entryTime, Size: 4, Parts: parts},
+			}), tree.SkipSame, func(*tree.Edit) error {
+				return os.WriteFile(b.path("a"), []byte("by a command"), 0o644)
+			})
+			b.ws.Hook(nil)
+			if _, pending := errors.AsType[*changes.PendingError](err); pending != (how != "goes on") {
+				t.Fatal(err)
+			}
+			b.reopen()
+			b.settle()
+			b.want(map[string]string{"a": "file 0644 by a command"})
+			b.wantLost()
+			b.reopen()
+			b.settle()
+			b.want(map[string]string{"a": "file 0644 by a command"})
+		})
+	}
+}
+
+// A file that a command has open while an entry renames it is copied: what is written to it then is
+// kept as a version of the old path.
+func TestHomeOpenAsItIsRenamed(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("a", "base")
+		quiet(b)
+		f, err := os.OpenFile(b.path("a"), os.O_WRONLY|os.O_APPEND, 0)
+		b.must(err)
+		b.apply(
+			remove("/workspace/a"),
+			tree.Entry{Kind: tree.KindFile, Path: "/workspace/b", Mode: 0o644, MTime: entryTime, Size: 4, Parts: []tree.Part{{Hash: tree.Sum([]byte("base")), Size: 4}}},
+		)
+		_, err = f.WriteString(" and more")
+		b.must(err)
+		b.must(f.Close())
+		b.settle()
+		b.want(map[string]string{"b": "file 0644 base"})
+		b.wantLost("a file 0644 base and more")
+	})
+}
+
+// An object that is shorter than it was does not become a file.
+func TestHomeCutObject(t *testing.T) {
+	b := newBench(t, disk.Config{})
+	entry := b.file("/workspace/p", "arrived", 0o644)
+	b.must(b.objects.Each(func(number, _ int64) error {
+		return os.Truncate(filepath.Join(b.objects.Path(), fmt.Sprintf("%016x", number)), 3)
+	}))
+	_, err := b.ws.Apply(t.Context(), seq([]tree.Entry{entry}), tree.SkipSame, nil)
+	if _, pending := errors.AsType[*changes.PendingError](err); !pending {
+		t.Errorf("applied: %v", err)
+	}
+	if got := onDisk(t, b.dir); len(got) != 0 {
+		t.Errorf("the directory has %v", got)
+	}
+	b.apply(remove("/workspace/p"))
+}
+
+// A window of an object that something else refers to as well is kept when the object becomes a file
+// that a command overwrites at once.
+func TestHomeSharedWindow(t *testing.T) {
+	b := newBench(t, disk.Config{})
+	first, second := strings.Repeat("1", tree.ChunkSize), strings.Repeat("2", 100)
+	entry := b.file("/workspace/p", first+second, 0o644)
+	other := tree.Entry{Kind: tree.KindFile, Path: "/beside", Mode: 0o644, MTime: entryTime, Size: 100, Parts: entry.Parts[1:]}
+	b.apply(other)
+	b.ws.Hook(func(op, path string) error {
+		if op == "placed" && path == "p" {
+			b.write("p", "mine")
+		}
+		return nil
+	})
+	b.apply(entry)
+	b.ws.Hook(nil)
+	b.settle()
+	b.want(map[string]string{"p": "file 0644 mine"})
+	if got, err := b.tree.ReadFile(t.Context(), "/beside", 1000); err != nil || string(got) != second {
+		t.Errorf("what is beside has %d bytes, %v", len(got), err)
+	}
+}
+
+// Objects that are taken away by hand are no reason to remove anything, nor to say that content is
+// here: once they are back, or the content is sent again, it arrives.
+func TestHomeObjectsTakenAway(t *testing.T) {
+	for _, how := range []string{"back", "sent again"} {
+		t.Run(how, func(t *testing.T) {
+			b := newBench(t, disk.Config{})
+			b.killed("write", "p", b.file("/workspace/p", "arrived", 0o644))
+			away := b.objects.Path() + ".away"
+			b.must(os.Rename(b.objects.Path(), away))
+			b.open()
+			b.settle()
+			if list := b.ws.Skipped(nil); len(list) != 1 {
+				t.Errorf("named: %v", list)
+			}
+			if got := b.inTree(); got["p"] != "file 0644 (gone)" {
+				t.Errorf("the tree has %v", got)
+			}
+			if held, err := b.forest.Held(t.Context(), []tree.Hash{tree.Sum([]byte("arrived"))}); err != nil || held[0] {
+				t.Errorf("held: %v, %v", held, err)
+			}
+			if how == "back" {
+				b.close()
+				b.must(os.Remove(b.objects.Path()))
+				b.must(os.Rename(away, b.objects.Path()))
+				b.open()
+			} else {
+				b.parts("arrived")
+			}
+			b.settle()
+			b.want(map[string]string{"p": "file 0644 arrived"})
+		})
+	}
+}
+
+// A file that looks as it did is known to have its content without being read; that is what lets a
+// collection leave content to the files.
+func TestHomeSettled(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("d/p", "text")
+		b.must(os.Symlink("p", b.path("d/link")))
+		quiet(b)
+		for path, want := range map[string]bool{"d/p": true, "d": false, "d/link": false, "d/none": false} {
+			if is, err := b.ws.Settled(t.Context(), path); err != nil || is != want {
+				t.Errorf("%s: %v, %v", path, is, err)
+			}
+		}
+		b.write("d/p", "other")
+		if is, err := b.ws.Settled(t.Context(), "d/p"); err != nil || is {
+			t.Errorf("changed: %v, %v", is, err)
+		}
+	})
+}
