@@ -443,6 +443,135 @@ func Rows(t *testing.T, open func(testing.TB) tree.Store) {
 		})
 	})
 
+	t.Run("chunks in objects", func(t *testing.T) {
+		s := open(t)
+		ns := space(t, s)
+		a, b := tree.Node{Namespace: ns.ID, Kind: tree.KindFile}, tree.Node{Namespace: ns.ID, Kind: tree.KindFile}
+		part := func(i byte) tree.Part { return tree.Part{Hash: tree.Hash{i}, Size: int64(i)} }
+		placed := func(i byte, object, offset, seen int64) tree.Chunk {
+			return tree.Chunk{Hash: tree.Hash{i}, Size: int64(i), Where: tree.ChunkObject, At: tree.Place{Object: object, Offset: offset}, Seen: seen}
+		}
+		update(t, s, func(tx tree.Tx) error {
+			for _, c := range []tree.Chunk{placed(1, 7, 5, 100), placed(2, 7, 0, 100), placed(3, 8, 0, 100), placed(4, 1<<52, 1<<40, 100)} {
+				if is, err := tx.PutPlaced(c.Hash, c.Size, c.At, c.Seen); !is || err != nil {
+					t.Error(c, is, err)
+				}
+			}
+			is, err := tx.PutChunk(tree.Hash{5}, []byte("12345"), 100)
+			if !is {
+				t.Error("an inline chunk was there")
+			}
+			return errors.Join(err, tx.PutNode(&a), tx.PutNode(&b),
+				tx.PutParts(a.Ino, 0, []tree.Part{part(1), part(2), part(1)}), tx.PutParts(b.Ino, 0, []tree.Part{part(1), part(5), part(9)}))
+		})
+		chunks := func(got []tree.Chunk, err error, want ...tree.Chunk) {
+			t.Helper()
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Error(diff, err)
+			}
+		}
+		look := func(fn func(tx tree.Tx)) {
+			t.Helper()
+			if err := s.View(t.Context(), func(tx tree.Tx) error { fn(tx); return nil }); err != nil {
+				t.Error(err)
+			}
+		}
+		inline := tree.Chunk{Hash: tree.Hash{5}, Size: 5, Where: tree.ChunkInline, Seen: 100}
+		look(func(tx tree.Tx) {
+			c, err := tx.Chunk(tree.Hash{4})
+			chunks([]tree.Chunk{c}, err, placed(4, 1<<52, 1<<40, 100))
+			if _, err := tx.ChunkBytes(tree.Hash{4}, nil); !noRow(err) {
+				t.Error("the store has bytes of an object:", err)
+			}
+			// By their offset, and no more than asked for.
+			list, err := tx.ChunksIn(7, 10)
+			chunks(list, err, placed(2, 7, 0, 100), placed(1, 7, 5, 100))
+			list, err = tx.ChunksIn(7, 1)
+			chunks(list, err, placed(2, 7, 0, 100))
+			list, err = tx.ChunksIn(99, 10)
+			chunks(list, err)
+			// Those that parts name and that have a row, by their hash.
+			list, err = tx.ReferencedChunks(tree.Hash{}, 101, 10)
+			chunks(list, err, placed(1, 7, 5, 100), placed(2, 7, 0, 100), inline)
+			list, err = tx.ReferencedChunks(tree.Hash{1}, 101, 1)
+			chunks(list, err, placed(2, 7, 0, 100))
+			list, err = tx.ReferencedChunks(tree.Hash{}, 100, 10)
+			chunks(list, err)
+			list, err = tx.Unreferenced(tree.Hash{}, 101, 10)
+			chunks(list, err, placed(3, 8, 0, 100), placed(4, 1<<52, 1<<40, 100))
+			objects, err := tx.Objects()
+			slices.SortFunc(objects, func(a, b tree.Object) int { return int(a.Number - b.Number) })
+			if diff := cmp.Diff([]tree.Object{{Number: 7, Bytes: 3}, {Number: 8, Bytes: 3}, {Number: 1 << 52, Bytes: 4}}, objects); diff != "" || err != nil {
+				t.Error(diff, err)
+			}
+			uses := func(h tree.Hash, limit int) []tree.Use {
+				list, err := tx.Uses(h, limit)
+				if err != nil {
+					t.Error(err)
+				}
+				slices.SortFunc(list, func(a, b tree.Use) int { return int(a.Ino-b.Ino)*1000 + a.Index - b.Index })
+				return list
+			}
+			if diff := cmp.Diff([]tree.Use{{Ino: a.Ino, Index: 0}, {Ino: a.Ino, Index: 2}, {Ino: b.Ino, Index: 0}}, uses(tree.Hash{1}, 10)); diff != "" {
+				t.Error(diff)
+			}
+			// Also of what has no row: only files have it.
+			if diff := cmp.Diff([]tree.Use{{Ino: b.Ino, Index: 2}}, uses(tree.Hash{9}, 10)); diff != "" {
+				t.Error(diff)
+			}
+			if n, none := len(uses(tree.Hash{1}, 2)), len(uses(tree.Hash{3}, 2)); n != 2 || none != 0 {
+				t.Error(n, none)
+			}
+		})
+		update(t, s, func(tx tree.Tx) error {
+			// One that is there stays where it is: it is only seen again.
+			if err := tx.MarkChunk(tree.Hash{3}, 100, 300); err != nil {
+				return err
+			}
+			for _, h := range []tree.Hash{{3}, {5}} {
+				if is, err := tx.PutPlaced(h, 77, tree.Place{Object: 70}, 200); is || err != nil {
+					t.Error(h, is, err)
+				}
+			}
+			if is, err := tx.PutChunk(tree.Hash{4}, []byte("1234"), 50); is || err != nil {
+				t.Error(is, err)
+			}
+			// Bytes go from the store to an object, and from one object to another.
+			if err := tx.PlaceChunk(tree.Hash{99}, tree.Place{Object: 9}); !noRow(err) {
+				t.Error(err)
+			}
+			return errors.Join(tx.PlaceChunk(tree.Hash{5}, tree.Place{Object: 9, Offset: 1}), tx.PlaceChunk(tree.Hash{1}, tree.Place{Object: 8, Offset: 3}),
+				tx.DeleteChunk(tree.Hash{2}))
+		})
+		look(func(tx tree.Tx) {
+			list, err := tx.ChunksIn(8, 10)
+			chunks(list, err, placed(3, 8, 0, 200), placed(1, 8, 3, 100))
+			list, err = tx.ChunksIn(9, 10)
+			chunks(list, err, placed(5, 9, 1, 200))
+			list, err = tx.ChunksIn(7, 10)
+			chunks(list, err)
+			list, err = tx.ChunksIn(70, 10)
+			chunks(list, err)
+			c, err := tx.Chunk(tree.Hash{4})
+			chunks([]tree.Chunk{c}, err, placed(4, 1<<52, 1<<40, 100))
+			if _, err := tx.ChunkBytes(tree.Hash{5}, nil); !noRow(err) {
+				t.Error("the store still has the bytes:", err)
+			}
+			// No part is lost with a chunk.
+			if is, err := tx.Referenced(tree.Hash{2}); !is || err != nil {
+				t.Error(is, err)
+			}
+			if err := tx.EachChunk(func(c tree.Chunk, stored int64) error {
+				if c.Where != tree.ChunkObject || stored != -1 {
+					t.Error(c, stored)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+
 	t.Run("peers", func(t *testing.T) {
 		s := open(t)
 		ns := space(t, s)
