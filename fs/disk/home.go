@@ -246,8 +246,8 @@ func (h *home) Drop(object int64) {
 }
 
 // recoverObjects disposes of objects that no chunk is in, which a crash has left: what the tree
-// has and is nowhere else is referred to, all else removed. (Of objects that are not there see
-// findObjects.)
+// has and is nowhere else is referred to, all else removed. Of objects that are not there, what nothing consists of is forgotten. (For the
+// rest see findObjects.)
 func (w *Workspace) recoverObjects(ctx context.Context) error {
 	known := map[int64]struct{}{}
 	list, err := w.cfg.Forest.Objects(ctx)
@@ -262,8 +262,14 @@ func (w *Workspace) recoverObjects(ctx context.Context) error {
 		if _, ok := known[object]; !ok {
 			left = append(left, object)
 		}
+		delete(known, object)
 		return nil
 	})
+	for object := range known { // it became a file that something else has replaced, or was taken away
+		if err == nil {
+			err = w.cfg.Forest.ForgetUnused(ctx, object)
+		}
+	}
 	for _, object := range left {
 		if err == nil {
 			err = w.recoverObject(ctx, object)

@@ -255,3 +255,42 @@ func TestHomeSettled(t *testing.T) {
 		}
 	})
 }
+
+// An object that became a file before a crash, and that an entry replaced then, is not missed.
+func TestHomeReplacedAfterACrash(t *testing.T) {
+	for _, how := range []string{"replaced", "removed", "renamed and changed"} {
+		t.Run(how, func(t *testing.T) {
+			b := newBench(t, disk.Config{})
+			b.killed("placed", "p", b.file("/workspace/p", "arrived", 0o644))
+			want := map[string]string{"p": "file 0644 later"}
+			if how == "replaced" {
+				b.open()
+			} else {
+				b.must(os.Rename(b.path("p"), b.path("q")))
+				want["q"] = "file 0644 arrived"
+				if how == "removed" {
+					b.must(os.Remove(b.path("q")))
+					delete(want, "q")
+				}
+				b.open()
+			}
+			b.apply(b.file("/workspace/p", "later", 0o644))
+			if how == "renamed and changed" {
+				b.write("q", "mine")
+				want["q"] = "file 0644 mine"
+			}
+			quiet(b)
+			b.want(want)
+			b.reopen()
+			hash := tree.Sum([]byte("arrived"))
+			if held, err := b.forest.Held(t.Context(), []tree.Hash{hash}); err != nil {
+				t.Error(err)
+			} else if _, err := b.forest.Chunk(t.Context(), hash, nil); held[0] && err != nil {
+				t.Errorf("what is said to be held is not: %v", err)
+			}
+			if _, err := b.forest.Verify(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -392,12 +392,15 @@ func (f *Forest) Verify(ctx context.Context) (int, error) {
 		case err == nil:
 		case errors.Is(err, ErrUnknownHash):
 			var c Chunk
+			var used bool
 			e := f.store.View(ctx, func(tx Tx) (err error) {
-				c, err = tx.Chunk(h)
+				if c, err = tx.Chunk(h); err == nil {
+					used, err = tx.Referenced(h)
+				}
 				return err
 			})
-			if errors.Is(e, ErrNoRow) || e == nil && c.Where == 0 {
-				continue // collected meanwhile
+			if errors.Is(e, ErrNoRow) || e == nil && (c.Where == 0 || !used) {
+				continue // collected meanwhile, or nobody misses it
 			}
 			if e != nil {
 				return i, wrap("verify", e)

@@ -49,6 +49,9 @@ type ObjectWriter interface {
 // SetHome gives a forest its home, before anything else is done with it.
 func (f *Forest) SetHome(h Home) { f.home = h }
 
+// maxInObject is how many chunks of an object that is gone are looked at.
+const maxInObject = 1 << 20
+
 // maxUses is how many files with a chunk are tried.
 const maxUses = 16
 
@@ -657,6 +660,24 @@ func (f *Forest) Objects(ctx context.Context) (list []Object, err error) {
 		return err
 	})
 	return list, wrap("list objects", err)
+}
+
+// ForgetUnused forgets where the chunks are of an object that is not there, but for those that files
+// consist of.
+func (f *Forest) ForgetUnused(ctx context.Context, object int64) error {
+	return wrap("forget an object", f.store.Update(ctx, func(tx Tx) error {
+		list, err := tx.ChunksIn(object, maxInObject)
+		for i := range list {
+			if err != nil {
+				return err
+			}
+			var used bool
+			if used, err = tx.Referenced(list[i].Hash); err == nil && !used {
+				err = tx.DeleteChunk(list[i].Hash)
+			}
+		}
+		return err
+	}))
 }
 
 // Homeless reports whether files consist of a chunk of which no place is known but theirs, or one
