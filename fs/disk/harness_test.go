@@ -1,6 +1,7 @@
 package disk_test
 
 import (
+	stdcmp "cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ type bench struct {
 	t       tester
 	dir     string
 	store   string
+	apart   string // the objects, if they are not beside the directory
 	cfg     disk.Config
 	gate    gate
 	db      *sqlite.DB
@@ -119,7 +121,7 @@ func (b *bench) openStore() {
 	b.db = db
 	b.gate.Store = db.Tree()
 	b.forest = tree.New(&b.gate, tree.Config{})
-	b.objects, err = objects.Open(b.dir + ".objects")
+	b.objects, err = objects.Open(stdcmp.Or(b.apart, b.dir+".objects"))
 	b.must(err)
 	b.tree, err = b.forest.Tree(context.Background(), tree.DefaultName)
 	b.must(err)
