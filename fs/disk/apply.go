@@ -422,6 +422,7 @@ func (p *plan) finish(e *tree.Edit) error {
 // has them still.
 func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *changes.Applied) error {
 	stuck := &stuckList{}
+	defer w.home.takes(nil)
 	var kept map[string]*item
 	if known != nil {
 		kept = known.items
@@ -475,6 +476,7 @@ func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *chan
 		if err := w.findObjects(ctx, found); err != nil {
 			return err
 		}
+		w.home.takes(list)
 		b := newBringer(ctx, w, root, stuck)
 		b.items, b.recovers = list, known == nil
 		if known != nil {

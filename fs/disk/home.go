@@ -25,6 +25,8 @@ type home struct {
 	mu sync.Mutex
 	// missed are paths whose content a peer asked for that had changed.
 	missed map[string]struct{}
+	// taken are objects that are about to become files.
+	taken map[int64]struct{}
 }
 
 var _ tree.Home = (*home)(nil)
@@ -237,7 +239,28 @@ func (h *home) Wasted(o tree.Object) bool {
 	return err == nil && st.size > 2*o.Bytes+wastedBytes
 }
 
-func (h *home) Has(object int64) (bool, error) { return h.dir.Has(object) }
+func (h *home) Has(object int64) (bool, error) {
+	h.mu.Lock()
+	_, taken := h.taken[object]
+	h.mu.Unlock()
+	if taken {
+		return false, nil
+	}
+	return h.dir.Has(object)
+}
+
+// takes notes which objects are about to become files: what needs their content for itself is not to
+// count on them.
+func (h *home) takes(list []*item) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.taken = map[int64]struct{}{}
+	for _, it := range list {
+		if it.object != nil && it.object.files > 0 {
+			h.taken[it.object.number] = struct{}{}
+		}
+	}
+}
 
 func (h *home) Drop(object int64) {
 	if err := h.dir.Remove(object); err != nil {

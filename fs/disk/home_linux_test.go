@@ -294,3 +294,31 @@ func TestHomeReplacedAfterACrash(t *testing.T) {
 		})
 	}
 }
+
+// A version that is kept while the same content arrives does not lose it to the file that it becomes
+// when a command overwrites that, also if the version was kept after the file had come.
+func TestHomeKeptWhileTheSameArrives(t *testing.T) {
+	for _, names := range [][2]string{{"a", "p"}, {"p", "a"}} {
+		both(t, func(t *testing.T, b *bench) {
+			version, arrives := names[0], names[1]
+			b.write(version, "old")
+			quiet(b)
+			b.ws.Hook(func(op, path string) error {
+				switch {
+				case op == "place" && path == version:
+					b.write(version, "same") // nobody has settled it
+				case op == "placed" && path == "p": // the last of the two
+					b.write(arrives, "mine")
+				}
+				return nil
+			})
+			b.apply(b.file("/workspace/"+version, "entry", 0o644), b.file("/workspace/"+arrives, "same", 0o600))
+			b.ws.Hook(nil)
+			b.settle()
+			b.wantLost(version + " file 0644 same")
+			if _, err := b.forest.Verify(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

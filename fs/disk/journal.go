@@ -110,7 +110,7 @@ func (b *bringer) release(e *tree.Edit) ([]int64, error) {
 			continue
 		}
 		done[o] = true
-		list, err := e.Release(o.parts, o.files)
+		list, err := e.Release(o.parts, o.number, o.files)
 		if err != nil {
 			return nil, err
 		}

@@ -170,11 +170,11 @@ func (w *Workspace) findObjects(ctx context.Context, list []*item) error {
 			if err != nil || number == 0 {
 				continue
 			}
-			there, err := w.home.Has(number)
+			there, err := w.home.dir.Has(number)
 			if err == nil && !there && w.home.isAt(it.path) {
 				// It has become the file, and nobody has noted that. (If nothing is there, somebody
 				// may have removed objects.)
-				_, err = e.Release(it.parts, 1)
+				_, err = e.Release(it.parts, number, 1)
 			}
 			if err != nil {
 				return err

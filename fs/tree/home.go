@@ -30,7 +30,7 @@ type Home interface {
 	Pack(data []byte) (Place, error)
 	// Object appends size bytes of an object; io/fs.ErrNotExist if it does not have them.
 	Object(at Place, size int64, dst []byte) ([]byte, error)
-	// Has reports whether an object is there.
+	// Has reports whether an object is there, and is not about to become a file.
 	Has(object int64) (bool, error)
 	// Wasted reports whether an object that chunks of so many bytes are in is worth being
 	// written anew without what else is in it.
@@ -401,7 +401,7 @@ func (s *Stager) put(tx Tx, c Data, places []Place, i int) (bool, error) {
 	return is, err
 }
 
-// astray reports whether a chunk is in an object that is not there.
+// astray reports whether a chunk is in an object that is not there, or not for long.
 func (f *Forest) astray(c *Chunk) (bool, error) {
 	if c.Where != ChunkObject || f.home == nil {
 		return false, nil
@@ -543,10 +543,10 @@ func (e *Edit) Whole(parts []Part, limit int) (object int64, used int, err error
 	return object, used, nil
 }
 
-// Release forgets where the chunks of a file are apart from the files that have them, as so many
-// files of the home do now. What others refer to is kept for them. It returns the objects that
+// Release forgets that the chunks of a file are in an object that has become a file, as so many
+// files of the home have them now. What others refer to is kept for them. It returns the objects that
 // nothing is in any more, for Home.Drop once the edit is kept.
-func (e *Edit) Release(parts []Part, files int) ([]int64, error) {
+func (e *Edit) Release(parts []Part, object int64, files int) ([]int64, error) {
 	var objects []int64
 	done := map[Hash]bool{}
 	for _, p := range parts {
@@ -557,7 +557,9 @@ func (e *Edit) Release(parts []Part, files int) ([]int64, error) {
 		if err != nil {
 			return nil, err
 		}
-		done[p.Hash] = true
+		if done[p.Hash] = true; c.At.Object != object {
+			continue // it has got another place since
+		}
 		if objects, err = deleteChunk(e.tx, &c, objects); err != nil {
 			return nil, err
 		}
