@@ -23,8 +23,6 @@ const (
 	// maxSampled is of how much content of renamed files the remote is asked about. If it has
 	// that it has the rest, too.
 	maxSampled = 64
-	// storeBytes is how much content is kept in one transaction.
-	storeBytes = 4 << 20
 	// page is how many entries are read from the tree at once.
 	page = 256
 

@@ -347,43 +347,28 @@ func (m *Mirror) fetchObjects(ctx context.Context, hashes []tree.Hash, gone map[
 	}
 }
 
-// keep keeps what comes, some of it at once.
+// keep keeps what comes, also what came before an error.
 func (m *Mirror) keep(ctx context.Context, s changes.Stream[tree.Data], r *Result) (err error) {
 	defer func() { s.Close(err) }()
 	to := m.forest.Stager()
-	defer func() { err = errors.Join(err, to.Close()) }()
-	var some []tree.Data
-	size := 0
-	flush := func() error {
-		if len(some) == 0 {
-			return nil
-		}
-		if _, err := to.Put(ctx, some...); err != nil {
-			return fmt.Errorf("keep content: %w", err)
-		}
-		n, bytes := len(some), int64(size)
-		r.ObjectsIn += n
-		r.BytesIn += bytes
-		m.meter.count(func(p *Progress) { p.ObjectsIn += int64(n); p.BytesIn += bytes })
-		some, size = some[:0], 0
-		return nil
-	}
+	defer func() { err = errors.Join(err, to.Flush(ctx), to.Close()) }()
 	for {
 		d, err := s.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			return flush()
+			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := d.Check(); err != nil {
+		if err = d.Check(); err == nil {
+			err = to.Put(ctx, d)
+		}
+		if err != nil {
 			return fmt.Errorf("keep content: %w", err)
 		}
-		some = append(some, d)
-		if size += len(d.Bytes); size >= storeBytes {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
+		n := int64(len(d.Bytes))
+		r.ObjectsIn++
+		r.BytesIn += n
+		m.meter.count(func(p *Progress) { p.ObjectsIn++; p.BytesIn += n })
 	}
 }

@@ -44,10 +44,12 @@ const (
 	awaitLook  = 2 * time.Second
 	awaitPause = 5 * time.Millisecond
 
+	// objectsIdle is for how long nothing comes of a push before what came is noted.
+	objectsIdle = 10 * time.Millisecond
 	// readAhead is how many objects of a push are taken from the peer while others are
-	// being written, batchObjects and batchBytes what is written in one transaction.
+	// being written, batchObjects and batchBytes how many of a pack are kept at once.
 	readAhead    = 8
-	batchObjects = 64
+	batchObjects = 256
 	batchBytes   = 4 << 20
 	// fetchPage is how many entries a change stream reads at once.
 	fetchPage = 256

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -58,8 +59,7 @@ func (s *Server) FetchObjects(ctx context.Context, hashes []tree.Hash) (Stream[t
 	return FromFunc(next, func(error) { unpin() }), nil
 }
 
-// PushObjects keeps objects as they come, those together that came while others were
-// being written: up to batchBytes, and as much is read ahead. One whose bytes do not have
+// PushObjects keeps objects as they come; a few are read ahead. One whose bytes do not have
 // its hash, are too many or none, fails the call with EINVAL. The objects must not be
 // changed after they were given.
 func (s *Server) PushObjects(ctx context.Context, objects Stream[tree.Data]) error {
@@ -109,27 +109,26 @@ func readObjects(ctx context.Context, objects Stream[tree.Data], queue chan<- tr
 	}
 }
 
-// keepObjects writes what comes until the queue is closed.
-func (s *Server) keepObjects(ctx context.Context, queue <-chan tree.Data) (err error) {
-	to := s.forest.Stager() // for all of it: a file's windows may come in several batches
-	defer func() { err = errors.Join(err, to.Close()) }()
-	var batch []tree.Data
-	for d := range queue {
-		batch = append(batch[:0], d)
-		for size, more := len(d.Bytes), true; more && len(batch) < batchObjects && size < batchBytes; {
-			select {
-			case d, more = <-queue:
-				if more {
-					batch = append(batch, d)
-					size += len(d.Bytes)
-				}
-			default:
-				more = false
+// keepObjects writes what comes until the queue is closed. What waits to be noted together is noted
+// when nothing comes for a moment, so that a push that is cut keeps what it has sent.
+func (s *Server) keepObjects(ctx context.Context, queue <-chan tree.Data) error {
+	keep := s.forest.Stager() // for all of it: a file's windows come one after the other
+	idle := time.NewTimer(objectsIdle)
+	defer idle.Stop()
+	for {
+		var err error
+		select {
+		case d, more := <-queue:
+			if !more {
+				return errors.Join(keep.Flush(ctx), keep.Close())
 			}
+			err = keep.Put(ctx, d)
+			idle.Reset(objectsIdle)
+		case <-idle.C:
+			err = keep.Flush(ctx)
 		}
-		if _, err := to.Put(ctx, batch...); err != nil {
-			return err
+		if err != nil {
+			return errors.Join(err, keep.Close())
 		}
 	}
-	return nil
 }

@@ -252,7 +252,15 @@ func (u *unpacker) keep(ctx context.Context) error {
 	if len(u.batch) == 0 {
 		return nil
 	}
-	_, err := u.objects.Put(ctx, u.batch...)
+	var err error
+	for _, d := range u.batch {
+		if err == nil {
+			err = u.objects.Put(ctx, d)
+		}
+	}
+	if err == nil {
+		err = u.objects.Flush(ctx)
+	}
 	u.batch, u.size = u.batch[:0], 0
 	return err
 }

@@ -96,7 +96,7 @@ func (w *Workspace) allHeld(e *tree.Edit) error {
 		}
 		entry, found := e.Entry(w.treePath(n.path()))
 		if found == nil {
-			_, _, found = e.Whole(entry.Parts, 1)
+			_, found = e.Whole(entry.Parts)
 		}
 		if errors.Is(found, tree.ErrUnknownHash) {
 			found = fmt.Errorf("%w: %s is empty, and is not the directory that the store is of, which had the content of its files: bring that back (was it mounted?), or move the store away to begin anew with an empty one", ErrNoDirectory, w.cfg.Dir)

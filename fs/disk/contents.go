@@ -84,7 +84,7 @@ func (c *contents) leaves(path string, parts []tree.Part, print tree.Hash, remov
 
 // content finds where the content of a file is that is to be made.
 func (c *contents) content(e *tree.Edit, it *item, size int64) error {
-	number, used, err := e.Whole(it.parts, maxTakers)
+	number, err := e.Whole(it.parts)
 	if errors.Is(err, tree.ErrUnknownHash) {
 		c.missing = append(c.missing, it)
 		return nil
@@ -92,19 +92,22 @@ func (c *contents) content(e *tree.Edit, it *item, size int64) error {
 	if err != nil {
 		return err
 	}
-	c.becomes(it, number, used, size)
+	c.becomes(it, number, size)
 	return nil
 }
 
 // becomes notes that an object becomes the file of an item; 0 stands for none.
-func (c *contents) becomes(it *item, number int64, used int, size int64) {
+func (c *contents) becomes(it *item, number int64, size int64) {
 	// What nobody could read any more is kept apart.
-	if number == 0 || used == maxTakers || it.mode&0o400 == 0 {
+	if number == 0 || it.mode&0o400 == 0 {
 		c.written += size
 		return
 	}
 	o := c.objects[number]
 	switch {
+	case o != nil && !slices.Equal(o.parts, it.parts):
+		c.written += size // it begins with the same; Used finds that there are two
+		return
 	case o == nil:
 		if c.objects == nil {
 			c.objects = map[int64]*object{}
@@ -155,7 +158,7 @@ func (c *contents) locate(e *tree.Edit, now func(*item) (bool, error)) error {
 		return errCopyFirst
 	}
 	for _, o := range c.objects {
-		_, used, err := e.Whole(o.parts, o.files+1)
+		used, err := e.Used(o.parts, o.files+1)
 		if err != nil {
 			return err
 		}
@@ -192,11 +195,8 @@ func (c *contents) copyNow(e *tree.Edit, it *item, print tree.Hash) error {
 		return err
 	}
 	c.drop = append(c.drop, drop...)
-	_, used, err := e.Whole(it.parts, maxTakers)
-	if err == nil {
-		c.becomes(it, number, used, size)
-	}
-	return err
+	c.becomes(it, number, size)
+	return nil
 }
 
 // copies makes objects of content that was left for later, and returns them with the earlier ones.

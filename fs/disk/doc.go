@@ -13,7 +13,7 @@
 // mode, mtime, ctime, time of birth. It is kept in the transactions of the tree ([Rows])
 // and in memory (about 180 bytes a path). A path that looks the same is the same; only
 // others are read and hashed, several at a time, before the transactions that store them,
-// of at most 1,000 paths each. Their content is not copied: it stays in the directory, and
+// of at most 8,000 paths each. Their content is not copied: it stays in the directory, and
 // the tree has the hashes of its windows of 512 KiB.
 //
 // With Watch, Linux tells what happens in each directory, and a settle looks at those names

@@ -214,6 +214,13 @@ func (o objectWriter) Write(data []byte) (tree.Place, error) {
 
 func (o objectWriter) Close() error { return o.w.Close() }
 
+func (h *home) Sync() error {
+	if h.w == nil || !h.w.cfg.Sync {
+		return nil
+	}
+	return h.dir.Sync()
+}
+
 func (h *home) Pack(data []byte) (tree.Place, error) {
 	at, err := h.dir.Pack(data)
 	return tree.Place{Object: at.File, Offset: at.Offset}, err

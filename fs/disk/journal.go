@@ -110,11 +110,13 @@ func (b *bringer) release(e *tree.Edit) ([]int64, error) {
 			continue
 		}
 		done[o] = true
-		list, err := e.Release(o.parts, o.number, o.files)
+		empty, err := e.Release(o.parts, o.number, o.files)
 		if err != nil {
 			return nil, err
 		}
-		drop = append(drop, list...)
+		if empty {
+			drop = append(drop, o.number)
+		}
 	}
 	return drop, nil
 }

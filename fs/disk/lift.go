@@ -163,12 +163,16 @@ func (w *Workspace) findObjects(ctx context.Context, list []*item) error {
 	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
 		for _, it := range list {
 			it.object = nil
-			number, used, err := e.Whole(it.parts, 2)
+			number, err := e.Whole(it.parts)
 			if err != nil && tree.Code(err) == "" {
 				return err
 			}
 			if err != nil || number == 0 {
 				continue
+			}
+			used, err := e.Used(it.parts, 2)
+			if err != nil {
+				return err
 			}
 			there, err := w.home.dir.Has(number)
 			if err == nil && !there && w.home.isAt(it.path) {
@@ -216,11 +220,15 @@ func (f *fileBringer) become(dir int, name string, it *item, was *found) (made s
 	if made, err = f.dress(o, dir, replaced, it); err != nil {
 		return stat{}, false, nil //nolint:nilerr // it is copied
 	}
+	size := o.size
+	if o.foreign {
+		size = made.size
+	}
 	if !was.there {
 		if err := w.fault("place", it.path); err != nil {
 			return stat{}, false, err
 		}
-		switch err := w.home.dir.Take(o.number, made.size, dir, name); {
+		switch err := w.home.dir.Take(o.number, size, dir, name); {
 		case err == nil:
 			made, err = f.b.placed(dir, name, it, &made)
 			return made, true, err
@@ -232,7 +240,7 @@ func (f *fileBringer) become(dir int, name string, it *item, was *found) (made s
 		}
 	}
 	temp := w.temp.next()
-	if err := w.home.dir.Take(o.number, made.size, dir, temp); err != nil {
+	if err := w.home.dir.Take(o.number, size, dir, temp); err != nil {
 		return stat{}, false, f.cannotTake(err)
 	}
 	it.lent = true

@@ -4,7 +4,7 @@ import "time"
 
 const (
 	// batchPaths is how many paths are read and stored with one transaction.
-	batchPaths = 1000
+	batchPaths = 8000
 	// journalBytes is the size of a row of the journal.
 	journalBytes = 32 << 10
 	// pagePaths is about how many paths of the journal are brought to the disk together.
@@ -59,8 +59,6 @@ const (
 	// is copied before it is tried again, up to planAttempts times.
 	maxCopied    = 4 << 20
 	planAttempts = 4
-	// maxTakers is how many files may become of one object, less one. Of more each is a copy.
-	maxTakers = 1000
 	// maxLeaving bounds the removed paths of a batch that are remembered since what they had may
 	// be wanted elsewhere. What others had is copied.
 	maxLeaving = 200_000

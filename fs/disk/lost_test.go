@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -341,4 +342,33 @@ func TestOvertakenMeetsAnother(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What an entry replaces or removes can be kept in the same update, after the entry: nothing else
+// has the content by then.
+func TestF1KeptAfterTheEntry(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("p", "replaced")
+		b.write("d/q", "removed")
+		quiet(b)
+		entries := map[string]tree.Entry{}
+		for _, path := range []string{"/workspace/p", "/workspace/d/q"} {
+			e, err := b.tree.Entry(t.Context(), path)
+			b.must(err)
+			entries[path] = e
+		}
+		_, err := b.ws.Apply(t.Context(), seq([]tree.Entry{b.file("/workspace/p", "entry", 0o644), remove("/workspace/d")}), tree.SkipSame, func(e *tree.Edit) error {
+			for path, entry := range entries {
+				if err := lost.Keep(e, &lost.Version{Path: path, At: time.Now(), Why: lost.Conflict, Entry: entry}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		b.must(err)
+		b.want(map[string]string{"p": "file 0644 entry"})
+		if got := b.lost(); len(got) != 2 {
+			t.Errorf("kept: %q", got)
+		}
+	})
 }

@@ -302,6 +302,7 @@ func (c *Changes) Next(ctx context.Context, limit int) ([]Entry, error) {
 			return nil, wrap("list changes", err)
 		}
 		if c.list = c.list[n:]; len(out) > 0 {
+			c.tree.forest.remember(c.tree.name, out)
 			return out, nil
 		}
 	}

@@ -52,8 +52,16 @@ func checkChunks(chunks []Data) error {
 // PutChecked is PutChunks for chunks that Check is known to let pass.
 func (f *Forest) PutChecked(ctx context.Context, chunks ...Data) (int, error) {
 	s := f.Stager()
-	added, err := s.Put(ctx, chunks...)
-	return added, errors.Join(err, s.Close())
+	var err error
+	for _, c := range chunks {
+		if err = s.add(c); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = s.Flush(ctx)
+	}
+	return s.Added(), errors.Join(err, s.Close())
 }
 
 // PutChunks is Forest.PutChunks together with what else the edit does.

@@ -21,6 +21,9 @@ type Edit struct {
 	now  time.Time
 
 	beside map[string]*Edit // of other trees, which are kept with this one
+	// left is where files of the home have content that the edit, or the one that it is beside, has
+	// taken from the tree. They have it until the edit is kept.
+	left map[Hash]listed
 
 	moves  []Move
 	synced bool
@@ -66,7 +69,7 @@ func (t *Tree) edit(tx Tx) (*Edit, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Edit{tx: tx, tree: t, ns: ns, was: ns, now: t.forest.cfg.Now(), synced: set.Synced}
+	e := &Edit{tx: tx, tree: t, ns: ns, was: ns, now: t.forest.cfg.Now(), synced: set.Synced, left: map[Hash]listed{}}
 	e.res = newResolver(tx, &e.ns)
 	e.moves, err = tx.Moves(ns.ID)
 	return e, err
@@ -102,6 +105,7 @@ func (e *Edit) Beside(name string) (*Edit, error) {
 	if err != nil {
 		return nil, err
 	}
+	other.left = e.left
 	if e.beside == nil {
 		e.beside = map[string]*Edit{}
 	}

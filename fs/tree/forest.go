@@ -40,6 +40,8 @@ type Forest struct {
 
 	mu   sync.Mutex
 	pins map[Hash]int
+	// listed are chunks of files that change streams have listed: most are asked for next.
+	listed map[Hash]listed
 	// told are chunks of which peers were told that files have them, and when, in milliseconds.
 	told map[Hash]int64
 	// sweeps is odd while a collection may be deleting chunks, and grows with each.
@@ -57,7 +59,7 @@ func New(store Store, cfg Config) *Forest {
 	if cfg.DiffMaxLines == 0 {
 		cfg.DiffMaxLines = 10_000
 	}
-	return &Forest{store: store, cfg: cfg, pins: map[Hash]int{}, told: map[Hash]int64{}, changed: map[string]chan struct{}{}}
+	return &Forest{store: store, cfg: cfg, pins: map[Hash]int{}, told: map[Hash]int64{}, listed: map[Hash]listed{}, changed: map[string]chan struct{}{}}
 }
 
 // now is the time in milliseconds.

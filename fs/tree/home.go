@@ -26,6 +26,8 @@ type Home interface {
 
 	// Writer writes objects of content in the order in which it comes.
 	Writer() ObjectWriter
+	// Sync returns when what was written to objects is on the disk, if commits wait for that.
+	Sync() error
 	// Pack adds the bytes of a chunk to an object of many.
 	Pack(data []byte) (Place, error)
 	// Object appends size bytes of an object; io/fs.ErrNotExist if it does not have them.
@@ -224,6 +226,10 @@ func (f *Forest) chunkNow(tx Tx, h Hash, dst []byte) ([]byte, error) {
 // ErrDamaged.
 func (f *Forest) Chunk(ctx context.Context, h Hash, dst []byte) ([]byte, error) {
 	start := len(dst)
+	dst, ok := f.fromListed(h, dst)
+	if ok {
+		return dst, nil
+	}
 	var lost error
 	// Content moves between objects and files: what is found to be gone is looked for again.
 	for attempt := range 3 {
@@ -242,7 +248,6 @@ func (f *Forest) Chunk(ctx context.Context, h Hash, dst []byte) ([]byte, error) 
 			}
 			return dst, nil
 		}
-		var ok bool
 		if dst, ok = f.read(&at, h, dst[:start]); ok {
 			return dst, nil
 		}
@@ -295,18 +300,45 @@ func (f *Forest) Chunks(ctx context.Context, hashes []Hash, into map[Hash][]byte
 	return nil
 }
 
-// ReadPart appends the bytes of a chunk like Chunk, and looks first at the file that should have
-// it: the path of the home's tree, and which of its windows.
-func (f *Forest) ReadPart(ctx context.Context, path string, window int, p Part, dst []byte) ([]byte, error) {
-	if f.home != nil {
-		start := len(dst)
-		got, err := f.home.File(path, int64(window)*ChunkSize, p.Size, dst)
-		if err == nil && Sum(got[start:]) == p.Hash {
-			return got, nil
-		}
-		dst = got[:start]
+// A listed chunk is where a file has it that a change stream has listed.
+type listed struct {
+	path   string
+	offset int64
+	size   int64
+}
+
+// maxListed bounds the chunks of which it is remembered where a change stream has listed them. Others
+// are looked for.
+const maxListed = 1 << 16
+
+// remember notes where the files of some entries have their content.
+func (f *Forest) remember(tree string, entries []Entry) {
+	if f.home == nil || tree != f.home.Tree() {
+		return
 	}
-	return f.Chunk(ctx, p.Hash, dst)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range entries {
+		for k, p := range entries[i].Parts {
+			if len(f.listed) >= maxListed {
+				clear(f.listed) // those of streams that nobody has asked for
+			}
+			f.listed[p.Hash] = listed{entries[i].Path, int64(k) * ChunkSize, p.Size}
+		}
+	}
+}
+
+// fromListed appends the bytes of a chunk that a change stream has listed, and reports whether the
+// file has them.
+func (f *Forest) fromListed(h Hash, dst []byte) ([]byte, bool) {
+	f.mu.Lock()
+	at, known := f.listed[h]
+	delete(f.listed, h) // most are asked for once
+	f.mu.Unlock()
+	if !known {
+		return dst, false
+	}
+	return f.fromFiles([]source{{at.path, at.offset}}, h, at.size, dst)
 }
 
 // inSomeFile reports whether one of the files that should have a chunk has it. One that does not
@@ -333,9 +365,21 @@ func (f *Forest) inSomeFile(tx Tx, h Hash) (bool, error) {
 // goroutine.
 type Stager struct {
 	forest *Forest
-	w      ObjectWriter
-	used   map[int64]bool // whether chunks are in an object that was written
+	w      ObjectWriter // nil without a home
+	// written are chunks that are not noted yet: in objects at places, else bytes of them.
+	written []Data
+	sizes   []int64
+	places  []Place
+	bytes   int
+	added   int
+	used    map[int64]bool // whether chunks are in an object that was written
 }
+
+// What a Stager notes in one transaction at most.
+const (
+	stagedRows  = 1000
+	stagedBytes = 4 << 20 // of a forest without a home
+)
 
 // Stager begins to keep content. Close it.
 func (f *Forest) Stager() *Stager {
@@ -346,30 +390,50 @@ func (f *Forest) Stager() *Stager {
 	return s
 }
 
-// Put keeps chunks, all or none of them, that Check is known to let pass. It returns how many
-// were new.
-func (s *Stager) Put(ctx context.Context, chunks ...Data) (int, error) {
-	if len(chunks) == 0 {
-		return 0, nil
+// Put keeps a chunk that Check is known to let pass. Its bytes must not be changed until Flush has
+// returned. An error may be about those that were given before.
+func (s *Stager) Put(ctx context.Context, d Data) error {
+	err := s.add(d)
+	if err == nil && (len(s.written) >= stagedRows || s.bytes >= stagedBytes) {
+		err = s.Flush(ctx)
 	}
-	var places []Place
+	return err
+}
+
+func (s *Stager) add(d Data) error {
 	if s.w != nil {
-		for _, c := range chunks {
-			at, err := s.w.Write(c.Bytes)
-			if err != nil {
-				return 0, fmt.Errorf("keep chunks: %w", err)
-			}
-			if _, known := s.used[at.Object]; !known {
-				s.used[at.Object] = false
-			}
-			places = append(places, at)
+		at, err := s.w.Write(d.Bytes)
+		if err != nil {
+			return fmt.Errorf("keep chunks: %w", err)
+		}
+		if _, known := s.used[at.Object]; !known {
+			s.used[at.Object] = false
+		}
+		s.places = append(s.places, at)
+		s.written = append(s.written, Data{Hash: d.Hash, Bytes: nil})
+		s.sizes = append(s.sizes, int64(len(d.Bytes)))
+	} else {
+		s.written = append(s.written, d)
+		s.bytes += len(d.Bytes)
+	}
+	return nil
+}
+
+// Flush notes all that was given, in one transaction.
+func (s *Stager) Flush(ctx context.Context) error {
+	if len(s.written) == 0 {
+		return nil
+	}
+	if s.w != nil {
+		if err := s.forest.home.Sync(); err != nil {
+			return fmt.Errorf("keep chunks: %w", err)
 		}
 	}
-	var added int
+	added := 0
 	err := s.forest.store.Update(ctx, func(tx Tx) error {
 		added = 0
-		for i, c := range chunks {
-			is, err := s.put(tx, c, places, i)
+		for i := range s.written {
+			is, err := s.note(tx, i)
 			if err != nil {
 				return err
 			}
@@ -379,24 +443,29 @@ func (s *Stager) Put(ctx context.Context, chunks ...Data) (int, error) {
 		}
 		return nil
 	})
-	return added, wrap("keep chunks", err)
+	if err == nil {
+		s.added += added
+		s.written, s.places, s.sizes, s.bytes = s.written[:0], s.places[:0], s.sizes[:0], 0
+	}
+	return wrap("keep chunks", err)
 }
 
-func (s *Stager) put(tx Tx, c Data, places []Place, i int) (bool, error) {
+func (s *Stager) note(tx Tx, i int) (bool, error) {
+	d, now := &s.written[i], s.forest.now()
 	if s.w == nil {
-		return tx.PutChunk(c.Hash, c.Bytes, s.forest.now())
+		return tx.PutChunk(d.Hash, d.Bytes, now)
 	}
-	is, err := tx.PutPlaced(c.Hash, int64(len(c.Bytes)), places[i], s.forest.now())
+	is, err := tx.PutPlaced(d.Hash, s.sizes[i], s.places[i], now)
 	if err == nil && !is {
 		var old Chunk
-		if old, err = tx.Chunk(c.Hash); err == nil {
+		if old, err = tx.Chunk(d.Hash); err == nil {
 			if is, err = s.forest.astray(&old); is {
-				err = tx.PlaceChunk(c.Hash, places[i])
+				err = tx.PlaceChunk(d.Hash, s.places[i])
 			}
 		}
 	}
 	if is {
-		s.used[places[i].Object] = true
+		s.used[s.places[i].Object] = true
 	}
 	return is, err
 }
@@ -410,7 +479,10 @@ func (f *Forest) astray(c *Chunk) (bool, error) {
 	return !has && err == nil, err
 }
 
-// Close ends it. Objects that nothing is in, since all was there, are removed.
+// Added is how many of the chunks that were noted were new.
+func (s *Stager) Added() int { return s.added }
+
+// Close ends it. Objects that nothing is in, since all was there or was not noted, are removed.
 func (s *Stager) Close() error {
 	if s.w == nil {
 		return nil
@@ -428,7 +500,7 @@ func (s *Stager) Close() error {
 // pack keeps chunks in a transaction, in the home's objects of many if there is a home. It returns
 // how many were new.
 func (f *Forest) pack(tx Tx, chunks []Data, now int64) (int, error) {
-	added := 0
+	added, packed := 0, false
 	for _, c := range chunks {
 		is := false
 		old, err := tx.Chunk(c.Hash)
@@ -447,6 +519,7 @@ func (f *Forest) pack(tx Tx, chunks []Data, now int64) (int, error) {
 		case errors.Is(err, ErrNoRow):
 			var at Place
 			if at, err = f.home.Pack(c.Bytes); err == nil {
+				packed = true
 				is, err = tx.PutPlaced(c.Hash, int64(len(c.Bytes)), at, now)
 			}
 		}
@@ -456,6 +529,9 @@ func (f *Forest) pack(tx Tx, chunks []Data, now int64) (int, error) {
 		if is {
 			added++
 		}
+	}
+	if packed {
+		return added, f.home.Sync()
 	}
 	return added, nil
 }
@@ -476,7 +552,7 @@ func (f *Forest) Pack(ctx context.Context, chunks ...Data) (int, error) {
 // that have it.
 func (e *Edit) secure(h Hash) (Chunk, error) {
 	f := e.tree.forest
-	data, err := f.chunkNow(e.tx, h, nil)
+	data, err := e.Content(h, nil)
 	if err != nil {
 		return Chunk{}, err
 	}
@@ -502,10 +578,9 @@ func (e *Edit) Secure(h Hash) error {
 	return err
 }
 
-// Whole finds the object that is the content of a file, and nothing more: 0 if there is none.
-// used is how many files refer to some of it, up to limit. A part that is neither in the store nor in an
-// object is a *MissingError. What was found dead lives again.
-func (e *Edit) Whole(parts []Part, limit int) (object int64, used int, err error) {
+// Whole finds the object that is the content of a file, and nothing more: 0 if there is none. A part
+// that is neither in the store nor in an object is a *MissingError. What was found dead lives again.
+func (e *Edit) Whole(parts []Part) (int64, error) {
 	object, at := int64(0), int64(0)
 	for i, p := range parts {
 		c, err := e.tx.Chunk(p.Hash)
@@ -513,14 +588,14 @@ func (e *Edit) Whole(parts []Part, limit int) (object int64, used int, err error
 			err = ErrNoRow
 		}
 		if err := missing(p.Hash, err); err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 		if c.Size != p.Size {
-			return 0, 0, wrongSize(p, c.Size)
+			return 0, wrongSize(p, c.Size)
 		}
 		if c.Dead != 0 {
 			if err := e.tx.MarkChunk(p.Hash, c.Seen, 0); err != nil {
-				return 0, 0, err
+				return 0, err
 			}
 		}
 		switch {
@@ -531,41 +606,42 @@ func (e *Edit) Whole(parts []Part, limit int) (object int64, used int, err error
 		}
 		at += p.Size
 	}
-	if object <= 0 {
-		return 0, 0, nil
-	}
+	return max(object, 0), nil
+}
+
+// Used is how many parts of files refer to some of the chunks of a file, its own included, up to
+// limit: as many as to that which most refer to.
+func (e *Edit) Used(parts []Part, limit int) (used int, err error) {
 	for _, p := range parts { // others may have one of its windows only
 		uses, err := e.tx.Uses(p.Hash, limit)
 		if used = max(used, len(uses)); used >= limit || err != nil {
-			return object, used, err
+			return used, err
 		}
 	}
-	return object, used, nil
+	return used, nil
 }
 
-// Release forgets that the chunks of a file are in an object that has become a file, as so many
-// files of the home have them now. What others refer to is kept for them. It returns the objects that
-// nothing is in any more, for Home.Drop once the edit is kept.
-func (e *Edit) Release(parts []Part, object int64, files int) ([]int64, error) {
-	var objects []int64
-	done := map[Hash]bool{}
-	for _, p := range parts {
-		c, err := e.tx.Chunk(p.Hash)
-		if done[p.Hash] || errors.Is(err, ErrNoRow) {
+// Release forgets the object that so many files of the home have become, which begins with their
+// parts. What others refer to is kept for them. It reports whether nothing is in the object any more,
+// for Home.Drop once the edit is kept.
+func (e *Edit) Release(parts []Part, object int64, files int) (bool, error) {
+	size, err := sizeOf(parts)
+	if err == nil {
+		err = e.tx.DeletePlaced(object, size)
+	}
+	if err != nil {
+		return false, err
+	}
+	for i, p := range parts {
+		if i > 0 && p == parts[i-1] {
 			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if done[p.Hash] = true; c.At.Object != object {
-			continue // it has got another place since
-		}
-		if objects, err = deleteChunk(e.tx, &c, objects); err != nil {
-			return nil, err
 		}
 		uses, err := e.tx.Uses(p.Hash, files+maxUses)
 		if err != nil {
-			return nil, err
+			return false, err
+		}
+		if len(uses) <= files {
+			continue
 		}
 		inos := map[int64]bool{}
 		for _, u := range uses {
@@ -573,12 +649,13 @@ func (e *Edit) Release(parts []Part, object int64, files int) ([]int64, error) {
 		}
 		if len(inos) > files || len(uses) == files+maxUses {
 			// A command may have changed the files already; then nobody has it any more.
-			if _, err := e.secure(p.Hash); err != nil && !errors.Is(err, ErrUnknownHash) {
-				return nil, err
+			if err := e.Secure(p.Hash); err != nil && !errors.Is(err, ErrUnknownHash) {
+				return false, err
 			}
 		}
 	}
-	return objects, nil
+	left, err := e.tx.ChunksIn(object, 1)
+	return len(left) == 0, err
 }
 
 // Place says that the chunks of a file are an object now. It returns the objects that nothing is in
@@ -616,10 +693,16 @@ func (e *Edit) Place(parts []Part, object int64) ([]int64, error) {
 	return drop, nil
 }
 
-// Content appends the bytes of a chunk that is in the store or in an object, or is in files that
-// the tree has as the edit is so far.
+// Content appends the bytes of a chunk that is in the store, in an object, or in files that the tree
+// has or had before the edit.
 func (e *Edit) Content(h Hash, dst []byte) ([]byte, error) {
-	return e.tree.forest.chunkNow(e.tx, h, dst)
+	f := e.tree.forest
+	if at, is := e.left[h]; is {
+		if got, ok := f.fromFiles([]source{{at.path, at.offset}}, h, at.size, dst); ok {
+			return got, nil
+		}
+	}
+	return f.chunkNow(e.tx, h, dst)
 }
 
 // Gone reports whether some content of a file is nowhere any more, for good: it was in files of

@@ -455,6 +455,17 @@ func (tx *memoryTx) ChunksIn(object int64, limit int) ([]Chunk, error) {
 	return list[:min(limit, len(list))], nil
 }
 
+func (tx *memoryTx) DeletePlaced(object, before int64) error {
+	for h, c := range tx.chunks {
+		if c.Where == ChunkObject && c.At.Object == object && c.At.Offset < before {
+			if err := unset(tx, tx.chunks, h); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (tx *memoryTx) Objects() ([]Object, error) {
 	all := map[int64]int64{}
 	for _, c := range tx.chunks {

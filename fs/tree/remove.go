@@ -66,6 +66,9 @@ func (e *Edit) remove(s *spot, tombs bool) error {
 		return err
 	}
 	for i := range gone {
+		if err := e.leavesNode(paths[i], &gone[i].Node); err != nil {
+			return err
+		}
 		if tombs {
 			t := Tomb{Path: paths[i], Rev: rev, Prior: fingerprint(&gone[i].Node)}
 			if err := e.tx.PutTomb(e.ns.ID, t); err != nil {
@@ -77,6 +80,27 @@ func (e *Edit) remove(s *spot, tombs bool) error {
 		}
 	}
 	return nil
+}
+
+// leavesNode notes where content is that the tree is about to lose.
+func (e *Edit) leavesNode(path string, n *Node) error {
+	if n.Kind != KindFile || e.tree.forest.home == nil || e.tree.name != e.tree.forest.home.Tree() {
+		return nil
+	}
+	parts, err := e.tx.Parts(n.Ino)
+	if err == nil {
+		e.leaves(path, parts)
+	}
+	return err
+}
+
+// leaves is leavesNode for a file with some content.
+func (e *Edit) leaves(path string, parts []Part) {
+	for i, p := range parts {
+		if _, known := e.left[p.Hash]; !known && len(e.left) < maxListed {
+			e.left[p.Hash] = listed{path, int64(i) * ChunkSize, p.Size}
+		}
+	}
 }
 
 // unname removes a name, and its node if that was the last one. Directories are empty by

@@ -121,6 +121,8 @@ type ChunkRows interface {
 	Uses(h Hash, limit int) ([]Use, error)
 	// ChunksIn returns the chunks in an object, by their offset, up to limit of them.
 	ChunksIn(object int64, limit int) ([]Chunk, error)
+	// DeletePlaced removes the chunks in an object that begin before an offset.
+	DeletePlaced(object, before int64) error
 	// Objects lists the objects that chunks are in.
 	Objects() ([]Object, error)
 }

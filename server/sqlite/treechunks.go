@@ -95,14 +95,18 @@ func (tx *treeTx) saw(h tree.Hash, now int64) (bool, error) {
 }
 
 func (tx *treeTx) PutPlaced(h tree.Hash, size int64, at tree.Place, now int64) (bool, error) {
-	if is, err := tx.saw(h, now); is || err != nil {
-		return false, err
-	}
 	if err := tx.db.mayGrow(); err != nil {
+		if is, err := tx.saw(h, now); is || err != nil {
+			return false, err
+		}
 		return false, of("chunk", err)
 	}
-	return true, of("chunk", tx.c.exec("INSERT INTO chunk (hash, size, loc, object, at, seen_ms) VALUES (?, ?, ?, ?, ?, ?)",
-		h[:], size, tree.ChunkObject, at.Object, at.Offset, now))
+	var is tree.Place
+	err := tx.c.row(`INSERT INTO chunk (hash, size, loc, object, at, seen_ms) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (hash) DO UPDATE SET seen_ms = max(seen_ms, excluded.seen_ms), dead_ms = NULL
+		RETURNING coalesce(object, 0), coalesce(at, 0)`,
+		h[:], size, tree.ChunkObject, at.Object, at.Offset, now).Scan(&is.Object, &is.Offset)
+	return is == at, of("chunk", err)
 }
 
 func (tx *treeTx) PlaceChunk(h tree.Hash, at tree.Place) error {
@@ -166,6 +170,10 @@ func (tx *treeTx) Uses(h tree.Hash, limit int) ([]tree.Use, error) {
 		return err
 	}, "SELECT ino, idx FROM part WHERE hash = ? LIMIT ?", h[:], limit)
 	return list, err
+}
+
+func (tx *treeTx) DeletePlaced(object, before int64) error {
+	return of("chunk", tx.exec("DELETE FROM chunk WHERE object = ? AND at < ?", object, before))
 }
 
 func (tx *treeTx) Objects() ([]tree.Object, error) {
