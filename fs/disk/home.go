@@ -65,13 +65,21 @@ func (h *home) open(path string, flags int) (int, error) {
 	return openBelow(root, rel, flags)
 }
 
-// isAt reports whether something is at a path of the directory.
-func (h *home) isAt(path string) bool {
+// hasOther reports whether something is at a path of the directory that the index does not know.
+func (h *home) hasOther(path string) bool {
 	fd, err := h.open(h.w.treePath(path), openPath)
-	if err == nil {
-		closeFD(fd)
+	if err != nil {
+		return false
 	}
-	return err == nil
+	defer closeFD(fd)
+	st, err := statFD(fd)
+	n := h.w.index.find(path)
+	if err != nil || n == nil {
+		return err == nil
+	}
+	known := n.stat
+	known.dev = st.dev
+	return !known.same(&st)
 }
 
 // openWalking is openBelow a name at a time.

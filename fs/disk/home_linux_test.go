@@ -206,9 +206,13 @@ func TestHomeSharedWindow(t *testing.T) {
 // Objects that are taken away by hand are no reason to remove anything, nor to say that content is
 // here: once they are back, or the content is sent again, it arrives.
 func TestHomeObjectsTakenAway(t *testing.T) {
-	for _, how := range []string{"back", "sent again"} {
+	for i, how := range []string{"back", "sent again", "back", "sent again"} {
 		t.Run(how, func(t *testing.T) {
 			b := newBench(t, disk.Config{})
+			if i > 1 {
+				b.write("p", "old")
+				quiet(b)
+			}
 			b.killed("write", "p", b.file("/workspace/p", "arrived", 0o644))
 			away := b.objects.Path() + ".away"
 			b.must(os.Rename(b.objects.Path(), away))

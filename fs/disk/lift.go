@@ -175,9 +175,9 @@ func (w *Workspace) findObjects(ctx context.Context, list []*item) error {
 				return err
 			}
 			there, err := w.home.dir.Has(number)
-			if err == nil && !there && w.home.isAt(it.path) {
-				// It has become the file, and nobody has noted that. (If nothing is there, somebody
-				// may have removed objects.)
+			if err == nil && !there && w.home.hasOther(it.path) {
+				// It has become the file, and nobody has noted that. (If nothing is there, or what
+				// was there before, somebody may have taken objects away.)
 				_, err = e.Release(it.parts, number, 1)
 			}
 			if err != nil {

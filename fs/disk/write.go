@@ -268,11 +268,12 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 	return settles(st), err
 }
 
-// isGone reports whether the content of an item is gone, so that what is at its place is news, or
-// that nothing is. Content that is missing although nobody has taken it is not.
+// isGone reports whether the content of an item is gone for good, so that what is at its place counts,
+// or that nothing is: it was in files only, or a command has overwritten the file that it became.
+// Content that is missing although nobody has taken it is not: somebody may bring it back.
 func (f *fileBringer) isGone(dir int, name string, it *item) bool {
 	was, err := f.b.look(dir, name, it.path)
-	if err == nil && !was.there {
+	if err == nil && (!was.there || was.known) {
 		is, err := f.b.w.cfg.Forest.Gone(f.b.ctx, it.parts)
 		return is && err == nil
 	}

@@ -134,7 +134,7 @@ func (f *Forest) Held(ctx context.Context, hashes []Hash) ([]bool, error) {
 				if f.home == nil {
 					continue
 				}
-				if held[i], err = f.inSomeFile(tx, h); err != nil {
+				if held[i], err = f.inSomeFile(tx, h, astray); err != nil {
 					return err
 				}
 				if held[i] {

@@ -342,13 +342,16 @@ func (f *Forest) fromListed(h Hash, dst []byte) ([]byte, bool) {
 }
 
 // inSomeFile reports whether one of the files that should have a chunk has it. One that does not
-// look as it did then is read.
-func (f *Forest) inSomeFile(tx Tx, h Hash) (bool, error) {
+// look as it did then is read, and so are all that may not have got it yet.
+func (f *Forest) inSomeFile(tx Tx, h Hash, onTheWay bool) (bool, error) {
 	list, err := f.sources(tx, h)
 	if len(list) == 0 || err != nil {
 		return false, err
 	}
 	for _, s := range list {
+		if onTheWay {
+			break
+		}
 		if is, err := f.home.Settled(tx, s.path); is || err != nil {
 			return is, err
 		}
