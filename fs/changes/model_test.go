@@ -366,7 +366,9 @@ func (w *world) session(s step) error {
 		err = w.host.sync(ctx, l, s.PullFirst)
 	}
 	w.start(-1, -1)
-	if err != nil && !errors.Is(err, errCut) && !errors.Is(err, errDead) {
+	// In a directory, what is overwritten in the middle of a session is not to be had in this one.
+	overwritten := w.onDisk != nil && len(s.During) > 0 && errors.Is(err, tree.ErrUnknownHash)
+	if err != nil && !overwritten && !errors.Is(err, errCut) && !errors.Is(err, errDead) {
 		return err
 	}
 	return errors.Join(failed, w.checkCursor())
