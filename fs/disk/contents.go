@@ -30,7 +30,7 @@ type leaving struct {
 	print tree.Hash // manifest
 	// removed: nothing comes to its place.
 	removed bool
-	// wanted: an entry has its content at another path.
+	// wanted: an entry has its content at another path, of this batch or of one to come.
 	wanted bool
 	object *object // that it has become then; nil if it is gone
 }
@@ -156,6 +156,11 @@ func (c *contents) locate(e *tree.Edit, now func(*item) (bool, error)) error {
 	}
 	if len(c.later) > 0 {
 		return errCopyFirst
+	}
+	for _, l := range c.leaving {
+		if l.removed && len(l.parts) > 0 && !c.w.apart.Load() && c.w.cfg.Forest.Wanted(l.parts[0].Hash) {
+			l.wanted = true // a peer counts on it in a batch to come
+		}
 	}
 	for _, o := range c.objects {
 		used, err := e.Used(o.parts, o.files+1)

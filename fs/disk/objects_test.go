@@ -154,3 +154,27 @@ func TestOpenDisposesOfObjects(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A peer that was told that a file has some content may remove the file in one batch and have the
+// content elsewhere in the next: it is renamed all the same.
+func TestRenamedOverTwoBatches(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.apply(b.file("/workspace/a", "told of", 0o644), b.file("/workspace/z", "not told of", 0o644))
+		b.settle()
+		a := b.inode("a")
+		told := tree.Sum([]byte("told of"))
+		if held, err := b.forest.Held(t.Context(), []tree.Hash{told}); err != nil || !held[0] {
+			t.Fatal(held, err)
+		}
+		b.apply(remove("/workspace/a"), remove("/workspace/z"))
+		b.apply(known("/workspace/b", "told of"))
+		b.want(map[string]string{"b": "file 0644 told of"})
+		if got := b.inode("b"); got != a {
+			t.Errorf("the inode was %d, and is %d", a, got)
+		}
+		b.noObjects()
+		if held, err := b.forest.Held(t.Context(), []tree.Hash{tree.Sum([]byte("not told of"))}); err != nil || held[0] {
+			t.Error(held, err)
+		}
+	})
+}
