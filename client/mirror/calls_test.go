@@ -131,7 +131,7 @@ func (e *end) spread(dir, text string, n int) {
 	}
 }
 
-// A fetch or a push takes one call each for entries, missing hashes and objects. What stands
+// A fetch or a push takes one call each for entries, missing hashes and objects. Content that stands
 // under several paths moves once, what the other side has never. A synchronisation at rest asks
 // the remote once how far it is; one that has moved something does so again at its end.
 func TestCallsOfASync(t *testing.T) {
@@ -201,7 +201,7 @@ func TestCallsOfAPlainRemote(t *testing.T) {
 	w.same()
 }
 
-// Of the content of renamed files the remote is asked about some. What it does not have, since
+// Of the content of renamed files the remote is asked about some. Content that it lacks, since
 // they were renamed before they were sent, is sent.
 func TestRenameAsksLittle(t *testing.T) {
 	w := newWorld(t, Config{MayDelete: func(n, of int) bool { return 2*n <= of }})

@@ -203,7 +203,7 @@ type changeList struct {
 	gone map[string]bool // fingerprints of what was removed, as far as it is known
 }
 
-// changesHere lists what has changed here. What mayPush has read is not read again unless
+// changesHere lists the changes of this side. A list that mayPush has read is not read again unless
 // something has changed since.
 func (m *Mirror) changesHere(ctx context.Context) (*changeList, error) {
 	if l := m.listed; l != nil {

@@ -151,7 +151,7 @@ func (m *Mirror) filterOf(files ruleFiles) (*filter, error) {
 	}
 	names, all := f.rules.Names(changes.MaxIgnored / 2)
 	for _, name := range names {
-		// What stands for the root in a tree is no name of what is in it.
+		// The path that stands for the root is no name of anything in it.
 		if hidden("/"+m.roots.local, []string{name}) || hidden("/"+m.roots.remote, []string{name}) {
 			all = false
 			continue

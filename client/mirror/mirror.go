@@ -25,7 +25,7 @@ type Config struct {
 	// times of the roots themselves.
 	LocalRoot, RemoteRoot string
 	// Ignore are names; what has one on its path is neither sent nor fetched. What was
-	// synchronised before stays on both sides as it is. What is no longer ignored is compared
+	// synchronised before stays on both sides as it is. Paths that are no longer ignored are compared
 	// anew.
 	Ignore []string
 	// Rules are texts of patterns (package fs/ignore) of what is ignored too, each as a

@@ -131,7 +131,7 @@ func (f *Forest) fromFiles(list []source, h Hash, size int64, dst []byte) ([]byt
 	return dst[:start], false
 }
 
-// Sizes of chunks that only files have are those of their parts.
+// sizeOfUse is the size of a chunk that only files have: that of a part.
 func sizeOfUse(tx Tx, h Hash) (int64, error) {
 	uses, err := tx.Uses(h, 1)
 	if err != nil || len(uses) == 0 {
