@@ -47,6 +47,11 @@ func (w *Workspace) check(ctx context.Context, cfg *Config, found func(Finding))
 		}
 		return report(CheckStore, err, found)
 	}
+	// First, since it finishes what a crash has left: content may have become files.
+	var opened error
+	if w.Dir != "" {
+		opened = w.openDisk(ctx, cfg)
+	}
 	if _, err := w.Forest.Verify(ctx); err != nil {
 		if !isAny(err, damaged...) {
 			return fmt.Errorf("read the content: %w", err)
@@ -56,7 +61,7 @@ func (w *Workspace) check(ctx context.Context, cfg *Config, found func(Finding))
 	if w.Dir == "" {
 		return nil
 	}
-	err := w.openDisk(ctx, cfg)
+	err := opened
 	if err == nil {
 		err = w.Disk.Check(ctx)
 	}
