@@ -308,3 +308,17 @@ func (b *beforePush) Push(ctx context.Context, in changes.PushInput, entries cha
 	b.do()
 	return b.Peer.Push(ctx, in, entries)
 }
+
+// More changes than are kept between the question and the push are all sent.
+func TestPushOfMoreThanIsKept(t *testing.T) {
+	w := newWorld(t, Config{MayDelete: func(n, of int) bool { return 2*n <= of }})
+	w.local.do("write /one 1")
+	w.sync()
+	w.local.spread("/many", "same", maxListed+page)
+	w.sync()
+	w.same()
+	info, err := w.remote.tree.Info(t.Context())
+	if err != nil || info.Files != maxListed+page+1 {
+		t.Errorf("%d files are there of %d, %v", info.Files, maxListed+page+1, err)
+	}
+}

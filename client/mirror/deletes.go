@@ -144,6 +144,7 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 		return err
 	}
 	t := newTally()
+	few := list.Len() <= maxListed // it shrinks as it is read
 	var all []tree.Entry
 	for {
 		entries, err := list.Next(ctx, page)
@@ -153,7 +154,7 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if list.Len() <= maxListed {
+		if few {
 			all = append(all, entries...)
 		}
 		for i := range entries {
@@ -175,7 +176,7 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 		return err
 	}
 	m.asked = asked
-	if list.Len() <= maxListed {
+	if few {
 		m.listed = &listed{asked, all}
 	}
 	return nil
