@@ -164,7 +164,7 @@ type Mirror struct {
 	// rulesMoved: files have changed, and the state does not have it yet.
 	rulesMoved bool
 	// incoming are the files with rules that count since a pull brings them, refused the
-	// remote's revisions of those that it did not bring after all.
+	// remote's revisions of the files that the pull did not bring after all.
 	incoming map[string]incomingFile
 	refused  map[string]int64
 }

@@ -326,8 +326,8 @@ func (m *Mirror) fetchObjects(ctx context.Context, hashes []tree.Hash, gone map[
 		if err == nil || changes.Code(err) != tree.Code(tree.ErrUnknownHash) || attempt == maxTries {
 			return err
 		}
-		// Some is gone since it was listed. What there is of the rest is fetched in another
-		// attempt, in which more may be gone.
+		// Some content is gone since it was listed. The rest is fetched in another attempt, in
+		// which more may be gone.
 		held, err := m.cfg.Remote.HasObjects(ctx, hashes)
 		if err != nil {
 			return err

@@ -217,7 +217,7 @@ func (d *decision) letGo(path string) {
 	}
 }
 
-// lack decides about an entry whose content the remote has lost. What is here stays, and is not
+// lack decides about an entry whose content the remote has lost. The version of this side stays, and is not
 // sent unless it has changed.
 func (d *decision) lack(x *tree.Entry) error {
 	cur, err := d.at(x.Path)

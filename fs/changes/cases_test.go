@@ -348,7 +348,7 @@ func TestC042ReplayedDeletes(t *testing.T) {
 	}
 }
 
-// A directory that holds tombs becomes a file and a directory again. Whoever looks now and then
+// A directory that holds tombs becomes a file and a directory again. A peer that looks now and then
 // has the same as the server after each look, whatever kind of peer made the changes.
 func TestL9TombsBelowAFile(t *testing.T) {
 	steps := []struct {

@@ -109,7 +109,7 @@ func readObjects(ctx context.Context, objects Stream[tree.Data], queue chan<- tr
 	}
 }
 
-// keepObjects writes what comes until the queue is closed. What waits to be noted together is noted
+// keepObjects writes what comes until the queue is closed. Objects that wait to be noted together are noted
 // when nothing comes for a moment, so that a push that is cut keeps what it has sent.
 func (s *Server) keepObjects(ctx context.Context, queue <-chan tree.Data) error {
 	keep := s.forest.Stager() // for all of it: a file's windows come one after the other
