@@ -162,13 +162,23 @@ func (c *contents) locate(e *tree.Edit, now func(*item) (bool, error)) error {
 			l.wanted = true // a peer counts on it in a batch to come
 		}
 	}
+	byFiles := map[int][]*object{}
 	for _, o := range c.objects {
-		used, err := e.Used(o.parts, o.files+1)
+		byFiles[o.files] = append(byFiles[o.files], o)
+	}
+	for files, list := range byFiles {
+		parts := make([][]tree.Part, len(list))
+		for i, o := range list {
+			parts[i] = o.parts
+		}
+		used, err := e.Used(parts, files+1)
 		if err != nil {
 			return err
 		}
-		if used != o.files {
-			o.files = 0 // others refer to it, or some files of it are not made
+		for i, o := range list {
+			if used[i] != files {
+				o.files = 0 // others refer to it, or some files of it are not made
+			}
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -102,23 +103,23 @@ func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 // release notes in the tree's store which objects have become files. It returns those that are left
 // over.
 func (b *bringer) release(e *tree.Edit) ([]int64, error) {
-	var drop []int64
-	done := map[*object]bool{}
+	var list []tree.Became
+	taken := map[int64]bool{} // whether the object has become the file itself
 	for _, it := range b.items {
 		o := it.object
-		if o == nil || o.files == 0 || o.left.Load() != 0 || done[o] || b.isShut(it.path) {
+		if o == nil || o.files == 0 || o.left.Load() != 0 || b.isShut(it.path) {
 			continue
 		}
-		done[o] = true
-		empty, err := e.Release(o.parts, o.number, o.files)
-		if err != nil {
-			return nil, err
+		if _, known := taken[o.number]; !known {
+			list = append(list, tree.Became{Parts: o.parts, Object: o.number, Files: o.files})
 		}
-		if empty {
-			drop = append(drop, o.number)
-		}
+		taken[o.number] = taken[o.number] || it.lent
 	}
-	return drop, nil
+	if len(list) == 0 {
+		return nil, nil
+	}
+	drop, err := e.Release(list)
+	return slices.DeleteFunc(drop, func(number int64) bool { return taken[number] }), err
 }
 
 // A journalWriter adds paths to the journal, in rows of a limited size.

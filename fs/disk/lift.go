@@ -161,6 +161,9 @@ func (w *Workspace) findObjects(ctx context.Context, list []*item) error {
 		return nil
 	}
 	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		var whole []*item
+		var numbers []int64
+		var parts [][]tree.Part
 		for _, it := range list {
 			it.object = nil
 			number, err := e.Whole(it.parts)
@@ -170,20 +173,24 @@ func (w *Workspace) findObjects(ctx context.Context, list []*item) error {
 			if err != nil || number == 0 {
 				continue
 			}
-			used, err := e.Used(it.parts, 2)
-			if err != nil {
-				return err
-			}
+			whole, numbers, parts = append(whole, it), append(numbers, number), append(parts, it.parts)
+		}
+		used, err := e.Used(parts, 2)
+		if err != nil {
+			return err
+		}
+		for i, it := range whole {
+			number := numbers[i]
 			there, err := w.home.dir.Has(number)
 			if err == nil && !there && w.home.hasOther(it.path) {
 				// It has become the file, and nobody has noted that. (If nothing is there, or what
 				// was there before, somebody may have taken objects away.)
-				_, err = e.Release(it.parts, number, 1)
+				_, err = e.Release([]tree.Became{{Parts: it.parts, Object: number, Files: 1}})
 			}
 			if err != nil {
 				return err
 			}
-			if there && used == 1 && it.mode&0o400 != 0 {
+			if there && used[i] == 1 && it.mode&0o400 != 0 {
 				it.object = &object{number: number, parts: it.parts, files: 1}
 				it.object.left.Add(1)
 				for _, p := range it.parts {
@@ -230,6 +237,7 @@ func (f *fileBringer) become(dir int, name string, it *item, was *found) (made s
 		}
 		switch err := w.home.dir.Take(o.number, size, dir, name); {
 		case err == nil:
+			it.lent = true
 			made, err = f.b.placed(dir, name, it, &made)
 			return made, true, err
 		case !errors.Is(err, unix.EEXIST):

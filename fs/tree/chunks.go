@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -124,30 +125,14 @@ func (f *Forest) Held(ctx context.Context, hashes []Hash) ([]bool, error) {
 	var stale []int
 	now := f.now()
 	err := f.store.View(ctx, func(tx Tx) error {
-		for i, h := range hashes {
-			c, err := tx.Chunk(h)
-			astray := false
-			if err == nil {
-				astray, err = f.astray(&c)
-			}
-			if astray || errors.Is(err, ErrNoRow) {
-				if f.home == nil {
-					continue
-				}
-				if held[i], err = f.inSomeFile(tx, h, astray); err != nil {
-					return err
-				}
-				if held[i] {
-					f.tellOf(h, now)
-				}
-				continue
-			}
+		for from := 0; from < len(hashes); from += page {
+			some := hashes[from:min(from+page, len(hashes))]
+			old, err := f.heldNow(tx, some, held[from:])
 			if err != nil {
 				return err
 			}
-			held[i] = c.Where != 0
-			if held[i] && (c.Seen < now-freshFor || c.Dead != 0) {
-				stale = append(stale, i)
+			for _, i := range old {
+				stale = append(stale, from+i)
 			}
 		}
 		return nil
@@ -175,6 +160,56 @@ func (f *Forest) Held(ctx context.Context, hashes []Hash) ([]bool, error) {
 		stale = stale[n:]
 	}
 	return held, nil
+}
+
+// heldNow sets which chunks are held, and returns those that are to be noted as seen.
+func (f *Forest) heldNow(tx Tx, hashes []Hash, held []bool) (stale []int, err error) {
+	if err := tx.Expect(hashes); err != nil {
+		return nil, err
+	}
+	now := f.now()
+	missing := map[Hash][]int{} // which only files may have
+	lost := map[Hash]bool{}     // the object of which is not there
+	for i, h := range hashes {
+		c, err := tx.Chunk(h)
+		astray := false
+		if err == nil {
+			astray, err = f.astray(&c)
+		}
+		switch {
+		case astray || errors.Is(err, ErrNoRow):
+			missing[h] = append(missing[h], i)
+			lost[h] = astray
+		case err != nil:
+			return nil, err
+		default:
+			held[i] = c.Where != 0
+			if held[i] && (c.Seen < now-freshFor || c.Dead != 0) {
+				stale = append(stale, i)
+			}
+		}
+	}
+	if f.home == nil || len(missing) == 0 {
+		return stale, nil
+	}
+	var used []Hash
+	err = tx.CountUses(slices.Collect(maps.Keys(missing)), 1, func(h Hash, _ int) error {
+		used = append(used, h)
+		return nil
+	})
+	for _, h := range used {
+		is := false
+		if err == nil {
+			is, err = f.inSomeFile(tx, h, lost[h])
+		}
+		if is {
+			f.tellOf(h, now)
+		}
+		for _, i := range missing[h] {
+			held[i] = is
+		}
+	}
+	return stale, err
 }
 
 // maxTold bounds the chunks of which it is known that peers were told of them. Of more, those are

@@ -433,8 +433,15 @@ func (s *Stager) Flush(ctx context.Context) error {
 		}
 	}
 	added := 0
+	hashes := make([]Hash, len(s.written))
+	for i := range s.written {
+		hashes[i] = s.written[i].Hash
+	}
 	err := s.forest.store.Update(ctx, func(tx Tx) error {
 		added = 0
+		if err := tx.Expect(hashes); err != nil {
+			return err
+		}
 		for i := range s.written {
 			is, err := s.note(tx, i)
 			if err != nil {
@@ -612,53 +619,100 @@ func (e *Edit) Whole(parts []Part) (int64, error) {
 	return max(object, 0), nil
 }
 
-// Used is how many parts of files refer to some of the chunks of a file, its own included, up to
-// limit: as many as to that which most refer to.
-func (e *Edit) Used(parts []Part, limit int) (used int, err error) {
-	for _, p := range parts { // others may have one of its windows only
-		uses, err := e.tx.Uses(p.Hash, limit)
-		if used = max(used, len(uses)); used >= limit || err != nil {
-			return used, err
+// Expect says that entries are about to be applied: what is known of their content is looked for at
+// once.
+func (e *Edit) Expect(entries []Entry) error {
+	var list []Hash
+	for i := range entries {
+		for _, p := range entries[i].Parts {
+			list = append(list, p.Hash)
 		}
 	}
-	return used, nil
+	return e.tx.Expect(list)
 }
 
-// Release forgets the object that so many files of the home have become, which begins with their
-// parts. What others refer to is kept for them. It reports whether nothing is in the object any more,
-// for Home.Drop once the edit is kept.
-func (e *Edit) Release(parts []Part, object int64, files int) (bool, error) {
-	size, err := sizeOf(parts)
-	if err == nil {
-		err = e.tx.DeletePlaced(object, size)
+// Used is for each of some files, which the parts are of, how many parts of files refer to some of
+// its chunks, its own included, up to limit: as many as to that which most refer to.
+func (e *Edit) Used(files [][]Part, limit int) ([]int, error) {
+	uses := map[Hash]int{}
+	var list []Hash
+	for _, parts := range files {
+		for _, p := range parts { // others may have one of its windows only
+			if _, known := uses[p.Hash]; !known {
+				uses[p.Hash] = 0
+				list = append(list, p.Hash)
+			}
+		}
 	}
+	err := e.tx.CountUses(list, limit, func(h Hash, n int) error {
+		uses[h] = n
+		return nil
+	})
+	used := make([]int, len(files))
+	for i, parts := range files {
+		for _, p := range parts {
+			used[i] = max(used[i], uses[p.Hash])
+		}
+	}
+	return used, err
+}
+
+// Became is an object that so many files of the home have become, which begins with their parts.
+type Became struct {
+	Parts  []Part
+	Object int64
+	Files  int
+}
+
+// Release forgets objects that have become files. What others refer to is kept for them. It returns
+// the objects that nothing is in any more, for Home.Drop once the edit is kept.
+func (e *Edit) Release(list []Became) ([]int64, error) {
+	objects, files := make([]Object, len(list)), make([][]Part, len(list))
+	for i, b := range list {
+		size, err := sizeOf(b.Parts)
+		if err != nil {
+			return nil, err
+		}
+		objects[i], files[i] = Object{b.Object, size}, b.Parts
+	}
+	empty, err := e.tx.DeletePlaced(objects)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	for i, p := range parts {
-		if i > 0 && p == parts[i-1] {
+	used, err := e.Used(files, 2)
+	for i, b := range list {
+		if err == nil && used[i] > 1 {
+			err = e.keepShared(b)
+		}
+	}
+	return empty, err
+}
+
+// keepShared keeps what is in an object that is released for others.
+func (e *Edit) keepShared(b Became) error {
+	for i, p := range b.Parts {
+		if i > 0 && p == b.Parts[i-1] {
 			continue
 		}
-		uses, err := e.tx.Uses(p.Hash, files+maxUses)
+		uses, err := e.tx.Uses(p.Hash, b.Files+maxUses)
 		if err != nil {
-			return false, err
+			return err
 		}
-		if len(uses) <= files {
+		if len(uses) <= b.Files {
 			continue
 		}
 		inos := map[int64]bool{}
 		for _, u := range uses {
 			inos[u.Ino] = true
 		}
-		if len(inos) > files || len(uses) == files+maxUses {
+		if len(inos) > b.Files || len(uses) == b.Files+maxUses {
 			// A command may have changed the files already; then nobody has it any more.
 			if err := e.Secure(p.Hash); err != nil && !errors.Is(err, ErrUnknownHash) {
-				return false, err
+				return err
 			}
 		}
 	}
-	left, err := e.tx.ChunksIn(object, 1)
-	return len(left) == 0, err
+	return nil
 }
 
 // Place says that the chunks of a file are an object now. It returns the objects that nothing is in

@@ -413,6 +413,19 @@ func (tx *memoryTx) DeleteChunk(h Hash) error { return unset(tx, tx.chunks, h) }
 
 func (tx *memoryTx) Referenced(h Hash) (bool, error) { return tx.refs[h] > 0, nil }
 
+func (tx *memoryTx) Expect([]Hash) error { return nil }
+
+func (tx *memoryTx) CountUses(hashes []Hash, limit int, fn func(h Hash, parts int) error) error {
+	for _, h := range hashes {
+		if n := tx.refs[h]; n > 0 {
+			if err := fn(h, min(n, limit)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (tx *memoryTx) Unreferenced(after Hash, seenBefore int64, limit int) ([]Chunk, error) {
 	return tx.chunksAfter(after, seenBefore, limit, false), nil
 }
@@ -455,15 +468,28 @@ func (tx *memoryTx) ChunksIn(object int64, limit int) ([]Chunk, error) {
 	return list[:min(limit, len(list))], nil
 }
 
-func (tx *memoryTx) DeletePlaced(object, before int64) error {
+func (tx *memoryTx) DeletePlaced(list []Object) ([]int64, error) {
+	before, left := map[int64]int64{}, map[int64]bool{}
+	for _, o := range list {
+		before[o.Number] = o.Bytes
+	}
 	for h, c := range tx.chunks {
-		if c.Where == ChunkObject && c.At.Object == object && c.At.Offset < before {
-			if err := unset(tx, tx.chunks, h); err != nil {
-				return err
-			}
+		if c.Where != ChunkObject {
+			continue
+		}
+		if c.At.Offset >= before[c.At.Object] {
+			left[c.At.Object] = true
+		} else if err := unset(tx, tx.chunks, h); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	var empty []int64
+	for _, o := range list {
+		if !left[o.Number] {
+			empty = append(empty, o.Number)
+		}
+	}
+	return empty, nil
 }
 
 func (tx *memoryTx) Objects() ([]Object, error) {

@@ -97,6 +97,9 @@ type PartRows interface {
 // ChunkRows are the bytes.
 type ChunkRows interface {
 	Chunk(h Hash) (Chunk, error)
+	// Expect says that the caller is about to ask for these chunks, or to put them: a store may
+	// look for all of them at once. It changes nothing of what the other methods return.
+	Expect(hashes []Hash) error
 	// ChunkBytes appends the bytes of a chunk that is inline to dst.
 	ChunkBytes(h Hash, dst []byte) ([]byte, error)
 	// PutChunk keeps the bytes, seen at now, unless they are there: then it only says
@@ -112,6 +115,9 @@ type ChunkRows interface {
 	DeleteChunk(h Hash) error
 	// Referenced reports whether a part names the chunk.
 	Referenced(h Hash) (bool, error)
+	// CountUses calls fn for those of some chunks that parts name, in any order, with the number
+	// of these parts, limit at most. No hash is given twice.
+	CountUses(hashes []Hash, limit int, fn func(h Hash, parts int) error) error
 	// Unreferenced returns up to limit chunks that no part names, in the order of their
 	// hashes, those behind after, that were last seen before a time.
 	Unreferenced(after Hash, seenBefore int64, limit int) ([]Chunk, error)
@@ -121,8 +127,9 @@ type ChunkRows interface {
 	Uses(h Hash, limit int) ([]Use, error)
 	// ChunksIn returns the chunks in an object, by their offset, up to limit of them.
 	ChunksIn(object int64, limit int) ([]Chunk, error)
-	// DeletePlaced removes the chunks in an object that begin before an offset.
-	DeletePlaced(object, before int64) error
+	// DeletePlaced removes the chunks that are in the first Bytes of objects. It returns the
+	// numbers of the objects without a chunk after that.
+	DeletePlaced(list []Object) ([]int64, error)
 	// Objects lists the objects that chunks are in.
 	Objects() ([]Object, error)
 }

@@ -2,8 +2,8 @@ package sqlite
 
 import "strings"
 
-// A bulk inserts rows, many with one statement: to begin and end a statement takes longer
-// than to insert a row.
+// A bulk inserts rows, or asks about some, many with one statement: to begin and end a statement
+// takes longer than to insert a row.
 type bulk struct {
 	columns int
 	texts   [len(bulkRows)]string
@@ -12,12 +12,12 @@ type bulk struct {
 // bulkRows is how many rows the statements of a bulk have.
 var bulkRows = [...]int{64, 8, 1}
 
-// newBulk makes a bulk of an INSERT without its values, and of what comes behind them.
-func newBulk(columns int, insert, conflict string) *bulk {
+// newBulk makes a bulk of what comes before and behind the values of a statement.
+func newBulk(columns int, before, behind string) *bulk {
 	b := &bulk{columns: columns}
 	row := "(?" + strings.Repeat(", ?", columns-1) + ")"
 	for i, n := range bulkRows {
-		b.texts[i] = insert + " VALUES " + row + strings.Repeat(", "+row, n-1) + " " + conflict
+		b.texts[i] = before + " VALUES " + row + strings.Repeat(", "+row, n-1) + " " + behind
 	}
 	return b
 }
@@ -28,11 +28,23 @@ func (b *bulk) one() string { return b.texts[len(b.texts)-1] }
 // full reports whether the values are as many as one statement takes.
 func (b *bulk) full(values []any) bool { return len(values) >= b.columns*bulkRows[0] }
 
-// put inserts the rows that some values make up, one after the other.
+// put runs the statement for the rows that some values make up, one after the other.
 func (b *bulk) put(c *conn, values []any) error {
+	return b.pages(values, func(text string, page []any) error { return c.exec(text, page...) })
+}
+
+// each asks about the rows that some values make up, and calls fn for what is found. more are the
+// parameters behind the values.
+func (b *bulk) each(c *conn, fn func(scanner) error, values []any, more ...any) error {
+	return b.pages(values, func(text string, page []any) error {
+		return c.each(fn, text, append(page[:len(page):len(page)], more...)...)
+	})
+}
+
+func (b *bulk) pages(values []any, fn func(text string, page []any) error) error {
 	for i, n := range bulkRows {
 		for n *= b.columns; len(values) >= n; values = values[n:] {
-			if err := c.exec(b.texts[i], values[:n]...); err != nil {
+			if err := fn(b.texts[i], values[:n]); err != nil {
 				return err
 			}
 		}

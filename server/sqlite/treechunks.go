@@ -44,7 +44,56 @@ func chunkFields(c *tree.Chunk) []any {
 	return []any{hash{&c.Hash}, &c.Size, &c.Where, &c.At.Object, &c.At.Offset, &c.Seen, &c.Dead}
 }
 
+// maxExpected bounds the chunks that a transaction knows without looking.
+const maxExpected = 4096
+
+var (
+	askChunks = newBulk(1, "WITH h (hash) AS (", ") SELECT "+chunkColumns+" FROM h CROSS JOIN chunk c ON c.hash = h.hash")
+	askUses   = newBulk(1, "WITH h (hash) AS (", ") SELECT h.hash, (SELECT count(*) FROM (SELECT 1 FROM part p WHERE p.hash = h.hash LIMIT ? + 0)) FROM h")
+	cutPlaced = newBulk(2, "WITH o (number, size) AS (",
+		") DELETE FROM chunk WHERE hash IN (SELECT c.hash FROM o CROSS JOIN chunk c ON c.object = o.number AND c.at < o.size)")
+	askEmpty = newBulk(1, "WITH o (number) AS (", ") SELECT number FROM o WHERE NOT EXISTS (SELECT 1 FROM chunk c WHERE c.object = o.number)")
+)
+
+func (tx *treeTx) Expect(hashes []tree.Hash) error {
+	if len(tx.expected)+len(hashes) > maxExpected {
+		if err := tx.flush(); err != nil {
+			return err
+		}
+		clear(tx.expected)
+	}
+	if len(hashes) > maxExpected {
+		return nil // each is looked for when it is asked for
+	}
+	if tx.expected == nil {
+		tx.expected = map[tree.Hash]*tree.Chunk{}
+	}
+	tx.values = tx.values[:0]
+	for i := range hashes {
+		if _, known := tx.expected[hashes[i]]; !known {
+			tx.expected[hashes[i]] = nil
+			tx.values = append(tx.values, hashes[i][:])
+		}
+	}
+	err := tx.ask("chunks", func(s scanner) error {
+		var c tree.Chunk
+		err := s.Scan(chunkFields(&c)...)
+		tx.expected[c.Hash] = &c
+		return err
+	}, askChunks, tx.values)
+	if err != nil {
+		clear(tx.expected)
+	}
+	return err
+}
+
 func (tx *treeTx) Chunk(h tree.Hash) (tree.Chunk, error) {
+	if c, known := tx.expected[h]; known {
+		if c == nil {
+			return tree.Chunk{}, tree.ErrNoRow
+		}
+		return *c, nil
+	}
 	var c tree.Chunk
 	err := tx.c.row("SELECT "+chunkColumns+" FROM chunk c WHERE hash = ?", h[:]).Scan(chunkFields(&c)...)
 	return c, of("chunk", err)
@@ -84,8 +133,17 @@ func (tx *treeTx) PutChunk(h tree.Hash, data []byte, now int64) (bool, error) {
 	return true, of("chunk", tx.exec("INSERT INTO chunk_data (hash, bytes) VALUES (?, ?)", h[:], data))
 }
 
+// changes is called before the row of a chunk is changed.
+func (tx *treeTx) changes(h tree.Hash) error {
+	delete(tx.expected, h)
+	return tx.write(putChunks, &tx.late.chunks)
+}
+
 // saw notes that a chunk was seen, if it is there.
 func (tx *treeTx) saw(h tree.Hash, now int64) (bool, error) {
+	if err := tx.changes(h); err != nil {
+		return false, err
+	}
 	var where uint8
 	err := tx.c.row("UPDATE chunk SET seen_ms = max(seen_ms, ?), dead_ms = NULL WHERE hash = ? RETURNING loc", now, h[:]).Scan(&where)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -101,6 +159,13 @@ func (tx *treeTx) PutPlaced(h tree.Hash, size int64, at tree.Place, now int64) (
 		}
 		return false, of("chunk", err)
 	}
+	if c, known := tx.expected[h]; known && c == nil && tx.db != nil {
+		tx.expected[h] = &tree.Chunk{Hash: h, Size: size, Where: tree.ChunkObject, At: at, Seen: now}
+		return true, tx.newChunk(tx.expected[h])
+	}
+	if err := tx.changes(h); err != nil {
+		return false, err
+	}
 	var is tree.Place
 	err := tx.c.row(`INSERT INTO chunk (hash, size, loc, object, at, seen_ms) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (hash) DO UPDATE SET seen_ms = max(seen_ms, excluded.seen_ms), dead_ms = NULL
@@ -110,6 +175,9 @@ func (tx *treeTx) PutPlaced(h tree.Hash, size int64, at tree.Place, now int64) (
 }
 
 func (tx *treeTx) PlaceChunk(h tree.Hash, at tree.Place) error {
+	if err := tx.changes(h); err != nil {
+		return err
+	}
 	if err := tx.c.exec("DELETE FROM chunk_data WHERE hash = ?", h[:]); err != nil {
 		return of("chunk", err)
 	}
@@ -119,11 +187,17 @@ func (tx *treeTx) PlaceChunk(h tree.Hash, at tree.Place) error {
 }
 
 func (tx *treeTx) MarkChunk(h tree.Hash, seen, dead int64) error {
+	if err := tx.changes(h); err != nil {
+		return err
+	}
 	var where uint8
 	return of("chunk", tx.row("UPDATE chunk SET seen_ms = ?, dead_ms = nullif(?, 0) WHERE hash = ? RETURNING loc", seen, dead, h[:]).Scan(&where))
 }
 
 func (tx *treeTx) DeleteChunk(h tree.Hash) error {
+	if err := tx.changes(h); err != nil {
+		return err
+	}
 	if err := tx.exec("DELETE FROM chunk_data WHERE hash = ?", h[:]); err != nil {
 		return of("chunk", err)
 	}
@@ -161,6 +235,24 @@ func (tx *treeTx) chunks(where string, args ...any) ([]tree.Chunk, error) {
 	return list, err
 }
 
+func (tx *treeTx) CountUses(hashes []tree.Hash, limit int, fn func(h tree.Hash, parts int) error) error {
+	tx.values = tx.values[:0]
+	for i := range hashes {
+		tx.values = append(tx.values, hashes[i][:])
+	}
+	var h tree.Hash
+	var n int
+	return tx.ask("parts", func(s scanner) error {
+		if err := s.Scan(hash{&h}, &n); err != nil {
+			return of("parts", err)
+		}
+		if n == 0 {
+			return nil
+		}
+		return fn(h, n)
+	}, askUses, tx.values, limit)
+}
+
 func (tx *treeTx) Uses(h tree.Hash, limit int) ([]tree.Use, error) {
 	var list []tree.Use
 	err := tx.list("parts", func(s scanner) error {
@@ -168,12 +260,30 @@ func (tx *treeTx) Uses(h tree.Hash, limit int) ([]tree.Use, error) {
 		err := s.Scan(&u.Ino, &u.Index)
 		list = append(list, u)
 		return err
-	}, "SELECT ino, idx FROM part WHERE hash = ? LIMIT ?", h[:], limit)
+	}, "SELECT ino, idx FROM part WHERE hash = ? LIMIT ? + 0", h[:], limit)
 	return list, err
 }
 
-func (tx *treeTx) DeletePlaced(object, before int64) error {
-	return of("chunk", tx.exec("DELETE FROM chunk WHERE object = ? AND at < ?", object, before))
+func (tx *treeTx) DeletePlaced(list []tree.Object) ([]int64, error) {
+	if err := tx.flush(); err != nil {
+		return nil, err
+	}
+	clear(tx.expected)
+	var cut, numbers []any
+	for _, o := range list {
+		cut, numbers = append(cut, o.Number, o.Bytes), append(numbers, o.Number)
+	}
+	if err := cutPlaced.put(tx.c, cut); err != nil {
+		return nil, of("chunks", err)
+	}
+	var empty []int64
+	err := tx.ask("chunks", func(s scanner) error {
+		var number int64
+		err := s.Scan(&number)
+		empty = append(empty, number)
+		return err
+	}, askEmpty, numbers)
+	return empty, err
 }
 
 func (tx *treeTx) Objects() ([]tree.Object, error) {

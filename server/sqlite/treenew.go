@@ -8,6 +8,7 @@ var (
 		"ON CONFLICT (parent, name) DO UPDATE SET child = excluded.child, ns = excluded.ns, rev = excluded.rev")
 	putParts = newBulk(4, "INSERT INTO part (ino, idx, hash, size)",
 		"ON CONFLICT (ino, idx) DO UPDATE SET hash = excluded.hash, size = excluded.size")
+	putChunks = newBulk(6, "INSERT INTO chunk (hash, size, loc, object, at, seen_ms)", "")
 )
 
 // newRows are the rows of new nodes of a transaction that wait to be written together, as
@@ -16,6 +17,7 @@ var (
 type newRows struct {
 	last                int64 // number of the newest node, 0 while the transaction has made none
 	nodes, names, parts []any
+	chunks              []any // that were expected, and have no row
 	err                 error
 
 	// Nodes from number fresh on were made by the transaction: if they are directories,
@@ -119,6 +121,15 @@ func (tx *treeTx) newParts(ino int64, first int, parts []tree.Part) error {
 	return tx.write(putParts, &w.parts)
 }
 
+// newChunk has the row of a chunk wait.
+func (tx *treeTx) newChunk(c *tree.Chunk) error {
+	w := &tx.late
+	if w.chunks = append(w.chunks, c.Hash[:], c.Size, int64(c.Where), c.At.Object, c.At.Offset, c.Seen); !putChunks.full(w.chunks) {
+		return nil
+	}
+	return tx.write(putChunks, &w.chunks)
+}
+
 func (tx *treeTx) write(b *bulk, values *[]any) error {
 	if tx.late.err == nil {
 		tx.late.err = of("new rows", b.put(tx.c, *values))
@@ -130,11 +141,15 @@ func (tx *treeTx) write(b *bulk, values *[]any) error {
 
 // flush writes all that waits.
 func (tx *treeTx) flush() error {
-	if w := &tx.late; len(w.nodes)+len(w.names)+len(w.parts) == 0 {
+	w := &tx.late
+	if len(w.nodes)+len(w.names)+len(w.parts)+len(w.chunks) == 0 {
 		return w.err
 	}
 	if err := tx.writeNamed(); err != nil {
 		return err
 	}
-	return tx.write(putParts, &tx.late.parts)
+	if err := tx.write(putParts, &w.parts); err != nil {
+		return err
+	}
+	return tx.write(putChunks, &w.chunks)
 }

@@ -59,16 +59,29 @@ func of(what string, err error) error {
 	return &rowError{what, err}
 }
 
-// list is each, whose fn's errors are left alone.
+// list is conn.each, whose fn's errors are left alone.
 func (tx *treeTx) list(what string, fn func(scanner) error, query string, args ...any) error {
 	if err := tx.flush(); err != nil {
 		return err
 	}
+	return own(what, fn, func(fn func(scanner) error) error { return tx.c.each(fn, query, args...) })
+}
+
+// ask is list for the rows of a bulk.
+func (tx *treeTx) ask(what string, fn func(scanner) error, b *bulk, values []any, more ...any) error {
+	if err := tx.flush(); err != nil {
+		return err
+	}
+	return own(what, fn, func(fn func(scanner) error) error { return b.each(tx.c, fn, values, more...) })
+}
+
+// own runs what calls fn for rows, and returns an error of fn's as it is.
+func own(what string, fn func(scanner) error, run func(func(scanner) error) error) error {
 	var own error
-	err := tx.c.each(func(s scanner) error {
+	err := run(func(s scanner) error {
 		own = fn(s)
 		return own
-	}, query, args...)
+	})
 	if own != nil {
 		return own
 	}
@@ -80,6 +93,9 @@ type treeTx struct {
 	c    *conn
 	db   *DB // of one that writes
 	late newRows
+	// expected are chunks as they are, nil for one without a row.
+	expected map[tree.Hash]*tree.Chunk
+	values   []any
 }
 
 // row is conn.row, with all rows written.
@@ -138,6 +154,7 @@ func hashOrNull(h tree.Hash) any {
 // Numbers of nodes are compared with +?, not with ?: SQLite guesses that "= 0" and "= 1"
 // fit many rows, and plans a statement anew whenever a parameter changes from one of them
 // (the root, for one) to something else or back. That takes ten times as long as to run it.
+// For the same reason a limit that differs from call to call is ? + 0.
 
 // columns of a node n and a name m, in the order of the scans.
 const (
