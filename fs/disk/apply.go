@@ -31,6 +31,7 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 	var made map[tree.Hash]int64 // objects of content that was only in files, by manifest
 	plan := func(e *tree.Edit) error {
 		p = newPlan(w, uint32(st.mode), made)
+		e.Changing(p.changes)
 		done = changes.Applied{}
 		for entry, err := range expecting(e, entries(e)) {
 			if err != nil {
@@ -171,6 +172,10 @@ type plan struct {
 	purged []string
 	links  map[string]struct{} // links that the batch makes
 	dirty  bool                // the mount may be gone
+	// now is the path of the entry that is applied, if it is a file, and old the file that the path
+	// was so far.
+	now string
+	old *leaving
 	contents
 }
 
@@ -195,22 +200,11 @@ func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool,
 	if above && (entry.Kind == tree.KindFile || entry.Kind == tree.KindSymlink) {
 		return false, &iofs.PathError{Op: "apply", Path: entry.Path, Err: errMount}
 	}
-	// What the path is now tells whether there is content to write.
-	var old *tree.Entry
 	rel, inside := p.w.where(entry.Path)
-	if (entry.Kind == tree.KindFile || entry.Kind == tree.KindDelete) && inside && p.items[rel] == nil {
-		if n := p.w.index.find(rel); n != nil && n.stat.kind == tree.KindFile {
-			got, err := e.Entry(entry.Path)
-			if err != nil && tree.Code(err) == "" {
-				return false, err
-			}
-			if err == nil && got.Kind == tree.KindFile {
-				old = &got
-			}
-		}
-	}
-	if err := p.leavesAround(e, rel, entry.Kind, inside, above); err != nil {
-		return false, err
+	again := p.items[rel] != nil
+	p.now, p.old = "", nil
+	if entry.Kind == tree.KindFile {
+		p.now = rel
 	}
 	real, through := "", entry.Kind != tree.KindDelete && how&tree.RealParents == 0 && (!inside || p.throughLink(rel))
 	if through {
@@ -246,12 +240,11 @@ func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool,
 	}
 	it := itemOf(rel, entry)
 	it.purge = entry.Kind != tree.KindDir
-	if old != nil && !through {
-		print := tree.ManifestOf(old.Parts)
-		it.meta = entry.Kind == tree.KindFile && slices.Equal(old.Parts, entry.Parts) && !p.w.isStuck(rel)
+	if p.old != nil && !again && !through {
+		// What the path was tells whether there is content to write.
+		it.meta = slices.Equal(p.old.parts, entry.Parts) && !p.w.isStuck(rel)
 		if !it.meta {
-			// A file with other names stays under those.
-			p.leaves(rel, old.Parts, print, entry.Kind == tree.KindDelete && p.w.index.find(rel).stat.flags&linked == 0)
+			p.leaves(p.old)
 		}
 	}
 	if it.kind == tree.KindFile && !it.meta {
@@ -263,45 +256,24 @@ func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool,
 	return true, nil
 }
 
-// leavesAround notes what the tree has of files that are below a directory that an entry replaces
-// or removes, or in the place of one above it.
-func (p *plan) leavesAround(e *tree.Edit, rel string, kind tree.Kind, inside, above bool) error {
-	if !inside && !above {
-		return nil
+// changes notes what the tree has of a file that an entry gives something else, or removes: with
+// a directory that it is in, or since it is in the place of one.
+func (p *plan) changes(path string, parts []tree.Part, print tree.Hash, removed bool) {
+	rel, inside := p.w.where(path)
+	if !inside {
+		return
 	}
-	var err error
-	note := func(n *node) {
-		if err != nil || n.stat.kind != tree.KindFile {
-			return
-		}
-		path := n.path()
-		if len(p.leaving) >= maxLeaving || p.leaving[path] != nil {
-			return
-		}
-		var old tree.Entry
-		if old, err = e.Entry(p.w.treePath(path)); err == nil && old.Kind == tree.KindFile {
-			p.leaves(path, old.Parts, tree.ManifestOf(old.Parts), true)
-		} else if tree.Code(err) != "" {
-			err = nil
-		}
+	n := p.w.index.find(rel)
+	if n == nil || n.stat.kind != tree.KindFile {
+		return
 	}
-	if above && kind == tree.KindDelete {
-		p.w.index.root.each(note)
-		return err
+	// A file with other names stays under those.
+	l := &leaving{path: rel, parts: parts, print: print, removed: removed && n.stat.flags&linked == 0}
+	if rel == p.now {
+		l.removed, p.old = false, l
+		return
 	}
-	for path := rel; path != ""; path, _ = split(path) {
-		n := p.w.index.find(path)
-		switch {
-		case n == nil:
-		case path != rel:
-			note(n)
-		case kind != tree.KindDir && n.stat.kind == tree.KindDir:
-			n.each(note)
-		case kind != tree.KindFile:
-			note(n)
-		}
-	}
-	return err
+	p.leaves(l)
 }
 
 // realPath is where an entry belongs whose path leads through links; "" if not all above it

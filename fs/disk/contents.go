@@ -67,18 +67,16 @@ type window struct {
 var errCopyFirst = errors.New("content is to be copied first")
 
 // leaves notes a file that an entry replaces or removes.
-func (c *contents) leaves(path string, parts []tree.Part, print tree.Hash, removed bool) {
-	if len(c.leaving) >= maxLeaving {
-		return // what is wanted of it is found to be missing
+func (c *contents) leaves(l *leaving) {
+	if len(c.leaving) >= maxLeaving || c.leaving[l.path] != nil {
+		return // of more than these, what is wanted is found to be missing
 	}
 	if c.leaving == nil {
 		c.leaving = map[string]*leaving{}
 	}
-	if n := c.w.index.find(path); n != nil && n.stat.flags&(unsure|linked) != 0 {
-		c.racy = append(c.racy, path)
-	}
-	if c.leaving[path] == nil {
-		c.leaving[path] = &leaving{path: path, parts: parts, print: print, removed: removed}
+	c.leaving[l.path] = l
+	if n := c.w.index.find(l.path); n != nil && n.stat.flags&(unsure|linked) != 0 {
+		c.racy = append(c.racy, l.path)
 	}
 }
 

@@ -77,8 +77,8 @@ func (e *Edit) replace(s *spot, size int64, parts []Part) error {
 	if err != nil {
 		return err
 	}
-	if home := e.tree.forest.home; home != nil && e.tree.name == home.Tree() {
-		e.leaves(s.path, old)
+	if e.atHome() && !s.node.Stub {
+		e.leaves(s.path, old, s.node.Manifest, false)
 	}
 	e.count(&s.node, -1)
 	s.node.Size, s.node.Manifest, s.node.Stub = size, ManifestOf(parts), false

@@ -24,6 +24,8 @@ type Edit struct {
 	// left is where files of the home have content that the edit, or the one that it is beside, has
 	// taken from the tree. They have it until the edit is kept.
 	left map[Hash]listed
+	// changing is called for files, see Changing.
+	changing func(path string, parts []Part, print Hash, removed bool)
 
 	moves  []Move
 	synced bool
@@ -112,6 +114,10 @@ func (e *Edit) Beside(name string) (*Edit, error) {
 	e.beside[name] = other
 	return other, nil
 }
+
+// Changing has fn called for each file that the edit is about to remove, or to give other content,
+// mode or time: with what it consists of so far, and the manifest of that. fn must not use the edit.
+func (e *Edit) Changing(fn func(path string, parts []Part, print Hash, removed bool)) { e.changing = fn }
 
 // Tx is the transaction, for those who keep rows of their own in it beside the tree's.
 func (e *Edit) Tx() Tx { return e.tx }

@@ -242,6 +242,9 @@ func (e *Edit) applyFile(entry *Entry, skip bool) error {
 		if !e.times || SameTime(time.Unix(0, s.node.MTime), entry.MTime) {
 			return nil
 		}
+		if e.changing != nil {
+			e.changing(s.path, entry.Parts, s.node.Manifest, false)
+		}
 		s.node.MTime = stored(entry.MTime)
 		return e.stamp(&s)
 	}

@@ -65,10 +65,10 @@ func (e *Edit) remove(s *spot, tombs bool) error {
 	if err != nil {
 		return err
 	}
+	if err := e.leavesAll(gone, paths); err != nil {
+		return err
+	}
 	for i := range gone {
-		if err := e.leavesNode(paths[i], &gone[i].Node); err != nil {
-			return err
-		}
 		if tombs {
 			t := Tomb{Path: paths[i], Rev: rev, Prior: fingerprint(&gone[i].Node)}
 			if err := e.tx.PutTomb(e.ns.ID, t); err != nil {
@@ -82,24 +82,49 @@ func (e *Edit) remove(s *spot, tombs bool) error {
 	return nil
 }
 
-// leavesNode notes where content is that the tree is about to lose.
-func (e *Edit) leavesNode(path string, n *Node) error {
-	if n.Kind != KindFile || e.tree.forest.home == nil || e.tree.name != e.tree.forest.home.Tree() {
+// leavesAll notes where content is that the tree is about to lose with some nodes.
+func (e *Edit) leavesAll(list []Child, paths []string) error {
+	if !e.atHome() {
 		return nil
 	}
-	parts, err := e.tx.Parts(n.Ino)
-	if err == nil {
-		e.leaves(path, parts)
+	var inos []int64
+	parts := map[int64][]Part{}
+	for i := range list {
+		n := &list[i].Node
+		if _, twice := parts[n.Ino]; n.Kind == KindFile && !twice {
+			inos, parts[n.Ino] = append(inos, n.Ino), nil
+		}
 	}
-	return err
+	err := e.tx.PartsOf(inos, func(ino int64, p Part) error {
+		parts[ino] = append(parts[ino], p)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if n := &list[i].Node; n.Kind == KindFile && !n.Stub {
+			e.leaves(paths[i], parts[n.Ino], n.Manifest, true)
+		}
+	}
+	return nil
 }
 
-// leaves is leavesNode for a file with some content.
-func (e *Edit) leaves(path string, parts []Part) {
+// atHome reports whether the tree is that of the directory.
+func (e *Edit) atHome() bool {
+	home := e.tree.forest.home
+	return home != nil && e.tree.name == home.Tree()
+}
+
+// leaves is leavesAll for a file with some content.
+func (e *Edit) leaves(path string, parts []Part, print Hash, removed bool) {
 	for i, p := range parts {
 		if _, known := e.left[p.Hash]; !known && len(e.left) < maxListed {
 			e.left[p.Hash] = listed{path, int64(i) * ChunkSize, p.Size}
 		}
+	}
+	if e.changing != nil {
+		e.changing(path, parts, print, removed)
 	}
 }
 

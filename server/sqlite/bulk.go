@@ -28,23 +28,25 @@ func (b *bulk) one() string { return b.texts[len(b.texts)-1] }
 // full reports whether the values are as many as one statement takes.
 func (b *bulk) full(values []any) bool { return len(values) >= b.columns*bulkRows[0] }
 
-// put runs the statement for the rows that some values make up, one after the other.
-func (b *bulk) put(c *conn, values []any) error {
-	return b.pages(values, func(text string, page []any) error { return c.exec(text, page...) })
-}
-
-// each asks about the rows that some values make up, and calls fn for what is found. more are the
+// put runs the statement for the rows that some values make up, one after the other. more are the
 // parameters behind the values.
-func (b *bulk) each(c *conn, fn func(scanner) error, values []any, more ...any) error {
-	return b.pages(values, func(text string, page []any) error {
-		return c.each(fn, text, append(page[:len(page):len(page)], more...)...)
-	})
+func (b *bulk) put(c *conn, values []any, more ...any) error {
+	return b.pages(values, more, func(text string, args []any) error { return c.exec(text, args...) })
 }
 
-func (b *bulk) pages(values []any, fn func(text string, page []any) error) error {
+// each is put for a query, and calls fn for what is found.
+func (b *bulk) each(c *conn, fn func(scanner) error, values []any, more ...any) error {
+	return b.pages(values, more, func(text string, args []any) error { return c.each(fn, text, args...) })
+}
+
+func (b *bulk) pages(values, more []any, fn func(text string, args []any) error) error {
 	for i, n := range bulkRows {
 		for n *= b.columns; len(values) >= n; values = values[n:] {
-			if err := fn(b.texts[i], values[:n]); err != nil {
+			args := values[:n:n]
+			if len(more) > 0 {
+				args = append(args, more...)
+			}
+			if err := fn(b.texts[i], args); err != nil {
 				return err
 			}
 		}

@@ -8,16 +8,25 @@ var (
 		"ON CONFLICT (parent, name) DO UPDATE SET child = excluded.child, ns = excluded.ns, rev = excluded.rev")
 	putParts = newBulk(4, "INSERT INTO part (ino, idx, hash, size)",
 		"ON CONFLICT (ino, idx) DO UPDATE SET hash = excluded.hash, size = excluded.size")
+	putTombs = newBulk(4, "INSERT INTO tomb (ns, path, rev, prior)", `ON CONFLICT (ns, path)
+		DO UPDATE SET rev = excluded.rev, prior = excluded.prior WHERE excluded.rev > rev`)
+	cutNames  = newBulk(1, "DELETE FROM name WHERE name IN (", ") AND parent = +?")
+	cutParts  = newBulk(1, "DELETE FROM part WHERE ino IN (", ")")
+	cutNodes  = newBulk(1, "DELETE FROM node WHERE ino IN (", ")")
 	putChunks = newBulk(6, "INSERT INTO chunk (hash, size, loc, object, at, seen_ms)", "")
 )
 
-// newRows are the rows of new nodes of a transaction that wait to be written together, as
-// values. Whatever is asked of the transaction has them written first, unless they cannot
-// matter to it. Their errors come late, and once more at the end of the transaction.
-type newRows struct {
+// lateRows are the rows of new nodes of a transaction, and those of removed ones, that wait to be
+// written together, as values. Whatever is asked of the transaction has them written first, unless
+// they cannot matter to it; nodes are not made while others wait to be removed. Their errors come
+// late, and once more at the end of the transaction.
+type lateRows struct {
 	last                int64 // number of the newest node, 0 while the transaction has made none
 	nodes, names, parts []any
 	chunks              []any // that were expected, and have no row
+	tombs               []any
+	noNames, noNodes    []any // that are removed
+	noParent            int64 // of noNames
 	err                 error
 
 	// Nodes from number fresh on were made by the transaction: if they are directories,
@@ -36,13 +45,16 @@ type entry struct {
 }
 
 // waits reports whether a node waits to be written.
-func (w *newRows) waits(ino int64) bool {
+func (w *lateRows) waits(ino int64) bool {
 	return len(w.nodes) > 0 && ino > w.last-int64(len(w.nodes)/putNodes.columns)
 }
 
 // newNode gives a node its number. That of the first one is the table's, which is written
 // at once for it; the others have those that follow.
 func (tx *treeTx) newNode(n *tree.Node) error {
+	if err := tx.flushRemoved(); err != nil {
+		return err
+	}
 	w := &tx.late
 	at := len(w.nodes)
 	w.nodes = append(w.nodes, nil, n.Namespace, int64(n.Kind), int64(n.Mode), n.Size, n.Links, n.MTime, n.BTime, n.Rev,
@@ -80,7 +92,7 @@ func (tx *treeTx) writeNamed() error {
 }
 
 // note remembers a name that is put.
-func (w *newRows) note(parent int64, name string) {
+func (w *lateRows) note(parent int64, name string) {
 	if w.last == 0 {
 		return
 	}
@@ -130,9 +142,9 @@ func (tx *treeTx) newChunk(c *tree.Chunk) error {
 	return tx.write(putChunks, &w.chunks)
 }
 
-func (tx *treeTx) write(b *bulk, values *[]any) error {
+func (tx *treeTx) write(b *bulk, values *[]any, more ...any) error {
 	if tx.late.err == nil {
-		tx.late.err = of("new rows", b.put(tx.c, *values))
+		tx.late.err = of("late rows", b.put(tx.c, *values, more...))
 	}
 	clear(*values)
 	*values = (*values)[:0]
@@ -141,6 +153,9 @@ func (tx *treeTx) write(b *bulk, values *[]any) error {
 
 // flush writes all that waits.
 func (tx *treeTx) flush() error {
+	if err := tx.flushRemoved(); err != nil {
+		return err
+	}
 	w := &tx.late
 	if len(w.nodes)+len(w.names)+len(w.parts)+len(w.chunks) == 0 {
 		return w.err
@@ -152,4 +167,49 @@ func (tx *treeTx) flush() error {
 		return err
 	}
 	return tx.write(putChunks, &w.chunks)
+}
+
+// removed has a row that is removed, or a tomb, wait in a list. What is new is there before.
+func (tx *treeTx) removed(list *[]any, values ...any) error {
+	w := &tx.late
+	if len(w.nodes)+len(w.names)+len(w.parts) > 0 {
+		if err := tx.flush(); err != nil {
+			return err
+		}
+	}
+	*list = append(*list, values...)
+	if tx.db != nil && !cutNodes.full(w.noNodes) && !cutNames.full(w.noNames) && !putTombs.full(w.tombs) {
+		return nil
+	}
+	return tx.flushRemoved() // a view must fail here
+}
+
+// flushRemoved writes what waits of what is removed.
+func (tx *treeTx) flushRemoved() error {
+	w := &tx.late
+	if len(w.tombs)+len(w.noNames)+len(w.noNodes) == 0 {
+		return w.err
+	}
+	if err := tx.write(putTombs, &w.tombs); err != nil {
+		return err
+	}
+	if err := tx.write(cutNames, &w.noNames, w.noParent); err != nil {
+		return err
+	}
+	if len(w.noNodes) > 0 && w.err == nil {
+		w.err = of("late rows", cutParts.put(tx.c, w.noNodes))
+	}
+	return tx.write(cutNodes, &w.noNodes)
+}
+
+// removedName is removed for a name.
+func (tx *treeTx) removedName(parent int64, name string) error {
+	w := &tx.late
+	if parent != w.noParent {
+		if err := tx.write(cutNames, &w.noNames, w.noParent); err != nil {
+			return err
+		}
+		w.noParent = parent
+	}
+	return tx.removed(&w.noNames, name)
 }

@@ -92,7 +92,7 @@ func own(what string, fn func(scanner) error, run func(func(scanner) error) erro
 type treeTx struct {
 	c    *conn
 	db   *DB // of one that writes
-	late newRows
+	late lateRows
 	// expected are chunks as they are, nil for one without a row.
 	expected map[tree.Hash]*tree.Chunk
 	values   []any
@@ -253,10 +253,7 @@ func (tx *treeTx) PutNode(n *tree.Node) error {
 }
 
 func (tx *treeTx) DeleteNode(ino int64) error {
-	if err := tx.exec("DELETE FROM part WHERE ino = +?", ino); err != nil {
-		return of("parts", err)
-	}
-	return of("node", tx.exec("DELETE FROM node WHERE ino = +?", ino))
+	return tx.removed(&tx.late.noNodes, ino)
 }
 
 func (tx *treeTx) NodesAfter(ns, rev int64, fn func(tree.Child) error) error {
@@ -282,6 +279,9 @@ func (tx *treeTx) changed(query string, fn func(tree.Child) error, args ...any) 
 
 func (tx *treeTx) Lookup(parent int64, name string) (tree.Child, error) {
 	var c tree.Child
+	if err := tx.flushRemoved(); err != nil {
+		return c, err
+	}
 	is, err := tx.missing(parent, name)
 	if err != nil {
 		return c, err
@@ -319,6 +319,9 @@ func (tx *treeTx) NamesOf(ino int64) ([]tree.Name, error) {
 }
 
 func (tx *treeTx) PutName(n tree.Name) error {
+	if err := tx.flushRemoved(); err != nil {
+		return err
+	}
 	tx.late.note(n.Parent, n.Name)
 	if tx.late.waits(n.Child) {
 		return tx.newName(&n)
@@ -327,7 +330,7 @@ func (tx *treeTx) PutName(n tree.Name) error {
 }
 
 func (tx *treeTx) DeleteName(parent int64, name string) error {
-	return of("name", tx.exec("DELETE FROM name WHERE parent = +? AND name = ?", parent, name))
+	return tx.removedName(parent, name)
 }
 
 func (tx *treeTx) Tomb(ns int64, path string) (tree.Tomb, error) {
@@ -337,9 +340,7 @@ func (tx *treeTx) Tomb(ns int64, path string) (tree.Tomb, error) {
 }
 
 func (tx *treeTx) PutTomb(ns int64, t tree.Tomb) error {
-	return of("tomb", tx.exec(`INSERT INTO tomb (ns, path, rev, prior) VALUES (?, ?, ?, ?)
-		ON CONFLICT (ns, path) DO UPDATE SET rev = excluded.rev, prior = excluded.prior WHERE excluded.rev > rev`,
-		ns, t.Path, t.Rev, t.Prior))
+	return tx.removed(&tx.late.tombs, ns, t.Path, t.Rev, t.Prior)
 }
 
 func (tx *treeTx) TombsAfter(ns, rev int64, fn func(tree.Tomb) error) error {
