@@ -117,7 +117,9 @@ func (e *Edit) Beside(name string) (*Edit, error) {
 
 // Changing has fn called for each file that the edit is about to remove, or to give other content,
 // mode or time: with what it consists of so far, and the manifest of that. fn must not use the edit.
-func (e *Edit) Changing(fn func(path string, parts []Part, print Hash, removed bool)) { e.changing = fn }
+func (e *Edit) Changing(fn func(path string, parts []Part, print Hash, removed bool)) {
+	e.changing = fn
+}
 
 // Tx is the transaction, for those who keep rows of their own in it beside the tree's.
 func (e *Edit) Tx() Tx { return e.tx }

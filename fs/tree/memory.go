@@ -388,7 +388,7 @@ func (tx *memoryTx) PutPlaced(h Hash, size int64, at Place, now int64) (bool, er
 		c = memoryChunk{Chunk: Chunk{Hash: h, Size: size, Where: ChunkObject, At: at}}
 	}
 	c.Seen, c.Dead = max(c.Seen, now), 0
-	return !ok, set(tx, tx.chunks, h, c)
+	return c.Where == ChunkObject && c.At == at, set(tx, tx.chunks, h, c)
 }
 
 func (tx *memoryTx) PlaceChunk(h Hash, at Place) error {

@@ -105,7 +105,8 @@ type ChunkRows interface {
 	// PutChunk keeps the bytes, seen at now, unless they are there: then it only says
 	// that they were seen, and are not dead. It reports whether they were new.
 	PutChunk(h Hash, data []byte, now int64) (bool, error)
-	// PutPlaced is PutChunk for a chunk whose bytes are in an object.
+	// PutPlaced is PutChunk for a chunk whose bytes are in an object. It reports whether that is
+	// where the chunk is now.
 	PutPlaced(h Hash, size int64, at Place, now int64) (bool, error)
 	// PlaceChunk says that the bytes of a chunk that is there are in an object now, and no
 	// longer where they were.

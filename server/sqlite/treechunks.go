@@ -159,7 +159,7 @@ func (tx *treeTx) PutPlaced(h tree.Hash, size int64, at tree.Place, now int64) (
 		}
 		return false, of("chunk", err)
 	}
-	if c, known := tx.expected[h]; known && c == nil && tx.db != nil {
+	if c, known := tx.expected[h]; known && c == nil && tx.writes {
 		tx.expected[h] = &tree.Chunk{Hash: h, Size: size, Where: tree.ChunkObject, At: at, Seen: now}
 		return true, tx.newChunk(tx.expected[h])
 	}

@@ -178,7 +178,7 @@ func (tx *treeTx) removed(list *[]any, values ...any) error {
 		}
 	}
 	*list = append(*list, values...)
-	if tx.db != nil && !cutNodes.full(w.noNodes) && !cutNames.full(w.noNames) && !putTombs.full(w.tombs) {
+	if tx.writes && !cutNodes.full(w.noNodes) && !cutNames.full(w.noNames) && !putTombs.full(w.tombs) {
 		return nil
 	}
 	return tx.flushRemoved() // a view must fail here

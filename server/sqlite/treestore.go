@@ -17,12 +17,12 @@ var _ tree.Store = treeStore{}
 type treeStore struct{ db *DB }
 
 func (s treeStore) View(ctx context.Context, fn func(tree.Tx) error) error {
-	return s.db.view(ctx, func(c *conn) error { return s.explain("read", fn(&treeTx{c: c})) })
+	return s.db.view(ctx, func(c *conn) error { return s.explain("read", fn(&treeTx{c: c, db: s.db})) })
 }
 
 func (s treeStore) Update(ctx context.Context, fn func(tree.Tx) error) error {
 	return s.db.update(ctx, func(c *conn) error {
-		tx := &treeTx{c: c, db: s.db}
+		tx := &treeTx{c: c, db: s.db, writes: true}
 		err := fn(tx)
 		if err == nil {
 			err = tx.flush()
@@ -90,9 +90,10 @@ func own(what string, fn func(scanner) error, run func(func(scanner) error) erro
 
 // A treeTx is a tree.Tx on a connection that is in a transaction.
 type treeTx struct {
-	c    *conn
-	db   *DB // of one that writes
-	late lateRows
+	c      *conn
+	db     *DB
+	writes bool // it is no view
+	late   lateRows
 	// expected are chunks as they are, nil for one without a row.
 	expected map[tree.Hash]*tree.Chunk
 	values   []any
