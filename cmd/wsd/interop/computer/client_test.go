@@ -24,6 +24,17 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// Files are overwritten in the workspace between the client's calls: between its list and its
+// fetch, and between its question what is there and its push.
+func TestOverwritten(t *testing.T) {
+	w := newWsd(t, "")
+	for _, v := range versions {
+		t.Run(v, func(t *testing.T) {
+			script(t, nil, "overwritten.mjs", filepath.Join(named(t, "COMPUTER_DIR"), v), w.url(), w.dir, "v"+v)
+		})
+	}
+}
+
 // A pack of 20,001 entries, from the client that sends packs.
 func TestLargePack(t *testing.T) {
 	w := newWsd(t, "")
