@@ -218,7 +218,7 @@ func (d *decision) one(x *tree.Entry) error {
 		if h, ok := d.stripped[x.Path]; ok {
 			print = h.Remote
 		}
-		if d.cameFromHere(x.Path, print) {
+		if d.cameFromHere(print, cur) {
 			return nil
 		}
 		if known.Bits != 0 && known.Remote == print {

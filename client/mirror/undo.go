@@ -38,13 +38,19 @@ func (d *decision) settles(x *tree.Entry) (cur *tree.Entry, settled bool, err er
 		d.taken(x)
 		return cur, true, nil
 	}
-	return cur, d.cameFromHere(x.Path, printOf(x)), nil
+	return cur, d.cameFromHere(printOf(x), cur), nil
 }
 
 // cameFromHere reports whether a version of the remote's was sent from here, where it has changed
-// since.
-func (d *decision) cameFromHere(path, print string) bool {
-	remote, _ := d.m.roots.toRemote(path)
+// to cur since, which is going to be sent.
+func (d *decision) cameFromHere(print string, cur *tree.Entry) bool {
+	if cur == nil || !d.m.s.changed(cur.Path, cur.Rev) {
+		return false
+	}
+	if h, known := d.isHeld(cur.Path); known && h.Local == printHere(cur) {
+		return false
+	}
+	remote, _ := d.m.roots.toRemote(cur.Path)
 	sent := d.m.s.sent.Prints[remote]
 	return sent != "" && sent == print
 }

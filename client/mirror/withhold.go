@@ -348,14 +348,21 @@ func (d *decision) withholdCode(x, cur *tree.Entry) error {
 		return nil
 	}
 	changed := cur != nil && d.changed(cur.Path, cur.Rev)
-	if changed && d.cameFromHere(x.Path, printOf(x)) {
+	if d.cameFromHere(printOf(x), cur) {
 		return nil
+	}
+	old, known := d.isHeld(x.Path)
+	if changed && !known && x.Kind == tree.KindDelete && (cur.Kind == tree.KindDir || !d.meant(cur)) {
+		// What the remote has made and removed is not what has been made here.
+		if made, err := d.madeHere(x.Path); made || err != nil {
+			return err
+		}
 	}
 	if changed && (d.policy == Ours || d.policy == Fail || d.policy == Both && x.Kind == tree.KindDelete) {
 		return d.resolve(x, cur, []tree.Entry{*cur}) // which takes nothing
 	}
 	h := held{Remote: printOf(x), Local: printHere(cur), Kind: x.Kind, Apart: changed && live(cur)}
-	if old, known := d.isHeld(x.Path); known && old.Apart {
+	if known && old.Apart {
 		h.Apart = true
 	}
 	d.hold(x.Path, h)

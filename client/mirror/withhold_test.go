@@ -200,6 +200,22 @@ func TestSH8WithheldWhenAllIsComparedAnew(t *testing.T) {
 	})
 }
 
+// A name that the remote has made and removed, and that was new here meanwhile, is sent as any
+// other: there is nothing to withhold. That of a version which both have had is.
+func TestSH8CodeThatIsGoneAgain(t *testing.T) {
+	eachPeer(t, func(c *careful) {
+		c.local.do("write /.mcp.json both")
+		c.sync()
+		c.local.do("write /.envrc mine", "mkdir /.git", "chmod /.git 700", "write /.git/config mine", "write /.mcp.json mine")
+		c.remote.do("write /.envrc theirs", "rm /.envrc", "mkdir /.git", "write /.git/config theirs", "rm /.git", "rm /.mcp.json")
+		c.sync()
+		c.wantTold("/.mcp.json delete")
+		c.remote.want("/.envrc 644 mine", "/.git/ 700", "/.git/config 644 mine")
+		c.still()
+		c.wantConflicts()
+	})
+}
+
 // Where both have something of their own from the start, each keeps it.
 func TestSH8BothHaveCode(t *testing.T) {
 	for policy, want := range map[Policy]string{Theirs: "theirs", Both: "theirs", Ours: "mine"} {
