@@ -296,6 +296,49 @@ func TestOvertakenDirectory(t *testing.T) {
 	})
 }
 
+// The same with many files, which are removed several at once: what has changed or has come stays, and
+// is named in order.
+func TestOvertakenAmongMany(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		for i := range 100 {
+			b.write(fmt.Sprintf("d/f%02d", i), "old")
+		}
+		for i := range 20 {
+			b.write(fmt.Sprintf("d/e%02d/f", i), "old")
+		}
+		quiet(b)
+		b.ws.Hook(func(op, path string) error {
+			if op != "clear" || path != "d" {
+				return nil
+			}
+			b.ws.Hook2(nil)
+			var errs []error
+			for i := 0; i < 100; i += 30 {
+				errs = append(errs, os.WriteFile(b.path(fmt.Sprintf("d/f%02d", i)), []byte("newer"), 0o644))
+			}
+			for i := 0; i < 20; i += 7 {
+				errs = append(errs, os.WriteFile(b.path(fmt.Sprintf("d/e%02d/new", i)), []byte("newer"), 0o644))
+			}
+			return errors.Join(append(errs, os.Chmod(b.path("d"), 0o500))...)
+		})
+		done, err := b.ws.Apply(t.Context(), seq([]tree.Entry{remove("/workspace/d")}), tree.SkipSame, nil)
+		b.must(err)
+		want := []changes.Kept{{Path: "/workspace/d", More: 4, Names: []string{
+			"/workspace/d/e00/new", "/workspace/d/e07/new", "/workspace/d/e14/new",
+		}}}
+		if diff := cmp.Diff(want, done.Kept); diff != "" {
+			t.Error(diff)
+		}
+		b.settle()
+		b.want(map[string]string{
+			"d": "dir 0500", "d/f00": "file 0644 newer", "d/f30": "file 0644 newer", "d/f60": "file 0644 newer", "d/f90": "file 0644 newer",
+			"d/e00": "dir 0755", "d/e07": "dir 0755", "d/e14": "dir 0755",
+			"d/e00/new": "file 0644 newer", "d/e07/new": "file 0644 newer", "d/e14/new": "file 0644 newer",
+		})
+		b.must(os.Chmod(b.path("d"), 0o755))
+	})
+}
+
 // A directory that a command makes while entries for what is in it arrive has more in it.
 func TestMadeMeanwhile(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {

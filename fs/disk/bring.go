@@ -26,7 +26,6 @@ type bringer struct {
 	dirs    []*item  // whose mode and time are set when all else is done
 	foreign []string // paths that have what the index does not know
 	kept    []changes.Kept
-	staying []string // paths that the call of clear under way leaves
 	stuck   *stuckList
 	items   []*item
 	leaving map[string]*leaving // files that are replaced or removed
@@ -141,7 +140,7 @@ func (b *bringer) makeRoom(dir int, name, path string) error {
 	st, err := statAt(dir, name)
 	if err == nil && st.kind == tree.KindDir {
 		var stays bool
-		stays, err = b.clear(dir, path, name)
+		stays, err = (&clearer{bringer: b}).clear(dir, path, name)
 		b.forget(path)
 		if stays && err == nil {
 			err = b.aside(dir, name, path)
@@ -153,18 +152,18 @@ func (b *bringer) makeRoom(dir int, name, path string) error {
 	return err
 }
 
-// keeps notes that a path stays although the tree does not have it any more.
-func (b *bringer) keeps(path string) {
+// keeps notes that a path stays although the tree does not have it any more, and some paths in it.
+func (b *bringer) keeps(path string, staying []string) {
 	k := changes.Kept{Path: b.w.treePath(path)}
-	for _, s := range b.staying {
+	for _, s := range staying {
 		if len(k.Names) == maxStaying {
 			break
 		}
 		k.Names = append(k.Names, b.w.treePath(s))
 	}
-	k.More = len(b.staying) - len(k.Names)
+	k.More = len(staying) - len(k.Names)
 	b.kept = append(b.kept, k)
-	b.w.log.Info("what nobody has settled stays where an entry has removed all else", "path", path, "first", b.staying[0], "paths", len(b.staying))
+	b.w.log.Info("what nobody has settled stays where an entry has removed all else", "path", path, "first", staying[0], "paths", len(staying))
 }
 
 // above makes the directories that the tree has on the way to something that it has no

@@ -2,17 +2,27 @@ package disk
 
 import (
 	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
+// A clearer removes paths. It is for one goroutine.
+type clearer struct {
+	*bringer
+	staying []string // paths that it leaves
+	one     bool     // it is one of several
+}
+
 // clear removes what has a name in an open directory, with all that is below it, as far as
 // it is what the index knows, and never through a link. Anything else stays, with the
 // directories that it is in: what nobody has settled, and what no tree can have. It reports
 // whether something stays.
-func (b *bringer) clear(dir int, path, name string) (stays bool, err error) {
+func (b *clearer) clear(dir int, path, name string) (stays bool, err error) {
 	if err := b.w.fault("clear", path); err != nil {
 		return false, err
 	}
@@ -48,7 +58,7 @@ func noRoom(err error) bool {
 
 // unlink removes a file or link that is known. It is looked at once more where no command
 // finds it, and put back if it has changed.
-func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err error) {
+func (b *clearer) unlink(dir int, path, name string, was found) (stays bool, err error) {
 	out := b.w.temp.out(name)
 	it := &item{path: path, kind: tree.KindDelete}
 	err = rename(dir, name, out)
@@ -101,7 +111,7 @@ func (b *bringer) unlink(dir int, path, name string, was found) (stays bool, err
 }
 
 // empty removes what is in a directory. A directory that something stays in keeps its mode.
-func (b *bringer) empty(dir int, path, name string) (stays bool, err error) {
+func (b *clearer) empty(dir int, path, name string) (stays bool, err error) {
 	before, err := statAt(dir, name)
 	if err != nil {
 		return false, err
@@ -130,12 +140,13 @@ func (b *bringer) empty(dir int, path, name string) (stays bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	list, stays = b.together(fd, path, list)
 	for _, n := range list {
-		left, err := b.one(fd, path, n)
+		left, err := b.entry(fd, path, n)
 		if denied(err) && !opened {
 			opened = true
 			if unix.Fchmod(fd, uint32(before.mode)|0o700) == nil {
-				left, err = b.one(fd, path, n)
+				left, err = b.entry(fd, path, n)
 			}
 		}
 		if err != nil && !gone(err) {
@@ -146,8 +157,42 @@ func (b *bringer) empty(dir int, path, name string) (stays bool, err error) {
 	return stays, nil
 }
 
-// one clears a name in a directory that is emptied.
-func (b *bringer) one(fd int, path, name string) (stays bool, err error) {
+// clearAtOnce is how many names in a directory are worth being cleared several at once.
+const clearAtOnce = 16
+
+// together clears names in a directory that is emptied, several at once. It returns those that could
+// not be cleared, and whether something stays of the others.
+func (b *clearer) together(fd int, path string, list []string) (left []string, stays bool) {
+	if len(list) < clearAtOnce || b.one || b.recovers {
+		return list, false
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for range b.w.cfg.Parallel {
+		wg.Go(func() { // waited for below
+			c := &clearer{bringer: b.bringer, one: true}
+			var mine []string
+			some := false
+			for at := next.Add(1) - 1; at < int64(len(list)); at = next.Add(1) - 1 {
+				stay, err := c.entry(fd, path, list[at])
+				if some = some || stay; err != nil && !gone(err) {
+					mine = append(mine, list[at])
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			left, stays, b.staying = append(left, mine...), stays || some, append(b.staying, c.staying...)
+		})
+	}
+	wg.Wait()
+	slices.Sort(left)
+	slices.Sort(b.staying)
+	return left, stays
+}
+
+// entry clears a name in a directory that is emptied.
+func (b *clearer) entry(fd int, path, name string) (stays bool, err error) {
 	if temporary(name) {
 		return false, b.reclaim(fd, path, name)
 	}
@@ -186,15 +231,15 @@ func (b *bringer) prune(path string) error {
 // drop clears a path that the tree does not have any more, and takes it out of the index.
 // The next settle takes up what stays.
 func (b *bringer) drop(dir int, path, name string) error {
-	b.staying = b.staying[:0]
-	stays, err := b.clear(dir, path, name)
+	c := &clearer{bringer: b}
+	stays, err := c.clear(dir, path, name)
 	if err != nil {
 		return err
 	}
 	b.forget(path)
 	if stays {
 		b.foreign = append(b.foreign, path)
-		b.keeps(path)
+		b.keeps(path, c.staying)
 	}
 	return nil
 }
