@@ -143,6 +143,34 @@ func TestMount(t *testing.T) {
 	})
 }
 
+// A directory that is new where something else was removed is news, also with nothing in it but
+// what no tree can have. Only one that has stayed is none.
+func TestDirectoryOfSpecialFilesIsNews(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("file", "1")
+		b.must(os.Mkdir(b.path("dir"), 0o750))
+		b.write("stays/f", "1")
+		b.must(unix.Mkfifo(b.path("stays/fifo"), 0o600))
+		b.settle()
+		b.apply(remove("/workspace/stays/f"), remove("/workspace/stays"))
+		b.must(os.Remove(b.path("file")))
+		b.must(os.Remove(b.path("dir")))
+		b.settle()
+		for _, name := range []string{"file", "dir"} {
+			b.must(os.Mkdir(b.path(name), 0o755))
+			b.must(unix.Mkfifo(b.path(name+"/fifo"), 0o600))
+		}
+		b.settle()
+		want := map[string]string{"file": "dir 0755", "dir": "dir 0755"}
+		if diff := cmp.Diff(want, b.inTree()); diff != "" {
+			t.Errorf("tree (-want +got):\n%s", diff)
+		}
+		if got := onDisk(t, b.dir); got["stays/fifo"] != "special" {
+			t.Errorf("on disk: %v", got)
+		}
+	})
+}
+
 func TestRootMount(t *testing.T) {
 	b := newBench(t, disk.Config{Mount: "/", Watch: true})
 	b.write("d/f", "1")

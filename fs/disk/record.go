@@ -44,7 +44,8 @@ func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 }
 
 // leaveRemnants leaves out directories that the tree has removed and that are still there for
-// what no tree can have. Once there is something else in them, they are news.
+// what no tree can have: what was removed was such a directory. Once there is something else in
+// them, they are news.
 func (w *Workspace) leaveRemnants(ctx context.Context, s *scan) error {
 	if len(s.odd) == 0 {
 		return nil
@@ -61,7 +62,8 @@ func (w *Workspace) leaveRemnants(ctx context.Context, s *scan) error {
 			if err != nil && tree.Code(err) == "" {
 				return err
 			}
-			if err == nil && e.Kind == tree.KindDelete {
+			was := tree.Fingerprint(&tree.Entry{Kind: tree.KindDir, Mode: uint32(c.stat.mode)})
+			if err == nil && e.Kind == tree.KindDelete && (e.Prior == "" || e.Prior == was) {
 				remnant[up] = true // if it is one itself
 				c.vanished = true
 				s.later(c.path)
