@@ -15,7 +15,7 @@ import (
 //	file      kind, rev, path, mode, mtime, size, chunks
 //	dir       kind, rev, path, mode, mtime
 //	symlink   kind, rev, path, mode, mtime, target
-//	delete    kind, rev, path, prior (optional)
+//	delete    kind, rev, path, prior and renamedTo (optional)
 //
 // Decoding is strict about types: numbers are whole and written without exponent (a time
 // may have a fraction, which is dropped), a member that is there has its type. It is tolerant about presence: members of other
@@ -34,6 +34,9 @@ type ChangeEntry struct {
 	Chunks *[]ChangeChunk `json:"chunks,omitempty" wire:"nullable"`
 	Target *string        `json:"target,omitempty" wire:"nullable"`
 	Prior  *string        `json:"prior,omitempty" wire:"nullable"` // 64 hexadecimal digits
+	// RenamedTo is where a directory is now that was renamed and not removed, absent for what was
+	// removed and for what is below such a directory. Packs have none.
+	RenamedTo string `json:"renamedTo,omitempty" wire:"optional"`
 }
 
 // ChangeChunk is one window of a file.

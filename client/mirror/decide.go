@@ -41,6 +41,8 @@ type decision struct {
 	undone    int               // versions of the remote that are undone
 	removed   map[string]string // what versions the entries remove, by path
 	renamed   map[string]string // directories that the entries rename, by their old paths
+	entries   []tree.Entry      // that are decided about
+	arrivals  arrivals          // with those that go along, once it is known that some do
 	numbers   map[string]int64  // of versions from here that are kept, by path
 	deleted   map[string]bool   // paths that the remote has removed, if .gitignore files count
 	hides     map[string]bool   // what the batch says of what rules hide
@@ -55,7 +57,7 @@ func (d *decision) decide(b *batch) error {
 	}
 	entries := slices.Concat(b.entries, gone)
 	d.lacking = b.lacking
-	if err := d.decideEach(entries); err != nil {
+	if err := d.decideEach(b.begun, entries); err != nil {
 		return err
 	}
 	for i := range there {
@@ -81,8 +83,8 @@ func (d *decision) decide(b *batch) error {
 	return nil
 }
 
-// decideEach decides about some entries.
-func (d *decision) decideEach(entries []tree.Entry) error {
+// decideEach decides about some entries. begun is as for changes.Renames.
+func (d *decision) decideEach(begun int64, entries []tree.Entry) error {
 	d.deleted = map[string]bool{}
 	d.told, d.removed, d.numbers = map[string]int{}, map[string]string{}, map[string]int64{}
 	for i := range entries {
@@ -93,8 +95,9 @@ func (d *decision) decideEach(entries []tree.Entry) error {
 			d.deleted[x.Path] = true
 		}
 	}
+	d.entries = entries
 	var err error
-	if d.renamed, err = changes.Renames(entriesOf(entries)); err != nil {
+	if d.renamed, err = changes.Renames(begun, entriesOf(entries)); err != nil {
 		return err
 	}
 	s, rev := &d.m.s, d.edit.Rev()
@@ -153,6 +156,10 @@ func (d *decision) decideEach(entries []tree.Entry) error {
 			return err
 		}
 		decide := func(x *tree.Entry) error {
+			if d.arrivals.moves(x) {
+				d.taken(x)
+				return nil
+			}
 			if _, known := d.isHeld(x.Path); !known && !each && !d.touched && (clean || !d.local.touches(s, x.Path, rev)) {
 				d.taken(x)
 				return nil

@@ -198,10 +198,10 @@ type pushAsked struct {
 
 // A changeList is what has changed here and was not pushed.
 type changeList struct {
-	next func(context.Context, int) ([]tree.Entry, error)
-	n    int
-	upTo tree.Cursor
-	gone map[string]bool // fingerprints of what was removed, as far as it is known
+	next       func(context.Context, int) ([]tree.Entry, error)
+	n          int
+	from, upTo tree.Cursor
+	gone       map[string]bool // fingerprints of what was removed, as far as it is known
 }
 
 // changesHere lists the changes of this side. A list that mayPush has read is not read again unless
@@ -221,11 +221,11 @@ func (m *Mirror) changesHere(ctx context.Context) (*changeList, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &changeList{next: list.Next, n: list.Len(), upTo: list.Current, gone: map[string]bool{}}, nil
+	return &changeList{next: list.Next, n: list.Len(), from: m.s.peer.Push, upTo: list.Current, gone: map[string]bool{}}, nil
 }
 
 func (l *listed) list() *changeList {
-	out := &changeList{n: len(l.entries), upTo: tree.At(l.asked.rev), gone: map[string]bool{}}
+	out := &changeList{n: len(l.entries), from: l.asked.cursor, upTo: tree.At(l.asked.rev), gone: map[string]bool{}}
 	for i := range l.entries {
 		if e := &l.entries[i]; e.Kind == tree.KindDelete && e.Prior != "" {
 			out.gone[e.Prior] = true

@@ -454,7 +454,7 @@ func (m *Mirror) spareNames(b *block, taking map[int][]string) bool {
 	if !m.checksBase {
 		return false
 	}
-	renamed, err := changes.Renames(entriesOf(b.entries))
+	renamed, err := changes.Renames(b.begun, entriesOf(b.entries))
 	if err != nil {
 		return false
 	}

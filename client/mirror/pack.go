@@ -39,6 +39,7 @@ type packer struct {
 	lacking func(context.Context, []tree.Hash) ([]tree.Hash, error)
 	send    func(context.Context, *block) error
 
+	rev   int64 // of the last entry that is in a block
 	items []item
 	ask   []tree.Hash            // that are not asked about yet
 	known map[tree.Hash]struct{} // those, and those that are
@@ -47,8 +48,12 @@ type packer struct {
 	text  int
 }
 
-func newPacker(l limits, most int, lacking func(context.Context, []tree.Hash) ([]tree.Hash, error), send func(context.Context, *block) error) *packer {
-	return &packer{limits: l, most: most, lacking: lacking, send: send, known: map[tree.Hash]struct{}{}, lacks: map[tree.Hash]struct{}{}}
+func newPacker(from tree.Cursor, l limits, most int, lacking func(context.Context, []tree.Hash) ([]tree.Hash, error), send func(context.Context, *block) error) *packer {
+	rev := int64(0)
+	if from.Within {
+		rev = from.Rev
+	}
+	return &packer{rev: rev, limits: l, most: most, lacking: lacking, send: send, known: map[tree.Hash]struct{}{}, lacks: map[tree.Hash]struct{}{}}
 }
 
 // add takes an item.
@@ -141,6 +146,10 @@ func (p *packer) put(ctx context.Context, s *item) error {
 			return err
 		}
 	}
+	if len(b.entries) == 0 && s.entry.Rev == p.rev {
+		b.begun = p.rev
+	}
+	p.rev = s.entry.Rev
 	b.entries = append(b.entries, s.entry)
 	b.bytes += bytes
 	p.text += text
@@ -183,6 +192,7 @@ func textOf(e *tree.Entry) int {
 // A block is what moves at once.
 type block struct {
 	entries  []tree.Entry
+	begun    int64       // a revision of which blocks before have the first entries, 0 for none
 	objects  []tree.Hash // that the other end lacks, and no block before it brings
 	bytes    int64       // of those
 	cursor   tree.Cursor // of the end that it comes from, once it is applied
@@ -211,7 +221,11 @@ func (m *Mirror) pieces(b *block) []*block {
 	for rest := b.entries; len(rest) > 0; {
 		some := rest[:min(len(rest), changes.MaxConflicts)]
 		rest = rest[len(some):]
-		piece := &block{entries: some, cursor: b.cursor, spare: b.spare, renamed: b.renamed}
+		piece := &block{entries: some, begun: b.begun, cursor: b.cursor, spare: b.spare, renamed: b.renamed}
+		if len(out) > 0 {
+			before := out[len(out)-1].entries
+			piece.begun = before[len(before)-1].Rev
+		}
 		for i := range some {
 			path, _ := m.roots.toLocal(some[i].Path)
 			if h, ok := holds[path]; ok {

@@ -221,7 +221,7 @@ func (m *Mirror) planPush(ctx context.Context, p *Plan, after *decided, tell fun
 	known := known{m.s.notes, m.s.rules, after.held, after.ignored}
 	go func() { // ends with the list, or with ctx
 		defer close(blocks)
-		failed <- m.makeBlocks(ctx, &changeList{next: after.next(list), upTo: list.Current, gone: map[string]bool{}}, known, blocks)
+		failed <- m.makeBlocks(ctx, &changeList{next: after.next(list), from: m.s.peer.Push, upTo: list.Current, gone: map[string]bool{}}, known, blocks)
 	}()
 	for b := range blocks {
 		p.ToRemote += len(b.entries)

@@ -142,7 +142,7 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 // readBatches cuts a change stream into batches, without what came from here. lacking finds
 // out which content is to be fetched.
 func (m *Mirror) readBatches(ctx context.Context, f *changes.Fetch, from tree.Cursor, known *known, lacking func(context.Context, []tree.Hash) ([]tree.Hash, error), out chan<- *batch) error {
-	p := newPacker(m.limits, m.limits.entries, lacking, func(ctx context.Context, b *block) error {
+	p := newPacker(from, m.limits, m.limits.entries, lacking, func(ctx context.Context, b *block) error {
 		return handOver(ctx, out, &batch{block: *b, toward: f.Current.Rev})
 	})
 	for last := from; ; {
@@ -218,7 +218,7 @@ func (m *Mirror) wanted(e *tree.Entry, k *known, s *item) bool {
 	if m.roots.isRoot(path) {
 		return false // each side has its own; what was below it has entries
 	}
-	e.Path = path
+	e.Path, e.RenamedTo = path, m.renamedHere(e.RenamedTo)
 	return true
 }
 

@@ -95,7 +95,7 @@ func (m *Mirror) makeBlocks(ctx context.Context, list *changeList, known known, 
 		most, lacking = m.limits.plain, m.lackingThere
 	}
 	back, notes := m.holdBack(&known), known.notes
-	p := newPacker(m.limits, most, lacking, func(ctx context.Context, b *block) error {
+	p := newPacker(list.from, m.limits, most, lacking, func(ctx context.Context, b *block) error {
 		back.sparing(b)
 		m.meter.count(func(p *Progress) { p.BytesToPush += b.bytes })
 		return handOver(ctx, out, b)
@@ -114,7 +114,7 @@ func (m *Mirror) makeBlocks(ctx context.Context, list *changeList, known known, 
 				s.out = true
 			} else {
 				back.decide(&s)
-				s.parts, e.Path = e.Parts, path
+				s.parts, e.Path, e.RenamedTo = e.Parts, path, m.renamedThere(e.RenamedTo)
 			}
 			if err := p.add(ctx, &s); err != nil {
 				return err

@@ -25,6 +25,9 @@ func (d *decision) spare(x *tree.Entry) ([]tree.Entry, *changes.Kept, error) {
 	}
 	var made []string
 	s := changes.Sparer{Edit: d.edit, Keep: func(path string, c *tree.Child) (bool, error) {
+		if d.arrivals.leaves(path) {
+			return false, nil
+		}
 		if d.m.filter.hides(path, c.Node.Kind == tree.KindDir) {
 			return true, nil
 		}
@@ -43,15 +46,134 @@ func (d *decision) spare(x *tree.Entry) ([]tree.Entry, *changes.Kept, error) {
 			made = append(made, path)
 		}
 		return is, err
-	}, Along: func(path, to string, c *tree.Child) bool {
+	}, Along: func(path, to string, c *tree.Child) (bool, error) {
 		dir := c.Node.Kind == tree.KindDir
-		return d.m.filter.hides(path, dir) && d.m.filter.hides(to, dir)
+		if !d.m.filter.hides(path, dir) || !d.m.filter.hides(to, dir) {
+			return false, nil
+		}
+		if becomes, err := d.becomesCode(path, to, c); becomes || err != nil {
+			return false, err
+		}
+		return d.goesAlong(path, to), nil
 	}, Renamed: d.renamed}
 	list, kept, err := s.Entries(x)
 	if err != nil || kept == nil || x.Kind != tree.KindDelete {
 		return list, kept, err
 	}
 	return list, kept, d.sendAbove(x.Path, made)
+}
+
+// arrivals are the paths that what is ignored may not go along to, or goes along from and to.
+type arrivals struct {
+	taken map[string]bool // with all that is below them
+	above map[string]bool // the directories that they are in
+	gone  map[string]bool // that the batch removes
+	from  map[string]bool
+	to    map[string]bool
+}
+
+// goesAlong notes that what is ignored may go along to a path, and reports whether it may: unless an
+// entry of the batch, or something else that goes along, is there, below it, or above it and no
+// directory. A remote that tells the truth has none.
+func (d *decision) goesAlong(path, to string) bool {
+	a := &d.arrivals
+	if a.taken == nil {
+		*a = arrivals{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+		for i := range d.entries {
+			e := &d.entries[i]
+			hidden := d.m.filter.hides(e.Path, true) || d.m.filter.hides(e.Path, false)
+			if e.Kind == tree.KindDelete {
+				a.gone[e.Path] = true
+			}
+			if hidden || e.Kind != tree.KindDir && e.Kind != tree.KindDelete {
+				a.take(e.Path)
+			}
+		}
+	}
+	if a.above[to] {
+		return false
+	}
+	for p := to; p != "/"; p = above(p) {
+		if a.taken[p] || a.gone[p] {
+			return false
+		}
+	}
+	a.take(to)
+	a.from[path], a.to[to] = true, true
+	return true
+}
+
+func (a *arrivals) take(path string) {
+	a.taken[path] = true
+	for p := above(path); p != "/" && !a.above[p]; p = above(p) {
+		a.above[p] = true
+	}
+}
+
+// leaves reports whether a path goes along with its directory, or one above it does.
+func (a *arrivals) leaves(path string) bool { return covers(a.from, path) }
+
+// moves reports whether an entry is of what goes along.
+func (a *arrivals) moves(x *tree.Entry) bool {
+	if x.Kind == tree.KindDelete {
+		return a.leaves(x.Path)
+	}
+	return covers(a.to, x.Path)
+}
+
+// covers reports whether a path or one above it is in a set.
+func covers(set map[string]bool, path string) bool {
+	for p := path; len(set) > 0 && p != "/"; p = above(p) {
+		if set[p] {
+			return true
+		}
+	}
+	return false
+}
+
+// becomesCode reports whether something of what is at a path is code at another one, where the
+// remote has it go (isCode), and is none where it is.
+func (d *decision) becomesCode(path, to string, c *tree.Child) (bool, error) {
+	if d.m.isCode(to, c.Node.Kind) && !d.m.isCode(path, c.Node.Kind) {
+		return true, nil
+	}
+	if c.Node.Kind != tree.KindDir {
+		return false, nil
+	}
+	for last := ""; ; {
+		list, err := d.edit.Tx().Children(c.Node.Ino, last, page)
+		if err != nil {
+			return false, err
+		}
+		for i := range list {
+			last = list[i].Name.Name
+			if becomes, err := d.becomesCode(join(path, last), join(to, last), &list[i]); becomes || err != nil {
+				return becomes, err
+			}
+		}
+		if len(list) < page {
+			return false, nil
+		}
+	}
+}
+
+// renamedHere is the local path of a directory that the remote has renamed to a path of its own,
+// "" if it has none or rules hide it.
+func (m *Mirror) renamedHere(remote string) string {
+	local, ok := m.roots.toLocal(remote)
+	if remote == "" || !ok || m.roots.isRoot(local) || m.filter.hides(local, true) {
+		return ""
+	}
+	return local
+}
+
+// renamedThere is the inverse of renamedHere.
+func (m *Mirror) renamedThere(local string) string {
+	remote, ok := m.roots.toRemote(local)
+	if local == "" || !ok || m.roots.isRoot(local) || m.filter.hides(local, true) {
+		return ""
+	}
+	return remote
 }
 
 // sendAbove has the directories sent that the remote has removed, and that are above

@@ -24,6 +24,14 @@ func CheckEntry(e *tree.Entry) error {
 	if e.Kind != tree.KindDelete && (e.MTime.UnixMilli() > tree.MaxRev || e.MTime.UnixMilli() < -tree.MaxRev) {
 		return invalid(e.Path, "%w: a time beyond what peers can count", tree.ErrInvalid)
 	}
+	if e.RenamedTo != "" {
+		if err := tree.CheckPath(e.RenamedTo); err != nil {
+			return invalid(e.Path, "where it was renamed to: %w", err)
+		}
+		if e.Kind != tree.KindDelete {
+			return invalid(e.Path, "%w: only a delete says where a directory is now", tree.ErrInvalid)
+		}
+	}
 	switch e.Kind {
 	case tree.KindFile:
 		return checkParts(e)
@@ -82,6 +90,7 @@ func EntryToWire(e *tree.Entry) *protocol.ChangeEntry {
 		if e.Prior != "" {
 			out.Prior = &e.Prior
 		}
+		out.RenamedTo = e.RenamedTo
 		return out
 	}
 	mode, mtime := int64(e.Mode&tree.ModeMask), protocol.Milliseconds(e.MTime.UnixMilli())
@@ -130,6 +139,7 @@ func EntryFromWire(in *protocol.ChangeEntry) (tree.Entry, error) {
 		if in.Prior != nil {
 			e.Prior = *in.Prior
 		}
+		e.RenamedTo = in.RenamedTo
 		return e, CheckEntry(&e)
 	default:
 		return e, invalid(in.Path, "%w: an entry of the kind %.40q", tree.ErrInvalid, in.Kind)

@@ -178,7 +178,7 @@ func (p *packer) step(ctx context.Context) error {
 	}
 	p.going = false
 	entry := EntryToWire(&p.entry)
-	entry.Nanos = 0
+	entry.Nanos, entry.RenamedTo = 0, ""
 	return p.out.Entry(entry)
 }
 

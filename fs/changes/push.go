@@ -122,7 +122,11 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spoo
 	var renamed map[string]string
 	if len(in.Ignore) > 0 {
 		var err error
-		if renamed, err = Renames(spooled.all()); err != nil {
+		begun := int64(0)
+		if peer.Fetch.Within {
+			begun = peer.Fetch.Rev
+		}
+		if renamed, err = Renames(begun, spooled.all()); err != nil {
 			return applied{}, err
 		}
 	}

@@ -22,21 +22,28 @@ type Sparer struct {
 	// Keep reports whether a path below a directory stays, with all that is below it.
 	Keep func(path string, c *tree.Child) (bool, error)
 	// Along reports whether what stays goes with its directory when that was renamed, to a path
-	// that Renamed says; nil for nothing.
-	Along   func(path, to string, c *tree.Child) bool
+	// that Renamed says and that is free; nil for nothing.
+	Along   func(path, to string, c *tree.Child) (bool, error)
 	Renamed map[string]string
 }
 
 // Renames finds the directories that were renamed among entries, which are in the order of
-// their revisions: the new paths by the old ones. All that one call of a sender's tree does has
-// one revision (tree.Edit), so a revision that removes one directory and makes one is that.
-func Renames(entries iter.Seq2[tree.Entry, error]) (map[string]string, error) {
+// their revisions: the new paths by the old ones. Senders say so (tree.Entry.RenamedTo). For older
+// ones, whose entries of a rename all have one revision (tree.Edit), a revision that removes one
+// directory and makes one is a rename. begun is a revision of which earlier entries have the
+// beginning, so that it cannot be told by that; 0 for none.
+func Renames(begun int64, entries iter.Seq2[tree.Entry, error]) (map[string]string, error) {
 	found := map[string]string{}
 	var rev int64
 	var gone, made []string // what is topmost of the revision
+	rename := func(from, to string) {
+		if to != "/" && !within(to, from) {
+			found[from] = to
+		}
+	}
 	note := func() {
-		if len(gone) == 1 && len(made) == 1 && !within(made[0], gone[0]) {
-			found[gone[0]] = made[0]
+		if rev != begun && len(gone) == 1 && len(made) == 1 {
+			rename(gone[0], made[0])
 		}
 		gone, made = gone[:0], made[:0]
 	}
@@ -47,6 +54,9 @@ func Renames(entries iter.Seq2[tree.Entry, error]) (map[string]string, error) {
 		if e.Rev != rev {
 			note()
 			rev = e.Rev
+		}
+		if e.RenamedTo != "" {
+			rename(e.Path, e.RenamedTo)
 		}
 		tops := &made
 		if e.Kind == tree.KindDelete {
@@ -174,7 +184,7 @@ func (r *sparing) dir(ino int64, path string) (rest []tree.Entry, any bool, err 
 					continue
 				}
 			}
-			if c.Node.Kind == tree.KindDir {
+			if !keep && c.Node.Kind == tree.KindDir {
 				below, kept, err := r.dir(c.Node.Ino, child)
 				if err != nil {
 					return nil, false, err
@@ -200,10 +210,10 @@ func (r *sparing) along(path string, c *tree.Child) (bool, error) {
 		return false, nil
 	}
 	to := r.to + strings.TrimPrefix(path, r.kept.Path)
-	if !r.sparer.Along(path, to, c) {
-		return false, nil
-	}
 	if free, err := r.isFree(to); err != nil || !free {
+		return false, err
+	}
+	if along, err := r.sparer.Along(path, to, c); err != nil || !along {
 		return false, err
 	}
 	return true, r.move(path, c)
@@ -290,7 +300,7 @@ func (s *Server) sparing(e *tree.Edit, ignore []string, renamed map[string]strin
 	}
 	sparer := Sparer{
 		Edit: e, Keep: func(_ string, c *tree.Child) (bool, error) { return names[c.Name.Name], nil },
-		Along: func(string, string, *tree.Child) bool { return true }, Renamed: renamed,
+		Along: func(string, string, *tree.Child) (bool, error) { return true, nil }, Renamed: renamed,
 	}
 	return func(yield func(tree.Entry, error) bool) {
 		for x, err := range in {

@@ -91,6 +91,51 @@ func TestRenameTakesWhatIsIgnoredAlong(t *testing.T) {
 	}
 }
 
+// Also when its entries are those of several pushes, and none of them has both a removal and a new
+// path. What the second push removes and makes is no rename by itself.
+func TestRenameInSeveralPushesTakesWhatIsIgnoredAlong(t *testing.T) {
+	renamed := func(rev int64, path, to string) tree.Entry {
+		e := gone(rev, path)
+		e.RenamedTo = to
+		return e
+	}
+	for name, tt := range map[string]struct {
+		pushes [][]tree.Entry
+		paths  string
+	}{
+		"removals first": {
+			[][]tree.Entry{{renamed(5, "/d", "/e"), gone(5, "/d/code")}, {gone(5, "/d/sub"), dirEntry(5, "/e", 0o755)}, {fileEntry(5, "/e/code", 0o644, "a")}},
+			"/e /e/code /e/sub /e/sub/.env",
+		},
+		"new paths first": {
+			[][]tree.Entry{{dirEntry(5, "/a", 0o755)}, {fileEntry(5, "/a/code", 0o644, "a")}, {renamed(5, "/d", "/a")}, {gone(5, "/d/code"), gone(5, "/d/sub")}},
+			"/a /a/code /a/sub /a/sub/.env",
+		},
+		"of an older sender": {
+			[][]tree.Entry{{gone(5, "/d"), gone(5, "/d/code")}, {gone(5, "/d/sub"), dirEntry(5, "/e", 0o755)}, {fileEntry(5, "/e/code", 0o644, "a")}},
+			"/d /d/sub /d/sub/.env /e /e/code",
+		},
+		"into itself": {[][]tree.Entry{{renamed(5, "/d", "/d/e")}, {renamed(6, "/d/sub", "/d/sub")}}, "/d /d/sub /d/sub/.env"},
+		"to the root": {[][]tree.Entry{{renamed(5, "/d", "/")}}, "/d /d/sub /d/sub/.env"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnd(t)
+			e.do("write /d/code a\nwrite /d/sub/.env b")
+			e.keep("a")
+			for _, list := range tt.pushes {
+				last := changes.After(&list[len(list)-1])
+				in := changes.PushInput{SenderRev: 6, Cursor: &last, Ignore: []string{".env"}}
+				if _, err := e.Push(t.Context(), in, changes.FromSlice(list)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := e.paths(); got != tt.paths {
+				t.Errorf("paths %q, want %q", got, tt.paths)
+			}
+		})
+	}
+}
+
 // A push that removes many directories with something in each is answered with the first.
 func TestPushKeepsMany(t *testing.T) {
 	e := newEnd(t)

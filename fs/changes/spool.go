@@ -127,7 +127,7 @@ func appendEntry(b []byte, e *tree.Entry) []byte {
 	b = binary.AppendVarint(b, e.Rev)
 	b = appendText(b, e.Path)
 	if e.Kind == tree.KindDelete {
-		return appendText(b, e.Prior)
+		return appendText(appendText(b, e.Prior), e.RenamedTo)
 	}
 	b = binary.AppendUvarint(b, uint64(e.Mode))
 	b = binary.AppendVarint(b, e.MTime.Unix())
@@ -162,7 +162,7 @@ func (r *entryReader) entry() tree.Entry {
 	r.full(kind[:])
 	e := tree.Entry{Kind: tree.Kind(kind[0]), Rev: r.int(), Path: r.text()}
 	if e.Kind == tree.KindDelete {
-		e.Prior = r.text()
+		e.Prior, e.RenamedTo = r.text(), r.text()
 		return e
 	}
 	e.Mode = uint32(r.uint())

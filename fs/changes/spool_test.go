@@ -132,6 +132,9 @@ var drawEntry = rapid.Custom(func(t *rapid.T) tree.Entry {
 		if rapid.Bool().Draw(t, "with prior") {
 			e.Prior = tree.Sum([]byte(e.Path)).String()
 		}
+		if rapid.Bool().Draw(t, "renamed") {
+			e.RenamedTo = "/to" + e.Path
+		}
 		return e
 	}
 	e.Mode = rapid.Uint32Range(0, 0o7777).Draw(t, "mode")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -29,6 +30,7 @@ type Changes struct {
 	after Cursor
 	rev   int64 // the tree's when the stream was opened
 	list  []candidate
+	moved map[string]string // where renamed directories are, by their old paths
 }
 
 // A candidate is a path that changed. The list of them is fixed.
@@ -111,6 +113,7 @@ func (c *Changes) open(tx Tx, ns *Namespace, q *ChangesQuery) error {
 	if err := g.gather(); err != nil {
 		return err
 	}
+	c.moved = g.moved
 	slices.SortFunc(g.list, func(a, b candidate) int {
 		if r := cmp.Compare(a.rev, b.rev); r != 0 {
 			return r
@@ -137,6 +140,7 @@ type gatherer struct {
 	dirs           map[int64]*dir // by number
 	whole          map[int64]bool // directories all below which is in the list
 	list           []candidate
+	moved          map[string]string // as Changes has it
 }
 
 func (g *gatherer) gather() error {
@@ -156,6 +160,9 @@ func (g *gatherer) gather() error {
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	if err := g.renames(named); err != nil {
 		return err
 	}
 	for i := range named {
@@ -201,6 +208,42 @@ func (g *gatherer) gather() error {
 	// window: those are dropped when they are read.
 	for path, rev := range g.tombs {
 		g.offer(path, rev, 0)
+	}
+	return nil
+}
+
+// renames finds the directories that were renamed. A rename gives the directory's name and all
+// tombs of its old paths one revision, which nothing else has.
+func (g *gatherer) renames(named []Child) error {
+	renamed := map[int64]*Child{} // by revision
+	for i := range named {
+		if c := &named[i]; c.Node.Kind == KindDir && !c.Node.Stub && c.Node.Rev != c.Name.Rev {
+			renamed[c.Name.Rev] = c
+		}
+	}
+	if len(renamed) == 0 {
+		return nil
+	}
+	for path, rev := range g.tombs {
+		c := renamed[rev]
+		if c == nil {
+			continue
+		}
+		above := g.tombs[path[:max(strings.LastIndexByte(path, '/'), 1)]]
+		if above == rev || above > rev && renamed[above] == nil {
+			continue // it is below the topmost, whose tomb may have a new revision (Edit.Touch)
+		}
+		d, err := g.dir(c.Child)
+		if err != nil {
+			return err
+		}
+		if _, inside := cutDir(d.path, path); inside || d.path == path || hides(g.ignore, d.path) {
+			continue
+		}
+		if g.moved == nil {
+			g.moved = map[string]string{}
+		}
+		g.moved[path] = d.path
 	}
 	return nil
 }
@@ -355,6 +398,9 @@ func (c *Changes) read(tx Tx, ns *Namespace, list []candidate) ([]Entry, error) 
 		// A greater revision comes with a later stream; a smaller one would be a tomb that
 		// was offered before what lay upon it went away without one.
 		at := AtPath(e.Rev, e.Path)
+		if e.Kind == KindDelete && e.Rev == cand.rev {
+			e.RenamedTo = c.moved[cand.path]
+		}
 		if ok && at.Compare(c.after) > 0 && at.Compare(c.Current) <= 0 {
 			out = append(out, e)
 		}

@@ -20,6 +20,9 @@ type Entry struct {
 	Parts  []Part // files
 	Target string // links
 	Prior  string // deletes: 64 hexadecimal digits that identify what was removed, or ""
+	// RenamedTo is where a directory is now that was renamed and not removed. Only the change
+	// stream says so, in the delete of the topmost of the old paths.
+	RenamedTo string
 }
 
 // Entry returns what the tree has of a path now: the node, else the tomb, else

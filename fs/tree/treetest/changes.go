@@ -21,18 +21,22 @@ var changeCases = []struct{ name, first, do, want string }{
 	{"write and delete", "", "write /f x\nrm /f", "+2 delete /f"},
 	{"delete and write", "write /f x", "rm /f\nwrite /f y", "+2 file /f"},
 	{"recursive delete, parent first", "write /d/x 1\nwrite /d/y/z 2", "rmr /d", "+1 delete /d\n+1 delete /d/x\n+1 delete /d/y\n+1 delete /d/y/z"},
-	{"moved directory", "write /d/x/y 1", "mv /d /e", "+1 delete /d\n+1 delete /d/x\n+1 delete /d/x/y\n+1 dir /e\n+1 dir /e/x\n+1 file /e/x/y"},
-	{"moved twice", "write /d/x 1", "mv /d /e\nmv /e /f", "+1 delete /d\n+1 delete /d/x\n+2 delete /e\n+2 delete /e/x\n+2 dir /f\n+2 file /f/x"},
-	{"moved there and back", "write /d/x 1", "mv /d /e\nmv /e /d", "+2 dir /d\n+2 file /d/x\n+2 delete /e\n+2 delete /e/x"},
-	{"moved, then changed within", "write /d/x 1\nwrite /d/y 1", "mv /d /e\nrm /e/x\nwrite /e/z 1", "+1 delete /d\n+1 delete /d/x\n+1 delete /d/y\n+1 dir /e\n+1 file /e/y\n+2 delete /e/x\n+3 file /e/z"},
+	{"moved directory", "write /d/x/y 1", "mv /d /e", "+1 delete /d to /e\n+1 delete /d/x\n+1 delete /d/x/y\n+1 dir /e\n+1 dir /e/x\n+1 file /e/x/y"},
+	{"moved twice", "write /d/x 1", "mv /d /e\nmv /e /f", "+1 delete /d\n+1 delete /d/x\n+2 delete /e to /f\n+2 delete /e/x\n+2 dir /f\n+2 file /f/x"},
+	{"moved there and back", "write /d/x 1", "mv /d /e\nmv /e /d", "+2 dir /d\n+2 file /d/x\n+2 delete /e to /d\n+2 delete /e/x"},
+	{"moved, then changed within", "write /d/x 1\nwrite /d/y 1", "mv /d /e\nrm /e/x\nwrite /e/z 1", "+1 delete /d to /e\n+1 delete /d/x\n+1 delete /d/y\n+1 dir /e\n+1 file /e/y\n+2 delete /e/x\n+3 file /e/z"},
 	{"moved, then removed", "write /d/x 1", "mv /d /e\nrmr /e", "+1 delete /d\n+1 delete /d/x\n+2 delete /e\n+2 delete /e/x"},
 	{"moved, and the directory around it removed", "write /d/x 1\nmkdir /k", "mv /d /k/e\nrmr /k", "+1 delete /d\n+1 delete /d/x\n+2 delete /k\n+2 delete /k/e\n+2 delete /k/e/x"},
-	{"moved, and the directory above", "write /a/d/x 1", "mv /a/d /a/e\nmv /a /b", "+1 delete /a/d\n+1 delete /a/d/x\n+2 delete /a\n+2 delete /a/e\n+2 delete /a/e/x\n+2 dir /b\n+2 dir /b/e\n+2 file /b/e/x"},
-	{"moved out of a moved one", "write /a/d/x 1", "mv /a /b\nmv /b/d /d", "+1 delete /a\n+1 delete /a/d\n+1 delete /a/d/x\n+1 dir /b\n+2 delete /b/d\n+2 delete /b/d/x\n+2 dir /d\n+2 file /d/x"},
-	{"moved into a moved one", "write /a/x 1\nwrite /d/y 1", "mv /a /b\nmv /d /b/d", "+1 delete /a\n+1 delete /a/x\n+1 dir /b\n+1 file /b/x\n+2 dir /b/d\n+2 file /b/d/y\n+2 delete /d\n+2 delete /d/y"},
+	{"moved, and the directory above", "write /a/d/x 1", "mv /a/d /a/e\nmv /a /b", "+1 delete /a/d to /b/e\n+1 delete /a/d/x\n+2 delete /a to /b\n+2 delete /a/e\n+2 delete /a/e/x\n+2 dir /b\n+2 dir /b/e\n+2 file /b/e/x"},
+	{"moved out of a moved one", "write /a/d/x 1", "mv /a /b\nmv /b/d /d", "+1 delete /a to /b\n+1 delete /a/d\n+1 delete /a/d/x\n+1 dir /b\n+2 delete /b/d to /d\n+2 delete /b/d/x\n+2 dir /d\n+2 file /d/x"},
+	{"moved into a moved one", "write /a/x 1\nwrite /d/y 1", "mv /a /b\nmv /d /b/d", "+1 delete /a to /b\n+1 delete /a/x\n+1 dir /b\n+1 file /b/x\n+2 dir /b/d\n+2 file /b/d/y\n+2 delete /d to /b/d\n+2 delete /d/y"},
+	{"moved, then another out of where it was", "write /d/s/x 1\nwrite /d/y 1", "mv /d/s /f\nmv /d /e", "+1 delete /d/s to /f\n+1 delete /d/s/x\n+1 dir /f\n+1 file /f/x\n+2 delete /d to /e\n+2 delete /d/y\n+2 dir /e\n+2 file /e/y"},
+	{"moved, and the old one told of again", "write /d/s/x 1", "mv /d /e\ntouch /d", "+1 delete /d/s\n+1 delete /d/s/x\n+1 dir /e\n+1 dir /e/s\n+1 file /e/s/x\n+2 delete /d"},
+	{"moved to something inside of its old name", "write /d/x 1", "mv /d /e\nmkdir /d\nmv /e /d/e", "+1 delete /d/x\n+2 dir /d\n+3 dir /d/e\n+3 file /d/e/x\n+3 delete /e to /d/e\n+3 delete /e/x"},
+	{"file moved", "write /a/x 1\nmkdir /b", "mv /a/x /b/x", "+1 delete /a/x\n+1 file /b/x"},
 	{"moved, and the old name taken", "write /a/x 1", "mv /a /b\nwrite /a/x 2", "+2 dir /a\n+2 file /a/x\n+1 dir /b\n+1 file /b/x"},
-	{"moved over an empty directory", "write /a/x 1\nmkdir /b", "mv /a /b", "+1 delete /a\n+1 delete /a/x\n+1 dir /b\n+1 file /b/x"},
-	{"moved over a moved empty one", "mkdir /o\nwrite /a/x 1", "mv /o /b\nmv /a /b", "+2 delete /a\n+2 delete /a/x\n+2 dir /b\n+2 file /b/x\n+1 delete /o"},
+	{"moved over an empty directory", "write /a/x 1\nmkdir /b", "mv /a /b", "+1 delete /a to /b\n+1 delete /a/x\n+1 dir /b\n+1 file /b/x"},
+	{"moved over a moved empty one", "mkdir /o\nwrite /a/x 1", "mv /o /b\nmv /a /b", "+2 delete /a to /b\n+2 delete /a/x\n+2 dir /b\n+2 file /b/x\n+1 delete /o"},
 	{"file over file", "write /a 1\nwrite /b 2", "mv /a /b", "+1 delete /a\n+1 file /b"},
 	{"mode only", "write /f 1", "chmod 755 /f", "+1 file /f"},
 	{"directory after its content", "write /d/f 1", "write /d/f 2\nchmod 700 /d", "+1 file /d/f\n+2 dir /d"},
@@ -40,7 +44,7 @@ var changeCases = []struct{ name, first, do, want string }{
 	{"a new name", "write /a 1", "link /a /b", "+1 file /b"},
 	{"one name removed", "write /a 1\nlink /a /b", "rm /b", "+1 delete /b"},
 	{"the root", "", "dir / 700", "+1 dir /"},
-	{"order of UTF-16", "", "write /d/\U0001F600 1\nwrite /d/\uFF5E 2\nmv /d /e", "+3 delete /d\n+3 delete /d/\U0001F600\n+3 delete /d/\uFF5E\n+3 dir /e\n+3 file /e/\U0001F600\n+3 file /e/\uFF5E"},
+	{"order of UTF-16", "", "write /d/\U0001F600 1\nwrite /d/\uFF5E 2\nmv /d /e", "+3 delete /d to /e\n+3 delete /d/\U0001F600\n+3 delete /d/\uFF5E\n+3 dir /e\n+3 file /e/\U0001F600\n+3 file /e/\uFF5E"},
 
 	{"applied again", "file /f 644 x\ndir /d 755\nlnk /l t", "file /f 644 x\ndir /d 755\nlnk /l t\ndel /n", ""},
 	{"applied mode", "file /f 644 x", "file /f 755 x", "+1 file /f"},
@@ -181,7 +185,7 @@ func resume(b *bench) {
 			b.Fatal(err)
 		}
 		for _, e := range list {
-			if got := fmt.Sprintf("+%d %s %s", e.Rev-rev, e.Kind, e.Path); got != strings.TrimSpace(all[i]) {
+			if got := shown(&e, rev); got != strings.TrimSpace(all[i]) {
 				b.Fatalf("entry %d is %s, want %s", i, got, all[i])
 			}
 			at = tree.AtPath(e.Rev, e.Path)
@@ -232,7 +236,7 @@ func whileOpen(b *bench) {
 	if _, err := c.Next(b.Context(), 1); !errors.Is(err, io.EOF) {
 		b.Error(err)
 	}
-	want := "+8 file /a\n+9 file /b\n+10 delete /c\n+10 delete /c/x\n+10 dir /f\n+10 file /f/x\n+11 delete /d\n+12 file /e\n"
+	want := "+8 file /a\n+9 file /b\n+10 delete /c to /f\n+10 delete /c/x\n+10 dir /f\n+10 file /f/x\n+11 delete /d\n+12 file /e\n"
 	if diff := cmp.Diff(want, b.since(c.Current, 0)); diff != "" {
 		b.Error(diff)
 	}
@@ -245,7 +249,7 @@ func notShared(b *bench) {
 		b.Errorf("%q", got)
 	}
 	b.run("mv /e /f")
-	if got, want := b.since(tree.At(3), 0), "+4 delete /e\n+4 delete /e/x\n+4 dir /f\n+4 file /f/x\n"; got != want {
+	if got, want := b.since(tree.At(3), 0), "+4 delete /e to /f\n+4 delete /e/x\n+4 dir /f\n+4 file /f/x\n"; got != want {
 		b.Errorf("%q", got)
 	}
 }

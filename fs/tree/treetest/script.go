@@ -114,6 +114,9 @@ func (b *bench) do(w []string) error {
 			return e.Symlink(w[1], w[2])
 		case "link":
 			return e.Link(w[1], w[2])
+		case "touch":
+			_, err := e.Touch(w[1])
+			return err
 		case "rm":
 			return e.Remove(w[1], false)
 		case "rmr":
@@ -187,9 +190,18 @@ func (b *bench) drain(c *tree.Changes, rev int64) string {
 		if err != nil {
 			b.Fatal(err)
 		}
-		fmt.Fprintf(&out, "+%d %s %s\n", e.Rev-rev, e.Kind, e.Path)
+		out.WriteString(shown(&e, rev) + "\n")
 	}
 	return out.String()
+}
+
+// shown is an entry as a line, with its revision counted from rev.
+func shown(e *tree.Entry, rev int64) string {
+	line := fmt.Sprintf("+%d %s %s", e.Rev-rev, e.Kind, e.Path)
+	if e.RenamedTo != "" {
+		line += " to " + e.RenamedTo
+	}
+	return line
 }
 
 // lines trims what a test has written indented.
