@@ -18,6 +18,9 @@ import (
 // ErrTransportClosed: open another from the cursor of the last entry. Calls that push are
 // sent once. Errors that the server has a name for are *changes.Error around *Error.
 //
+// Paths and targets stand for names of any bytes (package rawname) if Watermarks.AnyNames says
+// so, else they are what they are.
+//
 // Push, PushObjects and ApplyChangePack read up to 256 KiB of their stream before anything
 // is sent, and close it before they return.
 func (c *Client) Sync() changes.Peer { return syncPeer{c} }
@@ -38,11 +41,11 @@ func (p syncPeer) Watermarks(ctx context.Context, settle bool) (w changes.Waterm
 		return w, err
 	}
 	var r protocol.WatermarksResult
-	if err := p.client.repeat(ctx, protocol.MethodSyncWatermarks, &protocol.WatermarksParams{Settle: settle}, &r); err != nil {
+	if err := p.client.repeat(ctx, protocol.MethodSyncWatermarks, &protocol.WatermarksParams{Settle: settle, AnyNames: true}, &r); err != nil {
 		return w, syncError(err)
 	}
 	w.CurrentRev, w.PushRev, w.ChecksBase, w.Lost = r.CurrentRev, r.PushRev, r.ChecksBase, r.Lost
-	w.SetsTimes = r.SetsTimes
+	w.SetsTimes, w.AnyNames = r.SetsTimes, r.AnyNames
 	w.Skipped = changes.SkippedFromWire(r.Skipped)
 	w.Fetch, err = changes.CursorFromWire(r.FetchCursor)
 	return w, err
@@ -100,7 +103,7 @@ func (p syncPeer) Push(ctx context.Context, in changes.PushInput, entries change
 	var r protocol.PushResult
 	err = give(ctx, p.client, protocol.MethodSyncPush, entries, changes.EntryToWire,
 		func(s protocol.StreamParam) any {
-			return &protocol.PushParams{SenderRev: in.SenderRev, SenderCursor: cursor, Changes: s, Base: base, Ignore: in.Ignore, Partly: in.Partly, Times: in.Times}
+			return &protocol.PushParams{SenderRev: in.SenderRev, SenderCursor: cursor, Changes: s, Base: base, Ignore: in.Ignore, Partly: in.Partly, Times: in.Times, AnyNames: true}
 		}, &r)
 	if err != nil {
 		return out, syncError(err)
@@ -117,7 +120,7 @@ func (p syncPeer) Push(ctx context.Context, in changes.PushInput, entries change
 func (p syncPeer) FetchChanges(ctx context.Context, q changes.FetchQuery) (*changes.Fetch, error) {
 	window := int64(syncWindow)
 	after := changes.CursorToWire(q.After)
-	params := &protocol.FetchChangesParams{After: &after, Through: optionalCursor(q.Through), Ignore: optionalList(q.Ignore), Window: &window}
+	params := &protocol.FetchChangesParams{After: &after, Through: optionalCursor(q.Through), Ignore: optionalList(q.Ignore), Window: &window, AnyNames: true}
 	var r protocol.FetchChangesResult
 	o := &opening{window: window, result: &r, ref: &r.Stream}
 	if err := p.client.reopen(ctx, protocol.MethodSyncFetchChanges, params, o); err != nil {
@@ -137,7 +140,7 @@ func (p syncPeer) FetchChanges(ctx context.Context, q changes.FetchQuery) (*chan
 // ReadEntry implements changes.Peer.
 func (p syncPeer) ReadEntry(ctx context.Context, path string) (*tree.Entry, error) {
 	var r protocol.ReadEntryResult
-	if err := p.client.repeat(ctx, protocol.MethodSyncReadEntry, &protocol.ReadEntryParams{Path: path}, &r); err != nil {
+	if err := p.client.repeat(ctx, protocol.MethodSyncReadEntry, &protocol.ReadEntryParams{Path: path, AnyNames: true}, &r); err != nil {
 		return nil, syncError(err)
 	}
 	if r.Entry == nil {
@@ -153,7 +156,7 @@ func (p syncPeer) FetchChangePack(ctx context.Context, q changes.PackQuery) (*ch
 	after := changes.CursorToWire(q.After)
 	params := &protocol.FetchChangePackParams{
 		After: &after, Through: optionalCursor(q.Through), Ignore: optionalList(q.Ignore),
-		MaxEntries: q.MaxEntries, MaxBytes: q.MaxBytes, Generation: q.Generation, Window: &window,
+		MaxEntries: q.MaxEntries, MaxBytes: q.MaxBytes, Generation: q.Generation, Window: &window, AnyNames: true,
 	}
 	var r protocol.FetchChangePackResult
 	o := &opening{window: window, result: &r, ref: &r.Stream}
@@ -176,7 +179,7 @@ func (p syncPeer) ApplyChangePack(ctx context.Context, generation string, pieces
 	var r protocol.ApplyChangePackResult
 	err = give(ctx, p.client, protocol.MethodSyncApplyChangePack, pieces, changes.PieceToWire,
 		func(s protocol.StreamParam) any {
-			return &protocol.ApplyChangePackParams{Generation: generation, Pack: s}
+			return &protocol.ApplyChangePackParams{Generation: generation, Pack: s, AnyNames: true}
 		}, &r)
 	if err != nil {
 		return out, syncError(err)
@@ -189,7 +192,7 @@ func (p syncPeer) ApplyChangePack(ctx context.Context, generation string, pieces
 // Lost implements changes.Peer. A server of a version before it gives errors.ErrUnsupported.
 func (p syncPeer) Lost(ctx context.Context, after int64, limit int) ([]lost.Version, bool, error) {
 	var r protocol.LostResult
-	if err := p.client.repeat(ctx, protocol.MethodSyncLost, &protocol.LostParams{After: after, Limit: limit}, &r); err != nil {
+	if err := p.client.repeat(ctx, protocol.MethodSyncLost, &protocol.LostParams{After: after, Limit: limit, AnyNames: true}, &r); err != nil {
 		return nil, false, syncError(err)
 	}
 	list, err := changes.LostFromWire(r.Versions)

@@ -4,6 +4,9 @@ package protocol
 type WatermarksParams struct {
 	// Settle has what changed on disk put into the tree first.
 	Settle bool `json:"settle,omitempty" wire:"optional"`
+	// AnyNames: paths and targets stand for names of any bytes, as in fs/rawname. Absent: they are
+	// what they are, and what is not UTF-8 is left out.
+	AnyNames bool `json:"anyNames,omitempty" wire:"optional"`
 }
 
 // WatermarksResult answers sync/watermarks.
@@ -15,6 +18,8 @@ type WatermarksResult struct {
 	ChecksBase bool `json:"checksBase,omitempty" wire:"optional"`
 	// SetsTimes: sync/push looks at its times. Absent if it does not.
 	SetsTimes bool `json:"setsTimes,omitempty" wire:"optional"`
+	// AnyNames: the server looks at the member of that name. Absent if it does not.
+	AnyNames bool `json:"anyNames,omitempty" wire:"optional"`
 	// Lost is the greatest id of sync/lost so far, absent before there is any.
 	Lost int64 `json:"lost,omitempty" wire:"optional"`
 	// Skipped are the paths that the server's disk and its tree do not have in common.
@@ -28,7 +33,8 @@ type SkippedPaths struct {
 	Paths []SkippedPath `json:"paths"` // the first of them
 }
 
-// SkippedPath is a path that is left out. Bytes of it that are not UTF-8 are written as \xe9.
+// SkippedPath is a path that is left out. Without anyNames bytes of it that are not UTF-8 are
+// written as \xe9.
 type SkippedPath struct {
 	Path  string `json:"path"`
 	Error string `json:"error,omitempty" wire:"optional"` // what the system said
@@ -84,6 +90,8 @@ type PushParams struct {
 	Partly bool `json:"partly,omitempty" wire:"optional"`
 	// Times: an entry of a file that is the same but for its time sets the time.
 	Times bool `json:"times,omitempty" wire:"optional"`
+	// AnyNames is as that of WatermarksParams.
+	AnyNames bool `json:"anyNames,omitempty" wire:"optional"`
 }
 
 // PushResult answers sync/push.
@@ -131,6 +139,8 @@ type LostVersion struct {
 type LostParams struct {
 	After int64 `json:"after,omitempty" wire:"optional"` // only greater ids
 	Limit int   `json:"limit,omitempty" wire:"optional"` // how many; 0 for as many as there may be
+	// AnyNames is as that of WatermarksParams.
+	AnyNames bool `json:"anyNames,omitempty" wire:"optional"`
 }
 
 // LostResult answers sync/lost, the smallest ids first.
@@ -156,6 +166,8 @@ type FetchChangesParams struct {
 	// Ignore are names that hide paths; absent is the server's list, empty hides nothing.
 	Ignore *[]string `json:"ignore,omitempty" wire:"nullable"`
 	Window *int64    `json:"window,omitempty" wire:"nullable"` // of the stream
+	// AnyNames is as that of WatermarksParams.
+	AnyNames bool `json:"anyNames,omitempty" wire:"optional"`
 }
 
 // FetchChangesResult answers sync/fetchChanges; the stream is of ChangeEntry.
@@ -168,6 +180,8 @@ type FetchChangesResult struct {
 // ReadEntryParams asks for the state of a path.
 type ReadEntryParams struct {
 	Path string `json:"path"`
+	// AnyNames is as that of WatermarksParams.
+	AnyNames bool `json:"anyNames,omitempty" wire:"optional"`
 }
 
 // ReadEntryResult answers sync/readEntry; Entry is null if there is, and was, nothing.
@@ -184,6 +198,8 @@ type FetchChangePackParams struct {
 	MaxBytes   int64     `json:"maxBytes"`
 	Generation string    `json:"generation"`
 	Window     *int64    `json:"window,omitempty" wire:"nullable"` // of the stream
+	// AnyNames is as that of WatermarksParams.
+	AnyNames bool `json:"anyNames,omitempty" wire:"optional"`
 }
 
 // FetchChangePackResult answers sync/fetchChangePack; the stream is of pieces of the
@@ -200,6 +216,8 @@ type FetchChangePackResult struct {
 type ApplyChangePackParams struct {
 	Generation string      `json:"generation"`
 	Pack       StreamParam `json:"pack"`
+	// AnyNames is as that of WatermarksParams.
+	AnyNames bool `json:"anyNames,omitempty" wire:"optional"`
 }
 
 // ApplyChangePackResult answers sync/applyChangePack.

@@ -26,7 +26,7 @@ func (m *Mirror) connect(ctx context.Context, settle bool) error {
 	if err := m.commit(ctx, next); err != nil {
 		return err
 	}
-	m.fresh = true
+	m.fresh, m.rulesMoved = true, false
 	return nil
 }
 
@@ -80,6 +80,7 @@ func (m *Mirror) rebased(s state, lost loss) state {
 	}
 	s.peer.Push, s.peer.Fetch = tree.Cursor{}, tree.Cursor{}
 	s.notes.Pulled, s.notes.Pushed, s.sent = nil, nil, sent{}
+	s.notes.ShownNames = false
 	s.notes.Shown, s.notes.AgreedPush, s.notes.AgreedFetch = nil, tree.Cursor{}, tree.Cursor{}
 	s.notes.TheirLost, s.notes.Toward = 0, 0
 	s.rules, s.ignored = s.rules.settled(), nil

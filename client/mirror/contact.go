@@ -118,7 +118,7 @@ func (m *Mirror) contact(ctx context.Context) (*Contact, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, ok := m.roots.toRemote(e.Path); !ok || m.roots.isRoot(e.Path) || e.Kind == tree.KindDelete || there[e.Path] || m.filter.hides(e.Path, e.Kind == tree.KindDir) {
+		if _, ok := m.roots.toRemote(e.Path); !ok || m.unknown(&e) || m.roots.isRoot(e.Path) || e.Kind == tree.KindDelete || there[e.Path] || m.filter.hides(e.Path, e.Kind == tree.KindDir) {
 			continue
 		}
 		c.here = append(c.here, e)
@@ -135,8 +135,9 @@ func (m *Mirror) allThere(ctx context.Context, ignore []string, fn func(*tree.En
 	if err != nil {
 		return fmt.Errorf("read the remote's watermarks: %w", err)
 	}
+	m.takeNames(&wm)
 	through := tree.At(wm.CurrentRev)
-	f, err := m.cfg.Remote.FetchChanges(ctx, changes.FetchQuery{Through: &through, Ignore: ignore})
+	f, err := m.remote().FetchChanges(ctx, changes.FetchQuery{Through: &through, Ignore: ignore})
 	if err != nil {
 		return fmt.Errorf("list the remote's changes: %w", err)
 	}

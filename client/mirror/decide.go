@@ -47,6 +47,7 @@ type decision struct {
 	deleted   map[string]bool   // paths that the remote has removed, if .gitignore files count
 	hides     map[string]bool   // what the batch says of what rules hide
 	touched   bool              // something is sent only because of what was decided
+	rawHere   bool              // this side may have what the remote can not
 }
 
 // decide decides about all entries of a batch.
@@ -105,6 +106,7 @@ func (d *decision) decideEach(begun int64, entries []tree.Entry) error {
 	if d.hides == nil {
 		d.hides = map[string]bool{}
 	}
+	d.rawHere = d.m.hasRaw()
 	each := d.all || s.held.conflicts() > 0 // is looked at
 	for i := range entries {
 		d.policy = d.m.policyAt(entries[i].Path)

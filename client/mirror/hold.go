@@ -132,7 +132,7 @@ func (m *Mirror) heldConflicts(ctx context.Context, paths []string) ([]Conflict,
 				return err
 			}
 			remote, _ := m.roots.toRemote(path)
-			there, err := m.cfg.Remote.ReadEntry(ctx, remote)
+			there, err := m.remote().ReadEntry(ctx, remote)
 			if err != nil {
 				return fmt.Errorf("read %s at the remote: %w", remote, err)
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/ignore"
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -46,6 +47,7 @@ type filter struct {
 	names []string // that are ignored wherever they are
 	rules *ignore.Matcher
 	text  string // what is stored of the rules, "" for none
+	plain bool   // names that are not UTF-8 are ignored, since the remote does not know them
 }
 
 func newFilter(local string, names []string, text string) (*filter, error) {
@@ -57,13 +59,26 @@ func newFilter(local string, names []string, text string) (*filter, error) {
 	if err := json.Unmarshal([]byte(text), &set); err != nil {
 		return nil, err
 	}
-	f.rules = ignore.NewMatcher(&set)
+	f.rules = ignore.NewMatcher(rawSet(&set))
 	return f, nil
+}
+
+// Rules are about the bytes of names. In what is stored of them, which is JSON, they have the form
+// that trees have (package rawname).
+func rawSet(stored *ignore.Set) *ignore.Set {
+	set := &ignore.Set{Files: make(map[string]string, len(stored.Files))}
+	for dir, text := range stored.Files {
+		set.Files[rawname.Raw(dir)] = rawname.Raw(text)
+	}
+	for _, text := range stored.All {
+		set.All = append(set.All, rawname.Raw(text))
+	}
+	return set
 }
 
 // same reports whether two filters are of the same rules.
 func (f *filter) same(other *filter) bool {
-	return f.text == other.text && slices.Equal(f.names, other.names)
+	return f.text == other.text && f.plain == other.plain && slices.Equal(f.names, other.names)
 }
 
 // aside is what is added to the name of a copy of what is ignored, beside its path.
@@ -72,7 +87,7 @@ var aside = regexp.MustCompile(`\.conflict-[0-9a-f]{8}(-[0-9]{1,3})?(/|$)`)
 // hides reports whether a path is ignored, if it is a directory or not. So is the copy of
 // one that was brought out of the way.
 func (f *filter) hides(path string, dir bool) bool {
-	if hidden(path, f.names) {
+	if hidden(path, f.names) || f.plain && !isPlain(path) {
 		return true
 	}
 	if f.rules == nil {
@@ -82,6 +97,7 @@ func (f *filter) hides(path string, dir bool) bool {
 	if !inside {
 		return false
 	}
+	rest = rawname.Raw(rest)
 	if f.rules.Hides(rest, dir) {
 		return true
 	}
@@ -132,15 +148,17 @@ func (m *Mirror) filterOf(files ruleFiles) (*filter, error) {
 			return nil, errTooManyRules
 		}
 		if !m.isRulesFile(path) {
-			set.Files[m.relative(above(path))] = text
+			set.Files[m.relative(above(path))] = rawname.Encode(text)
 			continue
 		}
 		if n, err := ignore.CheckText(text); err != nil {
 			return nil, &RulesError{path, n, err}
 		}
-		set.All = append(set.All, text)
+		set.All = append(set.All, rawname.Encode(text))
 	}
-	set.All = append(set.All, m.cfg.Rules...)
+	for _, text := range m.cfg.Rules {
+		set.All = append(set.All, rawname.Encode(text))
+	}
 	text, err := json.Marshal(&set)
 	if err != nil {
 		return nil, err
@@ -149,8 +167,10 @@ func (m *Mirror) filterOf(files ruleFiles) (*filter, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.plain = m.plain
 	names, all := f.rules.Names(changes.MaxIgnored / 2)
 	for _, name := range names {
+		name = rawname.Encode(name)
 		// The path that stands for the root is no name of anything in it.
 		if hidden("/"+m.roots.local, []string{name}) || hidden("/"+m.roots.remote, []string{name}) {
 			all = false
@@ -159,6 +179,7 @@ func (m *Mirror) filterOf(files ruleFiles) (*filter, error) {
 		f.names = append(f.names, name)
 	}
 	for _, name := range m.cfg.Ignore {
+		name = rawname.Encode(name)
 		if !slices.Contains(f.names, name) {
 			f.names = append(f.names, name)
 		}
@@ -213,7 +234,7 @@ func (m *Mirror) readRules(ctx context.Context) (ruleFiles, error) {
 		return nil, err
 	}
 	// Directories that are ignored are left out as they are found: their files do not count.
-	found := &filter{local: f.local, names: f.names, rules: f.rules}
+	found := &filter{local: f.local, names: f.names, rules: f.rules, plain: f.plain}
 	if found.rules == nil {
 		found.rules = ignore.NewMatcher(&ignore.Set{})
 	}
@@ -232,7 +253,7 @@ func (m *Mirror) readRules(ctx context.Context) (ruleFiles, error) {
 				return nil, errTooManyRules
 			}
 			files[join(dir, ignore.FileName)] = text
-			found.rules.Add(m.relative(dir), text)
+			found.rules.Add(rawname.Raw(m.relative(dir)), text)
 		}
 		dirs = append(dirs, below...)
 	}
@@ -421,8 +442,8 @@ func (m *Mirror) planRules(ctx context.Context) error {
 
 // planIgnored counts what is ignored.
 func (m *Mirror) planIgnored(ctx context.Context, p *Plan) error {
-	f := m.filter
-	if f.rules == nil && len(f.names) == 0 {
+	f := *m.filter
+	if f.plain = false; f.rules == nil && len(f.names) == 0 { // else they are named
 		return nil
 	}
 	err := m.tree.Walk(ctx, m.roots.local+"/", func(i *tree.FileInfo) error {

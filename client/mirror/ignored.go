@@ -120,9 +120,14 @@ func (m *Mirror) ignoring(s state) (state, error) {
 		}
 	}
 	s.notes.Ignore = f.names
-	if s.rules.text() == f.text && len(shown) == 0 {
+	names := !f.plain && !s.notes.AnyNames // those that are not UTF-8 are not ignored any more
+	if s.notes.AnyNames = !f.plain; s.strangers() {
+		names = false // there is nothing to begin anew
+	}
+	if s.rules.text() == f.text && len(shown) == 0 && !names {
 		return s, nil
 	}
+	s.notes.ShownNames = s.notes.ShownNames || names
 	if s.peer.Push.Compare(s.notes.AgreedPush) > 0 {
 		s.notes.AgreedPush = s.peer.Push
 	}
@@ -243,6 +248,11 @@ func (s *ignoredSet) with(changed map[string]bool) (*ignoredSet, error) {
 // under that rules hide. It reports whether nothing is to be done.
 func (d *decision) ignored(x *tree.Entry) (bool, error) {
 	f := d.m.filter
+	if d.rawHere && x.Kind == tree.KindDelete {
+		if cur, err := d.at(x.Path); err != nil || live(cur) && isRawLink(cur) {
+			return err == nil, err // the remote does not know it
+		}
+	}
 	if f.rules == nil || x.Kind != tree.KindDelete {
 		return false, nil // those that are hidden have not come
 	}
@@ -271,14 +281,19 @@ func (d *decision) ignored(x *tree.Entry) (bool, error) {
 }
 
 // hiddenAside returns what is applied in place of an entry that takes the place of a file here
-// that rules hide, as one of another kind: the file comes beside. nil if it does not.
+// that rules hide, as one of another kind, or of a link that the remote does not know: it comes
+// beside. nil if it does not.
 func (d *decision) hiddenAside(x *tree.Entry) ([]tree.Entry, error) {
-	if d.m.filter.rules == nil || x.Kind == tree.KindDelete || !d.m.filter.hides(x.Path, false) {
+	rules := d.m.filter.rules != nil && d.m.filter.hides(x.Path, false)
+	if x.Kind == tree.KindDelete || !rules && !d.rawHere {
 		return nil, nil
 	}
 	cur, err := d.at(x.Path)
-	if err != nil || !live(cur) || cur.Kind == tree.KindDir || cur.Kind == x.Kind {
+	if err != nil || !live(cur) || cur.Kind == tree.KindDir {
 		return nil, err
+	}
+	if raw := d.rawHere && isRawLink(cur); !raw && (!rules || cur.Kind == x.Kind) {
+		return nil, nil
 	}
 	aside := *cur
 	if aside.Path, err = d.freeName(&toCopy{version: *cur, by: *x}, names{}); err != nil {
@@ -372,6 +387,9 @@ func (d *decision) goesAgain(x *tree.Entry) error {
 // ignoresChange reports whether a change from here is not sent because of what is ignored. top
 // is what the remote has there, of another kind, that rules hide.
 func (m *Mirror) ignoresChange(e *tree.Entry, s *ignoredSet) (top string, ignored bool) {
+	if m.filter.plain && !isPlain(e.Path) {
+		return "", true
+	}
 	if m.filter.rules == nil {
 		return "", false
 	}

@@ -149,6 +149,8 @@ type Mirror struct {
 	checksBase bool
 	// setsTimes: both ends set the times of files that are the same otherwise.
 	setsTimes bool
+	// plain: the remote does not know names of any bytes.
+	plain     bool
 	theirLost int64
 	there     []changes.Skipped // what the remote leaves out
 	heard     *heard            // nil if the remote is to be asked how far it is

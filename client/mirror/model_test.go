@@ -153,7 +153,7 @@ func drawPlan(rt *rapid.T) []step {
 	return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) step {
 		return step{
 			what:   rapid.SampledFrom([]int{0, 0, 0, 1, 1, 1, 2, 3, 4, 4, 4, 5, 6}).Draw(rt, "what"),
-			path:   rapid.SampledFrom([]string{"/a", "/b", "/d/a", "/d/b"}).Draw(rt, "path"),
+			path:   rapid.SampledFrom([]string{"/a", "/b", "/d/a", "/d/\U0010FEE9"}).Draw(rt, "path"),
 			left:   rapid.IntRange(1, 24).Draw(rt, "left"),
 			answer: rapid.Bool().Draw(rt, "answer"),
 		}

@@ -283,7 +283,7 @@ func (m *Mirror) giveBack(ctx context.Context, target tree.Cursor, r *Result) (b
 func (m *Mirror) giveBackSince(ctx context.Context, number int64, base tree.Cursor, r *Result) ([]string, int64, error) {
 	var list []lost.Version
 	for more := true; more; {
-		some, any, err := m.cfg.Remote.Lost(ctx, number-1, 0)
+		some, any, err := m.remote().Lost(ctx, number-1, 0)
 		if errors.Is(err, errors.ErrUnsupported) {
 			return nil, number, nil
 		}
@@ -366,7 +366,7 @@ func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tre
 				entries[i].Path = send[i].Path
 			}
 			m.heard = nil
-			res, err := m.cfg.Remote.Push(ctx, changes.PushInput{Base: &base, Partly: true}, changes.FromSlice(entries))
+			res, err := m.remote().Push(ctx, changes.PushInput{Base: &base, Partly: true}, changes.FromSlice(entries))
 			if err != nil {
 				return nil, fmt.Errorf("give back what was overtaken: %w", err)
 			}
@@ -405,7 +405,7 @@ func (m *Mirror) sortOut(ctx context.Context, list []lost.Version) (send, stay [
 			stay = append(stay, *v)
 			continue
 		}
-		at, err := m.cfg.Remote.ReadEntry(ctx, v.Path)
+		at, err := m.remote().ReadEntry(ctx, v.Path)
 		fits := false
 		if err == nil && live(at) && tree.Fingerprint(at) == tree.Fingerprint(&v.Entry) {
 			continue // it is back
@@ -432,7 +432,7 @@ func (m *Mirror) fitsThere(ctx context.Context, v *lost.Version, at *tree.Entry)
 		return at.Kind != tree.KindDir && tree.Fingerprint(at) == v.By, nil
 	}
 	for p := above(v.Path); v.By == "" && p != "/"; p = above(p) {
-		at, err := m.cfg.Remote.ReadEntry(ctx, p)
+		at, err := m.remote().ReadEntry(ctx, p)
 		if err != nil || live(at) {
 			return err == nil && at.Kind == tree.KindDir, err
 		}

@@ -51,7 +51,7 @@ func (m *Mirror) target(ctx context.Context) (tree.Cursor, error) {
 
 // fetch opens the remote's change stream up to the target.
 func (m *Mirror) fetch(ctx context.Context, target tree.Cursor) (*changes.Fetch, error) {
-	f, err := m.cfg.Remote.FetchChanges(ctx, changes.FetchQuery{After: m.s.peer.Fetch, Through: &target, Ignore: m.filter.names})
+	f, err := m.remote().FetchChanges(ctx, changes.FetchQuery{After: m.s.peer.Fetch, Through: &target, Ignore: m.filter.names})
 	if err != nil {
 		return nil, fmt.Errorf("list the remote's changes: %w", err)
 	}
@@ -210,7 +210,7 @@ func (m *Mirror) wanted(e *tree.Entry, k *known, s *item) bool {
 		}
 	}
 	// A version that was sent from here may have bits that are withheld.
-	if h, _ := k.held.covering(path); !h.Stale && (k.notes.Pushed.has(e.Rev) || k.agreed(path, after(e), k.notes.AgreedFetch)) {
+	if h, _ := k.held.covering(path); !h.Stale && (k.notes.Pushed.has(e.Rev) || k.agreedOn(e, path, after(e), k.notes.AgreedFetch)) {
 		s.again = k.notes.AgreedPush != (tree.Cursor{}) && (e.Kind == tree.KindDir || e.Kind == tree.KindDelete) && !m.roots.isRoot(path)
 		e.Path = path
 		return false
@@ -272,7 +272,7 @@ func (m *Mirror) drop(ctx context.Context, b *batch, gone map[tree.Hash]bool) er
 	for _, e := range b.entries {
 		if slices.ContainsFunc(e.Parts, func(p tree.Part) bool { return gone[p.Hash] }) {
 			remote, _ := m.roots.toRemote(e.Path)
-			now, err := m.cfg.Remote.ReadEntry(ctx, remote)
+			now, err := m.remote().ReadEntry(ctx, remote)
 			if err != nil {
 				return fmt.Errorf("read %s at the remote: %w", remote, err)
 			}

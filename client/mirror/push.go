@@ -109,8 +109,11 @@ func (m *Mirror) makeBlocks(ctx context.Context, list *changeList, known known, 
 			s := item{entry: entries[i], path: entries[i].Path, at: after(&entries[i])}
 			e := &s.entry
 			moved.note(e)
+			if m.filter.plain && isRawLink(e) { // the remote can not have it
+				*e = tree.Entry{Kind: tree.KindDelete, Rev: e.Rev, Path: e.Path}
+			}
 			path, ok := m.roots.toRemote(e.Path)
-			if !ok || notes.Pulled.has(e.Rev) || known.agreed(e.Path, s.at, notes.AgreedPush) || m.roots.isRoot(e.Path) || back.ignores(&s) {
+			if !ok || notes.Pulled.has(e.Rev) || known.agreedOn(e, e.Path, s.at, notes.AgreedPush) || m.roots.isRoot(e.Path) || back.ignores(&s) {
 				s.out = true
 			} else {
 				back.decide(&s)
@@ -318,7 +321,7 @@ func (m *Mirror) pushAgain(ctx context.Context, in changes.PushInput, b *block, 
 		if err != nil {
 			return res, err
 		}
-		res, err = m.cfg.Remote.Push(ctx, in, changes.FromSlice(b.entries))
+		res, err = m.remote().Push(ctx, in, changes.FromSlice(b.entries))
 	}
 	return res, err
 }
@@ -380,7 +383,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 		}
 		m.heard = nil
 	}
-	res, err := m.cfg.Remote.Push(ctx, in, changes.FromSlice(b.entries))
+	res, err := m.remote().Push(ctx, in, changes.FromSlice(b.entries))
 	if err != nil {
 		res, err = m.pushAgain(ctx, in, b, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/rawname"
 )
 
 // watermarks asks the remote how far it is, and notes what it leaves out.
@@ -19,6 +20,7 @@ func (m *Mirror) watermarks(ctx context.Context, settle bool) (changes.Watermark
 		return wm, fmt.Errorf("read the remote's watermarks: %w", err)
 	}
 	m.heard = &heard{wm: wm, unused: settle}
+	m.takeNames(&wm)
 	m.checksBase, m.setsTimes, m.theirLost = wm.ChecksBase, wm.SetsTimes, wm.Lost
 	m.there = nil
 	for _, s := range wm.Skipped {
@@ -59,26 +61,29 @@ func (m *Mirror) settled(ctx context.Context) (changes.Watermarks, error) {
 }
 
 // looksAt reports whether a path here is one that is synchronised.
-func (m *Mirror) looksAt(path string) bool {
+func (m *Mirror) looksAt(path string) bool { return m.looksAtBy(m.filter, path) }
+
+// looksAtBy is looksAt by a filter.
+func (m *Mirror) looksAtBy(f *filter, path string) bool {
 	_, ok := m.roots.toRemote(path)
 	if !ok {
 		return false
 	}
-	hidden := m.filter.hides(path, false)
-	if m.filter.hides(path, true) != hidden { // a directory that cannot be read may be one that is ignored
-		hidden = m.hidesKind(path)
+	hidden := f.hides(path, false)
+	if f.hides(path, true) != hidden { // a directory that cannot be read may be one that is ignored
+		hidden = m.hidesKind(f, path)
 	}
 	return !hidden
 }
 
-// hidesKind reports whether a path that is left out is ignored, being of the kind that it is on
-// either side. Of one that is not known it is not.
-func (m *Mirror) hidesKind(path string) bool {
+// hidesKind reports whether a path that is left out is ignored by a filter, being of the kind that
+// it is on either side. Of one that is not known it is not.
+func (m *Mirror) hidesKind(f *filter, path string) bool {
 	if m.s.ignored.has(path) || m.cfg.Dir == "" {
 		return m.s.ignored.has(path)
 	}
-	info, err := os.Lstat(filepath.Join(m.cfg.Dir, filepath.FromSlash(m.relative(path))))
-	return err == nil && m.filter.hides(path, info.IsDir())
+	info, err := os.Lstat(filepath.Join(m.cfg.Dir, filepath.FromSlash(rawname.Raw(m.relative(path)))))
+	return err == nil && f.hides(path, info.IsDir())
 }
 
 // left is what the remote leaves out, and whose content it has lost.
@@ -95,7 +100,9 @@ func (m *Mirror) left() []changes.Skipped {
 }
 
 // here is what this side leaves out.
-func (m *Mirror) here() []changes.Skipped { return m.cfg.Local.Skipped(m.looksAt) }
+func (m *Mirror) here() []changes.Skipped {
+	return changes.WithNotUTF8(m.cfg.Local.Skipped(m.looksAt), m.notSent())
+}
 
 // disowned notes files that lost their owner as they were replaced, as a side calls them.
 func (m *Mirror) disowned(paths []string, more int, remote bool, r *Result) {

@@ -28,7 +28,7 @@ func (d *decision) spare(x *tree.Entry) ([]tree.Entry, *changes.Kept, error) {
 		if d.arrivals.leaves(path) {
 			return false, nil
 		}
-		if d.m.filter.hides(path, c.Node.Kind == tree.KindDir) {
+		if d.m.filter.hides(path, c.Node.Kind == tree.KindDir) || d.rawHere && c.Node.Kind == tree.KindSymlink && !isPlain(c.Node.Target) {
 			return true, nil
 		}
 		if d.m.isGitFile(path) {

@@ -38,6 +38,9 @@ type notes struct {
 	// the remote had changed by then is not listed where it was before. 0 for none.
 	Toward int64    `json:"toward,omitempty"`
 	Ignore []string `json:"ignore,omitempty"` // the names that are ignored
+	// AnyNames: names that are not UTF-8 are not ignored. ShownNames is for them what Shown is.
+	AnyNames   bool `json:"anyNames,omitempty"`
+	ShownNames bool `json:"shownNames,omitempty"`
 	// OurLost is the greatest number of a version lost here that is dealt with. TheirLost is
 	// the one behind that of the remote's, 0 when it is not known yet.
 	OurLost   int64 `json:"ourLost,omitempty"`
@@ -170,6 +173,7 @@ func (s state) tidied() state {
 	}
 	if s.peer.Push.Compare(s.notes.AgreedPush) >= 0 && s.peer.Fetch.Compare(s.notes.AgreedFetch) >= 0 {
 		s.notes.Shown, s.notes.AgreedPush, s.notes.AgreedFetch = nil, tree.Cursor{}, tree.Cursor{}
+		s.notes.ShownNames = false
 		s.rules = s.rules.settled()
 	}
 	return s
@@ -187,10 +191,15 @@ func (s sent) with(entries []tree.Entry) sent {
 	return out
 }
 
+// agreedOn is agreed for an entry, which may be a link that was ignored for what it leads to.
+func (k *known) agreedOn(e *tree.Entry, path string, at, upTo tree.Cursor) bool {
+	return k.agreed(path, at, upTo) && !(k.notes.ShownNames && isRawLink(e))
+}
+
 // agreed reports whether a path was in step, at a place in one of the change streams,
 // before all was begun anew because something else is ignored: if it was not ignored then.
 func (k *known) agreed(path string, at, upTo tree.Cursor) bool {
-	return at.Compare(upTo) <= 0 && !hidden(path, k.notes.Shown) && !k.rules.hid(path)
+	return at.Compare(upTo) <= 0 && !hidden(path, k.notes.Shown) && !k.rules.hid(path) && !(k.notes.ShownNames && !isPlain(path))
 }
 
 // answered returns what may still come back once a push was answered that brought the

@@ -107,7 +107,7 @@ type round struct {
 }
 
 func drawRounds(rt *rapid.T) []round {
-	path := rapid.SampledFrom([]string{"a", "b", "d/a", "d/b", "d", "e/d"})
+	path := rapid.SampledFrom([]string{"a", "b", "d/a", "d/\xe9", "d", "e/d"})
 	deeds := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) deed {
 		return deed{rapid.SampledFrom([]string{"write", "write", "write", "write", "remove", "move", "swap"}).Draw(rt, "what"), path.Draw(rt, "path"), path.Draw(rt, "to")}
 	}), 0, 3)

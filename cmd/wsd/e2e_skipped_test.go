@@ -99,7 +99,7 @@ func TestC056LeftOutIsNamed(t *testing.T) {
 			w.write(dir, "good", "g")
 			w.write(dir, "unread", "q")
 			w.write(dir, "priv/p", "p")
-			w.write(dir, "caf\xe9", "l")
+			w.write(dir, "caf\xe9", "l") // it travels
 			w.chmod(filepath.Join(dir, "unread"), 0)
 			w.chmod(filepath.Join(dir, "priv"), 0)
 			if err := syscall.Mkfifo(filepath.Join(dir, "ff"), 0o644); err != nil {
@@ -109,7 +109,6 @@ func TestC056LeftOutIsNamed(t *testing.T) {
 				"not read " + where + ": priv: permission denied",
 				"not read " + where + ": unread: permission denied",
 				"left out " + where + ": ff: neither file, directory nor link",
-				"left out " + where + `: caf\xe9: not UTF-8`,
 			}
 			out, code := w.sync("--dry-run")
 			w.wantLines(out, code, exitUnread, lines...)
@@ -134,16 +133,16 @@ func TestC056LeftOutIsNamed(t *testing.T) {
 				case "skipped":
 					found[o.Path] = o.Why
 				case "result":
-					if o.Skipped != 5 { // the other side has a directory that is closed, too
+					if o.Skipped != 4 { // the other side has a directory that is closed, too
 						t.Errorf("the result counts %d", o.Skipped)
 					}
 				}
 			}
-			if code != exitUnread || found["unread"] != "unreadable" || found["priv"] != "unreadable" || found["ff"] != "special" || found[`caf\xe9`] != "name" {
+			if code != exitUnread || found["unread"] != "unreadable" || found["priv"] != "unreadable" || found["ff"] != "special" || len(found) != 3 {
 				t.Errorf("--json: status %d, %v\n%s", code, found, out)
 			}
 			out, code = w.sync("--ignore", "unread", "--ignore", "priv", "--ignore", "ff")
-			w.wantLines(out, code, 0, lines[3])
+			w.wantLines(out, code, 0)
 			if strings.Contains(out, "unread") || strings.Contains(out, "ff") {
 				t.Errorf("what is ignored was named:\n%s", out)
 			}

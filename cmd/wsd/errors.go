@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/wsd-dev/wsd/fs/rawname"
 )
 
 // Exit statuses that mean the same in every command.
@@ -55,6 +57,14 @@ func (e *hintedError) Unwrap() error { return e.err }
 // withHint adds to err what the user may try.
 func withHint(err error, hint string) error { return &hintedError{err, hint} }
 
+// errorText is an error's text, in which paths of a tree are as people read them.
+func errorText(err error) string {
+	if text := err.Error(); rawname.Has(text) {
+		return rawname.Show(text)
+	}
+	return err.Error()
+}
+
 // report prints err for a person and returns the exit status it stands for.
 func report(w io.Writer, err error) int {
 	if err == nil {
@@ -73,7 +83,7 @@ func report(w io.Writer, err error) int {
 			return code
 		}
 	}
-	_ = say(w, "Error: %v", err)
+	_ = say(w, "Error: %s", errorText(err))
 	if hint != "" {
 		_ = say(w, "Hint: %s", hint)
 	}

@@ -100,8 +100,9 @@ With --dry-run nothing changes: it prints what would move, '<' to LOCAL, '>' to 
 server, and names the conflicts with what --on-conflict would make of them.
 
 What could not be written or read, on either side, is named with the reason by each
-run until it can be; all else goes on. So are pipes, sockets and devices, and names
-that are not UTF-8, which are left out. -v names up to a hundred for each reason.
+run until it can be; all else goes on. So are pipes, sockets and devices, which are left
+out, and names that are not UTF-8 if the server does not know such: it is spoken to over
+http:// or an older wsd. -v names up to a hundred for each reason.
 
 With --json each line is an object: {"type":"change"} for what changed in LOCAL,
 {"type":"conflict"}, {"type":"withheld"}, {"type":"skipped"}, {"type":"kept"},

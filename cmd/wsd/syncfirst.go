@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/wsd-dev/wsd/client/mirror"
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -176,7 +177,7 @@ func namesText(names []string, more int) string {
 	}
 	shown := make([]string, len(names))
 	for i, name := range names {
-		shown[i] = safe(name)
+		shown[i] = safe(rawname.Show(name))
 	}
 	text := " (" + strings.Join(shown, ", ")
 	if more > 0 {

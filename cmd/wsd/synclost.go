@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -167,7 +168,7 @@ func printLost(ctx context.Context, a *app, states []string, asJSON bool) error 
 func lostObject(v *keptVersion) syncLost {
 	out := syncLost{Type: "lost", Version: v.ID, At: v.At.UTC().Format(time.RFC3339Nano), Why: string(v.Why), Path: v.name, State: v.store, Entry: entryObject(&v.Entry)}
 	if v.dir != "" {
-		out.File = v.file()
+		out.File = rawname.Encode(v.file())
 	}
 	return out
 }
@@ -203,7 +204,7 @@ func lostTable(w io.Writer, all []*keptVersion, states bool) error {
 		if v.Entry.Kind == tree.KindSymlink {
 			size = "link"
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", v.ID, v.At.Local().Format(time.DateTime), safe(string(v.Why)), size, safe(v.name))
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", v.ID, v.At.Local().Format(time.DateTime), safe(string(v.Why)), size, safe(rawname.Show(v.name)))
 	}
 	return t.Flush()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wsd-dev/wsd/client/mirror"
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -104,7 +105,8 @@ func (o *syncOutput) object(v any) {
 	_ = o.enc.Encode(v) // who read it may be gone; the synchronisation goes on
 }
 
-// localName is a path of the local tree as the user knows it.
+// localName is a path of the local tree as the user knows it, in the form that trees have
+// (package rawname): --json has it as it is.
 func localName(path string) string {
 	if path == localMount {
 		return "."
@@ -112,9 +114,8 @@ func localName(path string) string {
 	return strings.TrimPrefix(path, localMount+"/")
 }
 
-func (o *syncOutput) name(path string) string {
-	return safe(localName(path))
-}
+// name is localName for people.
+func (o *syncOutput) name(path string) string { return safe(rawname.Show(localName(path))) }
 
 // syncChange is a "change" of --json.
 type syncChange struct {
@@ -260,7 +261,7 @@ func (o *syncOutput) command(what, path string) string {
 	if file := o.job.flags.store; file != "" {
 		text += " --state " + quoted(file)
 	}
-	return text + " " + quoted(filepath.Join(o.job.local.dir, filepath.FromSlash(localName(path))))
+	return text + " " + quoted(filepath.Join(o.job.local.dir, filepath.FromSlash(rawname.Raw(localName(path)))))
 }
 
 // quoted is a word as a shell reads it. It has no bytes that a terminal would obey.
@@ -309,7 +310,7 @@ func versionText(v *mirror.Version) string {
 	case tree.KindFile:
 		return v.Hash
 	case tree.KindSymlink:
-		return "a link to " + safe(v.Target)
+		return "a link to " + safe(rawname.Show(v.Target))
 	case tree.KindDir:
 	}
 	return "a directory"
@@ -333,7 +334,7 @@ func (o *syncOutput) conflicts(e *mirror.ConflictError) error {
 // trouble tells of an error after which there is another attempt, once.
 func (o *syncOutput) trouble(err error) {
 	o.endBar()
-	if text := err.Error(); text != o.told {
+	if text := errorText(err); text != o.told {
 		o.told = text
 		o.line(o.stderr, "wsd: %s; trying again", text)
 	}

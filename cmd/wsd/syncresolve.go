@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/client/mirror"
+	"github.com/wsd-dev/wsd/fs/rawname"
 )
 
 func newSyncConflictsCmd(a *app) *cobra.Command {
@@ -118,11 +119,11 @@ nothing was changed, since a flag must say that it is meant.`,
 					return refused("run 'wsd sync' before, which goes on with it",
 						"an earlier run has begun to bring %s and the server together with %s and did not come to its end", dir, firstFlag(first))
 				}
-				r, err := m.Resolve(ctx, localMount+"/"+filepath.ToSlash(rel), policy)
+				r, err := resolveTyped(ctx, m, filepath.ToSlash(rel), policy)
 				if e, ok := errors.AsType[*mirror.NotHeldError](err); ok {
-					shown := mirror.NotHeldError{Path: localName(e.Path)}
+					shown := mirror.NotHeldError{Path: rawname.Show(localName(e.Path))}
 					if e.With != "" {
-						shown.With = localName(e.With)
+						shown.With = rawname.Show(localName(e.With))
 					}
 					return withHint(&shown, "'wsd sync conflicts' lists what is held")
 				}
@@ -141,6 +142,20 @@ nothing was changed, since a flag must say that it is meant.`,
 	job.flags.add(f)
 	connect.add(f)
 	return cmd
+}
+
+// resolveTyped decides about the path that is meant with one of a command line.
+func resolveTyped(ctx context.Context, m *mirror.Mirror, rel string, policy mirror.Policy) (r mirror.Result, err error) {
+	for i, path := range typedPaths(rel) {
+		typed, terr := m.Resolve(ctx, localMount+"/"+rawname.Encode(path), policy)
+		if _, none := errors.AsType[*mirror.NotHeldError](terr); !none {
+			return typed, terr
+		}
+		if i == 0 {
+			r, err = typed, terr
+		}
+	}
+	return r, err
 }
 
 // dirOf finds the directory that a path is in and that has a state with the server.

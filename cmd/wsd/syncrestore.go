@@ -14,6 +14,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -72,7 +73,7 @@ func (r *syncRestore) run(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	found, err := r.find(ctx, states, file)
+	found, err := r.findTyped(ctx, states, file)
 	if err != nil {
 		return err
 	}
@@ -104,6 +105,20 @@ func landingPath(path string) (string, error) {
 	}
 }
 
+// findTyped finds the version that is meant with a path of the command line.
+func (r *syncRestore) findTyped(ctx context.Context, states []string, file string) (*keptVersion, error) {
+	paths := typedPaths(file)
+	found, err := r.find(ctx, states, file)
+	for _, path := range paths[1:] {
+		if found == nil {
+			if other, oerr := r.find(ctx, states, path); oerr == nil {
+				found, err = other, nil
+			}
+		}
+	}
+	return found, err
+}
+
 // find finds the version that is meant.
 func (r *syncRestore) find(ctx context.Context, states []string, file string) (*keptVersion, error) {
 	var found *keptVersion
@@ -116,7 +131,7 @@ func (r *syncRestore) find(ctx context.Context, states []string, file string) (*
 				case r.version != 0 && v.ID != r.version:
 					others++
 				case r.version != 0 && found != nil:
-					return withHint(fmt.Errorf("%s and %s both have a version %d of %s", found.store, v.store, v.ID, file), "--state FILE says which one is meant")
+					return withHint(fmt.Errorf("%s and %s both have a version %d of %s", found.store, v.store, v.ID, v.shown()), "--state FILE says which one is meant")
 				case found == nil || !v.At.Before(found.At):
 					found = v
 				}
@@ -131,9 +146,9 @@ func (r *syncRestore) find(ctx context.Context, states []string, file string) (*
 	case found != nil:
 		return found, nil
 	case others > 0:
-		return nil, withHint(fmt.Errorf("%s has no version %d", file, r.version), "'wsd sync lost' lists the versions that are kept")
+		return nil, withHint(fmt.Errorf("%s has no version %d", rawname.Show(file), r.version), "'wsd sync lost' lists the versions that are kept")
 	}
-	return nil, withHint(fmt.Errorf("no version of %s is kept", file), "'wsd sync lost' lists the versions that are kept")
+	return nil, withHint(fmt.Errorf("no version of %s is kept", rawname.Show(file)), "'wsd sync lost' lists the versions that are kept")
 }
 
 // bring has the version take its place in the directory.
@@ -161,15 +176,15 @@ func (r *syncRestore) bring(ctx context.Context, s *keptState, v *keptVersion) (
 		}
 	}, tree.RealParents, nil)
 	if err != nil {
-		return fmt.Errorf("restore %s: %w", v.file(), err)
+		return fmt.Errorf("restore %s: %w", v.shown(), err)
 	}
 	if same {
-		return say(r.app.stdout, "%s is version %d already", safe(v.file()), v.ID)
+		return say(r.app.stdout, "%s is version %d already", safe(v.shown()), v.ID)
 	}
 	for _, o := range done.Overtaken {
 		kept = o.ID
 	}
-	text := fmt.Sprintf("restored version %d of %s", v.ID, safe(v.file()))
+	text := fmt.Sprintf("restored version %d of %s", v.ID, safe(v.shown()))
 	if kept != 0 {
 		text += fmt.Sprintf("; the one that was there is version %d", kept)
 	}
@@ -184,7 +199,7 @@ func makeWay(e *tree.Edit, entry *tree.Entry, v *keptVersion, mount string) (kep
 			break
 		}
 		if there, err := e.Entry(dir); err == nil && (there.Kind == tree.KindFile || there.Kind == tree.KindSymlink) {
-			return 0, false, inTheWay(filepath.Join(v.dir, strings.TrimPrefix(dir, mount+"/")), "no directory any more")
+			return 0, false, inTheWay(rawname.Show(filepath.Join(v.dir, strings.TrimPrefix(dir, mount+"/"))), "no directory any more")
 		} else if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 			return 0, false, err
 		}
@@ -192,7 +207,7 @@ func makeWay(e *tree.Edit, entry *tree.Entry, v *keptVersion, mount string) (kep
 	there, err := e.Entry(entry.Path)
 	if errors.Is(err, iofs.ErrNotExist) || err == nil && there.Kind == tree.KindDelete {
 		if _, err := os.Lstat(v.file()); err == nil {
-			return 0, false, inTheWay(v.file(), "there, and is nothing that is synchronised")
+			return 0, false, inTheWay(v.shown(), "there, and is nothing that is synchronised")
 		}
 		return 0, false, nil
 	}
@@ -200,7 +215,7 @@ func makeWay(e *tree.Edit, entry *tree.Entry, v *keptVersion, mount string) (kep
 		return 0, false, err
 	}
 	if there.Kind == tree.KindDir {
-		return 0, false, inTheWay(v.file(), "a directory now")
+		return 0, false, inTheWay(v.shown(), "a directory now")
 	}
 	if tree.Fingerprint(&there) == tree.Fingerprint(entry) {
 		return 0, true, nil
@@ -219,10 +234,10 @@ func inTheWay(path, what string) error {
 // export writes the version to a new file.
 func (r *syncRestore) export(ctx context.Context, s *keptState, v *keptVersion) error {
 	if v.Entry.Kind == tree.KindSymlink {
-		if err := os.Symlink(v.Entry.Target, r.to); err != nil {
+		if err := os.Symlink(rawname.Raw(v.Entry.Target), r.to); err != nil {
 			return err
 		}
-		return say(r.app.stdout, "wrote version %d of %s to %s", v.ID, safe(v.file()), safe(r.to))
+		return say(r.app.stdout, "wrote version %d of %s to %s", v.ID, safe(v.shown()), safe(r.to))
 	}
 	f, err := os.OpenFile(r.to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -246,5 +261,5 @@ func (r *syncRestore) export(ctx context.Context, s *keptState, v *keptVersion) 
 	if err != nil {
 		return errors.Join(fmt.Errorf("write version %d: %w", v.ID, err), os.Remove(r.to))
 	}
-	return say(r.app.stdout, "wrote version %d of %s to %s", v.ID, safe(v.file()), safe(r.to))
+	return say(r.app.stdout, "wrote version %d of %s to %s", v.ID, safe(v.shown()), safe(r.to))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsd-dev/wsd/client/mirror"
 	"github.com/wsd-dev/wsd/fs/ignore"
+	"github.com/wsd-dev/wsd/fs/rawname"
 )
 
 // ignoreFile is the file of a directory with patterns of what is not synchronised.
@@ -114,9 +115,9 @@ func explainRules(err error) error {
 	if rules, ok := errors.AsType[*mirror.RulesError](err); ok {
 		at := ""
 		if rules.Path != "" {
-			at = localName(rules.Path) + ": "
+			at = rawname.Show(localName(rules.Path)) + ": "
 			if rules.Line > 0 {
-				at = fmt.Sprintf("%s:%d: ", localName(rules.Path), rules.Line)
+				at = fmt.Sprintf("%s:%d: ", rawname.Show(localName(rules.Path)), rules.Line)
 			}
 		}
 		err = fmt.Errorf("read what is ignored: %s%w", at, rules.Err)

@@ -44,7 +44,7 @@ var skippedTexts = map[changes.SkipReason][3]string{
 	changes.Unreadable: {"not read here", "not read at the server", "no permission"},
 	changes.Special:    {"left out here", "left out at the server", "neither file, directory nor link"},
 	changes.Disowned:   {"written here", "written at the server", "its owner or group could not be kept"},
-	changes.BadName:    {"left out here", "left out at the server", "a name that is not UTF-8 or too long"},
+	changes.BadName:    {"left out here", "left out at the server", "a name that is too long, or not UTF-8"},
 }
 
 // leftOut names what a run has left out.

@@ -7,10 +7,12 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/server/sqlite"
 	"github.com/wsd-dev/wsd/server/workspace"
@@ -102,8 +104,24 @@ type keptVersion struct {
 	name  string // of the path in it
 }
 
-// file is the path on disk.
-func (v *keptVersion) file() string { return filepath.Join(v.dir, filepath.FromSlash(v.name)) }
+// file is the path on disk, and shown is that for people.
+func (v *keptVersion) file() string {
+	return filepath.Join(v.dir, filepath.FromSlash(rawname.Raw(v.name)))
+}
+
+func (v *keptVersion) shown() string { return rawname.Show(v.file()) }
+
+// typedPaths are the paths that may be meant with one of a command line: itself, what it is in the form
+// that --json has, and what it is as people read it.
+func typedPaths(path string) []string {
+	list := []string{path}
+	for _, other := range []string{rawname.Raw(path), rawname.Parse(path)} {
+		if !slices.Contains(list, other) {
+			list = append(list, other)
+		}
+	}
+	return list
+}
 
 // versions calls fn for the versions that a state keeps, the oldest first.
 func (s *keptState) versions(ctx context.Context, fn func(*keptVersion) error) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -17,7 +18,7 @@ func checkCursor(c tree.Cursor) error {
 	if err := checkRev(c.Rev); err != nil {
 		return err
 	}
-	if c.Within && (len(c.Path) > tree.MaxPath || !utf8.ValidString(c.Path)) {
+	if c.Within && (rawname.Len(c.Path) > tree.MaxPath || !utf8.ValidString(c.Path)) {
 		return &Error{Code: "EINVAL", Err: fmt.Errorf("%w: a cursor's path is UTF-8 of at most %d bytes", tree.ErrInvalid, tree.MaxPath)}
 	}
 	return nil

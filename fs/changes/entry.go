@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol"
@@ -38,7 +37,10 @@ func CheckEntry(e *tree.Entry) error {
 	case tree.KindDir:
 		return nil
 	case tree.KindSymlink:
-		return checkTarget(e)
+		if err := tree.CheckTarget(e.Target); err != nil {
+			return invalid(e.Path, "%w", err)
+		}
+		return nil
 	case tree.KindDelete:
 		if e.Prior != "" && !isHash(e.Prior) {
 			return invalid(e.Path, "%w: prior is 64 lower-case hexadecimal digits", tree.ErrInvalid)
@@ -65,16 +67,6 @@ func checkParts(e *tree.Entry) error {
 	}
 	if size != e.Size {
 		return invalid(e.Path, "%w: the chunks have %d bytes, the file %d", tree.ErrInvalid, size, e.Size)
-	}
-	return nil
-}
-
-func checkTarget(e *tree.Entry) error {
-	switch t := e.Target; {
-	case strings.TrimSpace(t) == "", strings.IndexByte(t, 0) >= 0, !utf8.ValidString(t):
-		return invalid(e.Path, "%w: a link's target is UTF-8 that is not blank, without NUL", tree.ErrInvalid)
-	case len(t) > tree.MaxTarget:
-		return invalid(e.Path, "%w: a link's target has at most %d bytes", tree.ErrInvalid, tree.MaxTarget)
 	}
 	return nil
 }

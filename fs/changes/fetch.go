@@ -3,13 +3,19 @@ package changes
 import (
 	"context"
 
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
 // FetchChanges settles first; when that fails, it says what the tree has. The stream holds
 // the list of paths that changed, and nothing of the store between two reads of it.
 func (s *Server) FetchChanges(ctx context.Context, q FetchQuery) (*Fetch, error) {
-	open, applied, err := s.changes(ctx, q)
+	return s.fetch(ctx, q, false)
+}
+
+// fetch is FetchChanges, for a reader of PlainNames too.
+func (s *Server) fetch(ctx context.Context, q FetchQuery, plain bool) (*Fetch, error) {
+	open, applied, err := s.changes(ctx, q, plain)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +34,7 @@ func (s *Server) FetchChanges(ctx context.Context, q FetchQuery) (*Fetch, error)
 }
 
 // changes opens the change stream of a query. It returns the stored fetch cursor as well.
-func (s *Server) changes(ctx context.Context, q FetchQuery) (*tree.Changes, tree.Cursor, error) {
+func (s *Server) changes(ctx context.Context, q FetchQuery, plain bool) (*listing, tree.Cursor, error) {
 	var none tree.Cursor
 	if err := checkCursor(q.After); err != nil {
 		return nil, none, err
@@ -44,6 +50,9 @@ func (s *Server) changes(ctx context.Context, q FetchQuery) (*tree.Changes, tree
 	if q.Ignore == nil {
 		q.Ignore = s.ignore
 	}
+	if plain {
+		q.encode()
+	}
 	if err := s.ws.Settle(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil, none, context.Cause(ctx)
@@ -55,7 +64,34 @@ func (s *Server) changes(ctx context.Context, q FetchQuery) (*tree.Changes, tree
 		return nil, none, err
 	}
 	open, err := s.tree.Changes(ctx, tree.ChangesQuery{After: q.After, Through: q.Through, Ignore: q.Ignore})
-	return open, p.Fetch, err
+	if err != nil {
+		return nil, none, err
+	}
+	l := &listing{Changes: open, Current: open.Current, plain: plain}
+	if l.plain {
+		l.Current.Path = rawname.Raw(l.Current.Path)
+	}
+	return l, p.Fetch, nil
+}
+
+// A listing is a change stream as its reader has it.
+type listing struct {
+	*tree.Changes
+	Current tree.Cursor
+	plain   bool
+}
+
+// Next returns up to n entries, and io.EOF after the last one.
+func (l *listing) Next(ctx context.Context, n int) ([]tree.Entry, error) {
+	for {
+		list, err := l.Changes.Next(ctx, n)
+		if err != nil || !l.plain {
+			return list, err
+		}
+		if list = plainEntries(list); len(list) > 0 {
+			return list, nil
+		}
+	}
 }
 
 func checkIgnore(names []string) error {

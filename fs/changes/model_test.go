@@ -43,7 +43,7 @@ func (s step) String() string {
 }
 
 var (
-	drawName = rapid.SampledFrom([]string{"a", "b", "\uFF5E", "\U0001F600"})
+	drawName = rapid.SampledFrom([]string{"a", "b", "\uFF5E", "\U0001F600", "\U0010FEE9"})
 	drawPath = rapid.Custom(func(t *rapid.T) string {
 		return "/" + strings.Join(rapid.SliceOfN(drawName, 1, 3).Draw(t, "path"), "/")
 	})

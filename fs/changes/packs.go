@@ -15,10 +15,15 @@ import (
 // that only asks how much there is; objects are read, and the pack is made, as its pieces
 // are asked for. Until the stream is closed the objects stay, and the entries are spooled.
 func (s *Server) FetchChangePack(ctx context.Context, q PackQuery) (*Pack, error) {
+	return s.fetchPack(ctx, q, false)
+}
+
+// fetchPack is FetchChangePack, for a reader of PlainNames too.
+func (s *Server) fetchPack(ctx context.Context, q PackQuery, plain bool) (*Pack, error) {
 	if len(q.Generation) > pack.MaxGeneration {
 		return nil, protocolErrorf("a generation of %d bytes", len(q.Generation))
 	}
-	open, applied, err := s.changes(ctx, q.FetchQuery)
+	open, applied, err := s.changes(ctx, q.FetchQuery, plain)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +68,7 @@ type packer struct {
 }
 
 // choose spools entries as long as they fit, one at least. It reports whether that was all.
-func (p *packer) choose(ctx context.Context, open *tree.Changes, q PackQuery) (bool, error) {
+func (p *packer) choose(ctx context.Context, open *listing, q PackQuery) (bool, error) {
 	most := min(max(q.MaxEntries, 1), MaxPackEntries)
 	var size int64
 	for {
@@ -185,9 +190,14 @@ func (p *packer) step(ctx context.Context) error {
 // ApplyChangePack keeps the objects as they come. The entries are applied, as a push of
 // the peer up to the footer's cursor, when all of the pack has been found to be right.
 func (s *Server) ApplyChangePack(ctx context.Context, generation string, pieces Stream[[]byte]) (PackResult, error) {
+	return s.applyPack(ctx, generation, pieces, false)
+}
+
+// applyPack is ApplyChangePack, for one of PlainNames too.
+func (s *Server) applyPack(ctx context.Context, generation string, pieces Stream[[]byte], plain bool) (PackResult, error) {
 	spool := s.spools.open()
 	defer spool.close()
-	u := unpacker{to: spool, in: pack.NewDecoder(&pieceReader{ctx: ctx, pieces: pieces}, generation), objects: s.forest.Stager()}
+	u := unpacker{to: spool, plain: plain, in: pack.NewDecoder(&pieceReader{ctx: ctx, pieces: pieces}, generation), objects: s.forest.Stager()}
 	cur, err := u.unpack(ctx)
 	err = errors.Join(err, u.objects.Close())
 	pieces.Close(err)
@@ -196,7 +206,7 @@ func (s *Server) ApplyChangePack(ctx context.Context, generation string, pieces 
 	}
 	var done applied
 	if cur.Rev > 0 {
-		if done, err = s.apply(ctx, cur, &PushInput{}, spool); err != nil {
+		if done, err = s.apply(ctx, cur, &PushInput{}, plain, spool); err != nil {
 			return PackResult{}, err
 		}
 	}
@@ -211,6 +221,7 @@ type unpacker struct {
 	objects *tree.Stager
 	batch   []tree.Data
 	size    int
+	plain   bool // the sender is one of PlainNames
 }
 
 // unpack keeps objects and spools entries. It returns the footer's cursor.
@@ -235,7 +246,12 @@ func (u *unpacker) unpack(ctx context.Context) (tree.Cursor, error) {
 			}
 		case rec.Entry != nil:
 			var e tree.Entry
-			if e, err = EntryFromWire(rec.Entry); err == nil {
+			if e, err = EntryFromWire(rec.Entry); u.plain {
+				encodeEntry(&e)
+			} else if err == nil {
+				err = checkForms(&e)
+			}
+			if err == nil {
 				err = u.to.add(&e)
 			}
 		default:

@@ -58,6 +58,7 @@ type Watermarks struct {
 	Fetch      tree.Cursor // up to where it has applied what was pushed to it
 	ChecksBase bool        // Push looks at PushInput.Base
 	SetsTimes  bool        // Push looks at PushInput.Times
+	AnyNames   bool        // paths and targets may stand for bytes that are not UTF-8 (package rawname)
 	Lost       int64       // the greatest number of a version that Lost has, or had
 	// Skipped are the paths that its disk and its tree do not have in common.
 	Skipped []Skipped

@@ -23,6 +23,9 @@ func (p plain) Settle(context.Context) error { return nil }
 
 func (p plain) Skipped(func(path string) bool) []Skipped { return nil }
 
+// NotUTF8 does not look: the tree has such names only from others.
+func (p plain) NotUTF8(func(path string) bool) (Skipped, bool) { return Skipped{}, false }
+
 // Stirred is of a disk that never changes.
 func (p plain) Stirred() <-chan struct{} { return make(chan struct{}) }
 

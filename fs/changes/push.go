@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -16,6 +17,11 @@ import (
 // delete does not remove what has been put in its place, see replay and unseen. Without one it is
 // somebody else, whose entries are like local changes.
 func (s *Server) Push(ctx context.Context, in PushInput, entries Stream[tree.Entry]) (PushResult, error) {
+	return s.push(ctx, in, entries, false)
+}
+
+// push is Push, for a sender of PlainNames too.
+func (s *Server) push(ctx context.Context, in PushInput, entries Stream[tree.Entry], plain bool) (PushResult, error) {
 	spool := s.spools.open()
 	defer spool.close()
 	cur, err := cursorOf(in)
@@ -23,13 +29,13 @@ func (s *Server) Push(ctx context.Context, in PushInput, entries Stream[tree.Ent
 		err = checkIgnore(in.Ignore)
 	}
 	if err == nil {
-		err = drain(ctx, entries, spool)
+		err = drain(ctx, entries, plain, spool)
 	}
 	entries.Close(err)
 	if err != nil {
 		return PushResult{}, err
 	}
-	done, err := s.apply(ctx, cur, &in, spool)
+	done, err := s.apply(ctx, cur, &in, plain, spool)
 	if err != nil {
 		return PushResult{}, err
 	}
@@ -59,7 +65,7 @@ func cursorOf(in PushInput) (tree.Cursor, error) {
 	return cur, checkCursor(cur)
 }
 
-func drain(ctx context.Context, entries Stream[tree.Entry], to *spool) error {
+func drain(ctx context.Context, entries Stream[tree.Entry], plain bool, to *spool) error {
 	for {
 		e, err := entries.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -67,6 +73,11 @@ func drain(ctx context.Context, entries Stream[tree.Entry], to *spool) error {
 		}
 		if err == nil {
 			err = CheckEntry(&e)
+		}
+		if plain {
+			encodeEntry(&e)
+		} else if err == nil {
+			err = checkForms(&e)
 		}
 		if err == nil {
 			err = to.add(&e)
@@ -86,7 +97,7 @@ type applied struct {
 
 // apply applies what a peer (cur.Rev > 0) or somebody else has sent, as its
 // input says.
-func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spooled *spool) (applied, error) {
+func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, plain bool, spooled *spool) (applied, error) {
 	select {
 	case s.pushing <- struct{}{}:
 	case <-ctx.Done():
@@ -96,6 +107,7 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spoo
 
 	var done applied
 	var kept []Kept
+	var lostNow []lost.Version // links that the sender does not know
 	var peer tree.Peer
 	how := tree.WriteTombs
 	var also func(*tree.Edit) error
@@ -120,7 +132,8 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spoo
 		how |= tree.SetTimes
 	}
 	var renamed map[string]string
-	if len(in.Ignore) > 0 {
+	sparing := len(in.Ignore) > 0 || plain && s.hasRaw()
+	if sparing {
 		var err error
 		begun := int64(0)
 		if peer.Fetch.Within {
@@ -142,9 +155,10 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spoo
 			r := replay{edit: e, seen: peer.Fetch}
 			entries = r.entries(entries)
 		}
-		if len(in.Ignore) > 0 {
-			kept = nil
-			entries = s.sparing(e, in.Ignore, renamed, &kept, entries)
+		if sparing || plain && s.hasRaw() {
+			kept, lostNow = nil, nil
+			sp := sparer{ignore: in.Ignore, plain: plain, edit: e, kept: &kept, lost: &lostNow}
+			entries = sp.entries(renamed, entries)
 		}
 		return entries
 	}
@@ -155,6 +169,9 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, spoo
 			err = nil // Watermarks names what is missing
 		}
 		done.Kept = Topmost(append(kept, done.Kept...))
+		if err == nil {
+			done.Overtaken = append(lostNow, done.Overtaken...)
+		}
 		if n := len(done.Overtaken); n > 0 {
 			first := &done.Overtaken[0]
 			s.log.Warn("what was pushed took the place of versions that nobody had seen; they are kept",

@@ -15,6 +15,7 @@ import (
 // Service serves sync/* on one connection.
 type Service struct {
 	peer    Peer
+	plain   Peer // for calls without anyNames
 	streams *stream.Set
 
 	mu      sync.Mutex
@@ -27,7 +28,19 @@ var errRelieved = errors.New("another one waits")
 // NewService makes the Service of a connection whose streams are those of a Set, which is
 // bound beside it and closed after it. All connections have the same Peer.
 func NewService(peer Peer, streams *stream.Set) *Service {
-	return &Service{peer: peer, streams: streams}
+	s := &Service{peer: peer, plain: peer, streams: streams}
+	if of, ok := peer.(interface{ PlainNames() Peer }); ok {
+		s.plain = of.PlainNames()
+	}
+	return s
+}
+
+// of is the peer as a caller has it.
+func (s *Service) of(anyNames bool) Peer {
+	if anyNames {
+		return s.peer
+	}
+	return s.plain
 }
 
 // Close implements rpc.Service. The streams end with their Set.
@@ -69,12 +82,12 @@ func handle[P, R any](t *rpc.Table, method string, fn func(*Service, context.Con
 
 func (s *Service) watermarks(ctx context.Context, p *protocol.WatermarksParams) (*protocol.WatermarksResult, error) {
 	rpc.Async(ctx)
-	w, err := s.peer.Watermarks(ctx, p.Settle)
+	w, err := s.of(p.AnyNames).Watermarks(ctx, p.Settle)
 	if err != nil {
 		return nil, err
 	}
 	return &protocol.WatermarksResult{
-		CurrentRev: w.CurrentRev, PushRev: w.PushRev, FetchCursor: CursorToWire(w.Fetch), ChecksBase: w.ChecksBase, SetsTimes: w.SetsTimes,
+		CurrentRev: w.CurrentRev, PushRev: w.PushRev, FetchCursor: CursorToWire(w.Fetch), ChecksBase: w.ChecksBase, SetsTimes: w.SetsTimes, AnyNames: w.AnyNames,
 		Lost: w.Lost, Skipped: SkippedToWire(w.Skipped),
 	}, nil
 }
@@ -139,7 +152,7 @@ func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.P
 		input.Base, err = optionalCursor(p.Base)
 	}
 	if err == nil {
-		r, err = s.peer.Push(ctx, input, entries)
+		r, err = s.of(p.AnyNames).Push(ctx, input, entries)
 	}
 	entries.Close(err)
 	if err != nil {
@@ -155,7 +168,7 @@ func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.P
 
 func (s *Service) lost(ctx context.Context, p *protocol.LostParams) (*protocol.LostResult, error) {
 	rpc.Async(ctx)
-	list, more, err := s.peer.Lost(ctx, p.After, p.Limit)
+	list, more, err := s.of(p.AnyNames).Lost(ctx, p.After, p.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +185,7 @@ func (s *Service) fetchChanges(ctx context.Context, p *protocol.FetchChangesPara
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.peer.FetchChanges(ctx, query)
+	f, err := s.of(p.AnyNames).FetchChanges(ctx, query)
 	if err != nil {
 		out.Release()
 		return nil, err
@@ -184,7 +197,7 @@ func (s *Service) fetchChanges(ctx context.Context, p *protocol.FetchChangesPara
 }
 
 func (s *Service) readEntry(ctx context.Context, p *protocol.ReadEntryParams) (*protocol.ReadEntryResult, error) {
-	e, err := s.peer.ReadEntry(ctx, p.Path)
+	e, err := s.of(p.AnyNames).ReadEntry(ctx, p.Path)
 	if err != nil || e == nil {
 		return &protocol.ReadEntryResult{}, err
 	}
@@ -202,7 +215,7 @@ func (s *Service) fetchChangePack(ctx context.Context, p *protocol.FetchChangePa
 	if err != nil {
 		return nil, err
 	}
-	pack, err := s.peer.FetchChangePack(ctx, query)
+	pack, err := s.of(p.AnyNames).FetchChangePack(ctx, query)
 	if err != nil {
 		out.Release()
 		return nil, err
@@ -221,7 +234,7 @@ func (s *Service) applyChangePack(ctx context.Context, p *protocol.ApplyChangePa
 		return nil, err
 	}
 	pieces := FromStream(in, PieceFromWire)
-	r, err := s.peer.ApplyChangePack(ctx, p.Generation, pieces)
+	r, err := s.of(p.AnyNames).ApplyChangePack(ctx, p.Generation, pieces)
 	pieces.Close(err)
 	if err != nil {
 		return nil, err

@@ -1,9 +1,7 @@
 package changes
 
 import (
-	"fmt"
-	"strings"
-	"unicode/utf8"
+	"slices"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol"
@@ -20,7 +18,8 @@ const (
 	Unreadable SkipReason = "unreadable"
 	// Special: it is neither file, directory nor link.
 	Special SkipReason = "special"
-	// BadName: a tree cannot have its name or target, which is not UTF-8 or too long.
+	// BadName: its name or target is too long for a tree, or not UTF-8 where the other end
+	// does not know such.
 	BadName SkipReason = "name"
 	// Disowned: it was replaced, and has another owner or group than before, since we may not
 	// keep those. It is no state but something that happens: Workspace.Skipped has none.
@@ -36,7 +35,7 @@ type Skipped struct {
 
 // A SkippedPath is one that is left out.
 type SkippedPath struct {
-	Path  string // in the tree, as ShowName shows it
+	Path  string // in the tree
 	Error string // what the system said, "" for nothing
 }
 
@@ -44,27 +43,29 @@ type SkippedPath struct {
 func DisownedOf(paths []string, more int) Skipped {
 	s := Skipped{Why: Disowned, Count: len(paths) + more}
 	for _, path := range paths[:min(len(paths), MaxSkipped)] {
-		s.Paths = append(s.Paths, SkippedPath{Path: ShowName(path)})
+		s.Paths = append(s.Paths, SkippedPath{Path: path})
 	}
 	return s
 }
 
-// ShowName makes a name of any bytes UTF-8: those that are not are written as \xe9.
-func ShowName(name string) string {
-	if utf8.ValidString(name) {
-		return name
+// NotUTF8 is the Error of paths that an end does not have since they are not UTF-8.
+const NotUTF8 = "not UTF-8"
+
+// WithNotUTF8 adds paths that are not UTF-8 to what an end leaves out.
+func WithNotUTF8(list []Skipped, more Skipped) []Skipped {
+	if more.Count == 0 {
+		return list
 	}
-	var b strings.Builder
-	for len(name) > 0 {
-		r, n := utf8.DecodeRuneInString(name)
-		if r == utf8.RuneError && n == 1 {
-			fmt.Fprintf(&b, `\x%02x`, name[0])
-		} else {
-			b.WriteString(name[:n])
-		}
-		name = name[n:]
+	out := slices.Clone(list)
+	i := slices.IndexFunc(out, func(s Skipped) bool { return s.Why == BadName })
+	if i < 0 {
+		return append(out, more)
 	}
-	return b.String()
+	of := &out[i]
+	of.Count += more.Count
+	of.Paths = slices.Concat(of.Paths, more.Paths)
+	of.Paths = of.Paths[:min(len(of.Paths), MaxSkipped)]
+	return out
 }
 
 // A PendingError says that entries are in the tree for good, but not all of them are on the

@@ -14,14 +14,6 @@ import (
 	"github.com/wsd-dev/wsd/protocol"
 )
 
-func TestShowName(t *testing.T) {
-	for name, want := range map[string]string{"café": "café", "caf\xe9": `caf\xe9`, "\xff\xfe/\ufffd": `\xff\xfe/` + "\ufffd", "": ""} {
-		if got := changes.ShowName(name); got != want {
-			t.Errorf("%q is shown as %q, want %q", name, got, want)
-		}
-	}
-}
-
 // An answer names what fits into it, and counts the rest.
 func TestSkippedIsBounded(t *testing.T) {
 	long := strings.Repeat("n", 4000)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -292,14 +293,26 @@ func Topmost(list []Kept) []Kept {
 	})
 }
 
-// sparing leaves of the entries of a push what takes nothing away that its sender ignores.
-func (s *Server) sparing(e *tree.Edit, ignore []string, renamed map[string]string, kept *[]Kept, in iter.Seq2[tree.Entry, error]) iter.Seq2[tree.Entry, error] {
-	names := make(map[string]bool, len(ignore))
-	for _, name := range ignore {
+// A sparer leaves of the entries of a push what takes nothing away that its sender ignores, or
+// does not know.
+type sparer struct {
+	ignore []string
+	plain  bool // the sender is one of PlainNames
+	edit   *tree.Edit
+	kept   *[]Kept
+	lost   *[]lost.Version
+}
+
+// entries leaves out what must be. renamed is as Sparer.Renamed.
+func (s *sparer) entries(renamed map[string]string, in iter.Seq2[tree.Entry, error]) iter.Seq2[tree.Entry, error] {
+	names := make(map[string]bool, len(s.ignore))
+	for _, name := range s.ignore {
 		names[name] = true
 	}
-	sparer := Sparer{
-		Edit: e, Keep: func(_ string, c *tree.Child) (bool, error) { return names[c.Name.Name], nil },
+	sp := Sparer{
+		Edit: s.edit, Keep: func(_ string, c *tree.Child) (bool, error) {
+			return names[c.Name.Name] || s.plain && !plainChild(c), nil
+		},
 		Along: func(string, string, *tree.Child) (bool, error) { return true, nil }, Renamed: renamed,
 	}
 	return func(yield func(tree.Entry, error) bool) {
@@ -307,8 +320,8 @@ func (s *Server) sparing(e *tree.Edit, ignore []string, renamed map[string]strin
 			list := []tree.Entry{x}
 			if err == nil {
 				var k *Kept
-				if list, k, err = sparer.Entries(&x); k != nil {
-					*kept = append(*kept, *k)
+				if list, k, err = s.link(&sp, &x); k != nil {
+					*s.kept = append(*s.kept, *k)
 				}
 			}
 			if err != nil {
@@ -322,6 +335,29 @@ func (s *Server) sparing(e *tree.Edit, ignore []string, renamed map[string]strin
 			}
 		}
 	}
+}
+
+// link is Sparer.Entries, also for an entry at the path of a link that its sender does not know:
+// a delete leaves the link, anything else takes its place, and the link is kept as a version.
+func (s *sparer) link(sp *Sparer, x *tree.Entry) ([]tree.Entry, *Kept, error) {
+	if !s.plain {
+		return sp.Entries(x)
+	}
+	cur, err := s.edit.Entry(x.Path)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist) || err == nil && !rawLink(&cur):
+		return sp.Entries(x)
+	case err != nil:
+		return nil, nil, err
+	case x.Kind == tree.KindDelete:
+		return nil, &Kept{Path: x.Path, Names: []string{x.Path}}, nil
+	}
+	v := lost.Version{Path: x.Path, At: s.edit.Now(), Why: lost.Overtaken, By: tree.Fingerprint(x), Entry: cur}
+	if err := lost.Keep(s.edit, &v); err != nil {
+		return nil, nil, err
+	}
+	*s.lost = append(*s.lost, v)
+	return []tree.Entry{*x}, nil, nil
 }
 
 // KeptToWire is how a push answers what is kept.

@@ -30,6 +30,10 @@ type Workspace interface {
 	// Apply, for each reason. keep leaves out paths of the tree for which it returns false;
 	// nil leaves out none. It waits for nothing.
 	Skipped(keep func(path string) bool) []Skipped
+	// NotUTF8 are, of what disk and tree have, the topmost paths whose names are not UTF-8, and
+	// links to what is not: ends of before package rawname leave them out. It goes by the last
+	// Settle or Apply, and waits for nothing. false says that there may be others.
+	NotUTF8(keep func(path string) bool) (Skipped, bool)
 }
 
 // Applied is what Workspace.Apply did.

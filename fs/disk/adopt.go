@@ -19,7 +19,7 @@ func (b *bringer) adopt(fd, dir int, name string, it *item) error {
 		err = retry(func() error { return unix.Fstat(old, &st) })
 	case forbidden(err):
 		old = -1
-		err = retry(func() error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+		err = onName(name, func(raw string) error { return unix.Fstatat(dir, raw, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	}
 	if gone(err) || err == nil && kindOf(uint32(st.Mode)) != tree.KindFile { //nolint:unconvert,nolintlint // of another type on some systems
 		return nil

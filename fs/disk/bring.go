@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -336,7 +337,7 @@ func (b *bringer) mkdir(dir int, name string, it *item) error {
 		was.there = false
 	}
 	if err == nil && !was.there {
-		err = retry(func() error { return unix.Mkdirat(dir, name, 0o700) })
+		err = mkdirAt(dir, name)
 		made = err == nil
 		if made || errors.Is(err, unix.EEXIST) {
 			st, err = statAt(dir, name)
@@ -449,7 +450,7 @@ func (b *bringer) link(dir int, name string, it *item) error {
 		return err
 	}
 	temp := b.w.temp.next()
-	err = retry(func() error { return unix.Symlinkat(it.target, dir, temp) })
+	err = symlinkAt(it.target, dir, temp)
 	if err != nil {
 		return err
 	}
@@ -460,6 +461,9 @@ func (b *bringer) link(dir int, name string, it *item) error {
 	st, err := b.place(dir, temp, name, it, was)
 	if err != nil {
 		return err
+	}
+	if _, plain := rawname.Plain(it.target); !plain {
+		st.flags |= rawTarget
 	}
 	return b.enter(it.path, st)
 }

@@ -49,8 +49,8 @@ const DefaultMount = "/workspace"
 var ErrNoDirectory = errors.New("the workspace's directory is gone")
 
 var (
-	errName    = errors.New("not UTF-8")
 	errLong    = errors.New("longer than a tree can have it")
+	errTarget  = errors.New("a link to a text that is blank, or longer than a tree can have it")
 	errSpecial = errors.New("neither file, directory nor link")
 )
 
@@ -172,6 +172,7 @@ func (w *Workspace) start(ctx context.Context) error {
 		return err
 	}
 	w.startWatching(fd)
+	defer func() { w.skips.takeRaw(w.index) }()
 	if err := w.settle(ctx, fd, st); errors.Is(err, unix.ENOSPC) {
 		w.log.WarnContext(ctx, "there is no room to take up what has changed; it is tried again", "dir", w.cfg.Dir, "err", err)
 	} else if err != nil {
@@ -246,7 +247,10 @@ func (w *Workspace) refuseEmpty(fd int, st stat) error {
 	return err
 }
 
-func (w *Workspace) release() { <-w.turn }
+func (w *Workspace) release() {
+	w.skips.takeRaw(w.index)
+	<-w.turn
+}
 
 // openRoot opens the directory, which need not be the one that it was before.
 func (w *Workspace) openRoot() (int, stat, error) {
@@ -292,8 +296,8 @@ func (w *Workspace) where(path string) (string, bool) {
 func (w *Workspace) skipped(err error, path string) {
 	c, why := &w.stats.denied, "cannot be read"
 	switch {
-	case errors.Is(err, errName), errors.Is(err, errLong):
-		c, why = &w.stats.names, "a name is not UTF-8 or too long"
+	case errors.Is(err, errLong), errors.Is(err, errTarget):
+		c, why = &w.stats.names, "a name or a link's target is too long"
 	case errors.Is(err, errSpecial):
 		c, why = &w.stats.special, "neither file, directory nor link"
 	case gone(err):

@@ -45,8 +45,10 @@
 //   - What is written through a mapping shows when the file is closed and the mapping gone:
 //     then it is read, even if its times are the same. (Without Watch the times decide.)
 //   - Names of one file are independent files with the same content.
-//   - Names that are not UTF-8, paths of more than 4,096 bytes and targets of links that are
-//     either are left out, as are fifos, sockets and devices, which are never opened.
+//   - Names and targets of links that are not UTF-8 are in the tree as package rawname writes
+//     them. [Workspace.NotUTF8] names them, for ends that do not know such.
+//   - Paths, and targets of links, of more than 4,096 bytes are left out, as are targets that are
+//     blank, and fifos, sockets and devices, which are never opened.
 //     [Workspace.Skipped] names them, and there is one warning for each reason.
 //   - What we have no right to read stays as it was known, is named, and looked at again by
 //     each settle. A changed mode of such a file is taken.

@@ -21,6 +21,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/objects"
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
@@ -176,7 +177,8 @@ func (b *bench) check() {
 	}
 }
 
-func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+// path is where something is on disk, by the name that the tree has for it or by its bytes.
+func (b *bench) path(name string) string { return filepath.Join(b.dir, rawname.Raw(name)) }
 
 func (b *bench) write(name, text string) {
 	b.t.Helper()
@@ -237,6 +239,7 @@ func onDisk(t tester, dir string) map[string]string {
 			return err
 		}
 		rel, _ := filepath.Rel(dir, path)
+		rel = rawname.Encode(rel)
 		info, err := d.Info()
 		if err != nil {
 			return err
@@ -251,7 +254,7 @@ func onDisk(t tester, dir string) map[string]string {
 			if err != nil {
 				return err
 			}
-			out[rel] = "link " + target
+			out[rel] = "link " + rawname.Encode(target)
 		case info.Mode().IsRegular():
 			data, err := os.ReadFile(path)
 			if err != nil {

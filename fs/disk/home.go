@@ -211,6 +211,31 @@ func (h *home) takeMissed() map[string]struct{} {
 	return list
 }
 
+// adopt, take and giveBack are Adopt, Take and Return of the objects, for a name of a tree.
+func (h *home) adopt(dir int, name string) (int64, error) {
+	raw, err := onDisk(name)
+	if err != nil {
+		return 0, err
+	}
+	return h.dir.Adopt(dir, raw)
+}
+
+func (h *home) take(object, size int64, dir int, name string) error {
+	raw, err := onDisk(name)
+	if err != nil {
+		return err
+	}
+	return h.dir.Take(object, size, dir, raw)
+}
+
+func (h *home) giveBack(object int64, dir int, name string) error {
+	raw, err := onDisk(name)
+	if err != nil {
+		return err
+	}
+	return h.dir.Return(object, dir, raw)
+}
+
 func (h *home) Writer() tree.ObjectWriter { return objectWriter{h.dir.Writer()} }
 
 type objectWriter struct{ w *objects.Writer }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -19,6 +20,10 @@ type index struct {
 	// files with other names.
 	again  map[string]struct{}
 	linked map[*node]struct{}
+	// raw are the nodes whose name, or target, is not UTF-8. rawMoved: their paths are others
+	// than they were.
+	raw      map[*node]struct{}
+	rawMoved bool
 }
 
 type node struct {
@@ -31,7 +36,7 @@ type node struct {
 func newIndex() *index {
 	return &index{
 		root:  &node{stat: stat{kind: tree.KindDir}},
-		again: map[string]struct{}{}, linked: map[*node]struct{}{},
+		again: map[string]struct{}{}, linked: map[*node]struct{}{}, raw: map[*node]struct{}{}, rawMoved: true,
 	}
 }
 
@@ -122,7 +127,37 @@ func (x *index) put(path string, s stat) error {
 	if s.flags&again != 0 {
 		x.again[path] = struct{}{}
 	}
+	x.noteRaw(n)
 	return nil
+}
+
+// noteRaw takes a node that has its name and stat to raw, or out of it.
+func (x *index) noteRaw(n *node) {
+	_, was := x.raw[n]
+	is := n.stat.flags&rawTarget != 0
+	if !is && rawname.Has(n.name) {
+		_, plain := rawname.Plain(n.name)
+		is = !plain
+	}
+	switch {
+	case is:
+		x.raw[n] = struct{}{}
+	case was:
+		delete(x.raw, n)
+	}
+	x.rawMoved = x.rawMoved || is != was
+}
+
+// rawPaths are the topmost paths that are not UTF-8, or of links to what is not, in order.
+func (x *index) rawPaths() []string {
+	var list []string
+	for n := range x.raw {
+		if _, plain := rawname.Plain(n.parent.path()); plain {
+			list = append(list, n.path())
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // remove forgets a path and all below it.
@@ -161,6 +196,8 @@ func (x *index) move(n *node, path string) {
 		n.parent.kids = map[string]*node{}
 	}
 	n.parent.kids[name] = n
+	x.noteRaw(n)
+	x.rawMoved = true
 }
 
 func (x *index) drop(kids map[string]*node) {
@@ -168,6 +205,10 @@ func (x *index) drop(kids map[string]*node) {
 		x.count--
 		if n.stat.flags&linked != 0 {
 			delete(x.linked, n)
+		}
+		if _, raw := x.raw[n]; raw {
+			delete(x.raw, n)
+			x.rawMoved = true
 		}
 		x.drop(n.kids)
 	}

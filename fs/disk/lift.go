@@ -104,7 +104,7 @@ func (b *bringer) lift(path string, l *leaving) error {
 	if !same {
 		return errors.Join(err, b.unlift(fd, out, path, name, &was, l.object != nil))
 	}
-	number, err := b.w.home.dir.Adopt(fd, out)
+	number, err := b.w.home.adopt(fd, out)
 	if err != nil {
 		if errors.Is(err, unix.EXDEV) {
 			b.w.apart.Store(true) // Secure copies from now on
@@ -235,7 +235,7 @@ func (f *fileBringer) become(dir int, name string, it *item, was *found) (made s
 		if err := w.fault("place", it.path); err != nil {
 			return stat{}, false, err
 		}
-		switch err := w.home.dir.Take(o.number, size, dir, name); {
+		switch err := w.home.take(o.number, size, dir, name); {
 		case err == nil:
 			it.lent = true
 			made, err = f.b.placed(dir, name, it, &made)
@@ -248,7 +248,7 @@ func (f *fileBringer) become(dir int, name string, it *item, was *found) (made s
 		}
 	}
 	temp := w.temp.next()
-	if err := w.home.dir.Take(o.number, size, dir, temp); err != nil {
+	if err := w.home.take(o.number, size, dir, temp); err != nil {
 		return stat{}, false, f.cannotTake(err)
 	}
 	it.lent = true
@@ -321,7 +321,7 @@ func (w *Workspace) adoptNeeded(ctx context.Context, dir int, name string, parts
 	if !needed || err != nil {
 		return false, err
 	}
-	number, err := w.home.dir.Adopt(dir, name)
+	number, err := w.home.adopt(dir, name)
 	if errors.Is(err, unix.EXDEV) {
 		return false, w.copyNeeded(ctx, dir, name)
 	}
@@ -440,7 +440,7 @@ func (b *bringer) copyBack(dir int, name string, it *item) error {
 		}
 	}
 	if err == nil {
-		err = b.w.home.dir.Return(it.object.number, dir, temp)
+		err = b.w.home.giveBack(it.object.number, dir, temp)
 	}
 	if err != nil {
 		cleanTemp(dir, temp)

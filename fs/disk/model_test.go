@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -60,7 +61,7 @@ type step struct {
 	batch                 []step
 }
 
-var names = []string{"a", "b", "c", "d-e", "ü"}
+var names = []string{"a", "b", "c", "d-e", "ü", "e\U0010FEE9"}
 
 func drawPath(t *rapid.T, label string) string {
 	n := rapid.IntRange(1, 3).Draw(t, label+" depth")
@@ -149,7 +150,7 @@ func (w *world) command(s step) error {
 	case "symlink":
 		if m.parent(s.path) && m[s.path] == "" {
 			m[s.path] = "link " + s.other
-			return os.Symlink(s.other, p)
+			return os.Symlink(rawname.Raw(s.other), p)
 		}
 	case "hardlink":
 		if m.kind(s.path) == "file" && m.parent(s.other) && m[s.other] == "" {

@@ -101,11 +101,6 @@ func (w *Workspace) version(ctx context.Context, dir int, name string, keep *kee
 	return entry, err
 }
 
-// chmodFileAt changes the mode of a file of ours, and never through a link.
-func chmodFileAt(dir int, name string, mode uint32) error {
-	return retry(func() error { return unix.Fchmodat(dir, name, mode, unix.AT_SYMLINK_NOFOLLOW) })
-}
-
 // aside gives something that is neither known nor can be kept as a version, a directory
 // with others' files or a special file, a name beside its path. It is settled there like
 // any other.
@@ -170,7 +165,7 @@ func (w *Workspace) putOff(ctx context.Context, dir, root int, out string, it *i
 	w.outs = append(w.outs, outgoing{out, it, was})
 	w.outMu.Unlock()
 	w.storeOuts(ctx)
-	if err := retry(func() error { return unix.Renameat(dir, out, root, out) }); err != nil {
+	if err := renameTo(dir, out, root, out); err != nil {
 		w.outMu.Lock()
 		defer w.outMu.Unlock()
 		w.outs = slices.DeleteFunc(w.outs, func(o outgoing) bool { return o.name == out })

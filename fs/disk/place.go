@@ -170,7 +170,7 @@ func (b *bringer) leave(dir int, temp string, it *item, ours *stat) {
 	}
 	if err == nil && st.sameFile(ours) && st.mtime == ours.mtime {
 		if it.lent {
-			if err = b.w.home.dir.Return(it.object.number, dir, temp); err != nil {
+			if err = b.w.home.giveBack(it.object.number, dir, temp); err != nil {
 				b.w.log.Warn("content that has arrived stays under a temporary name", "path", it.path, "name", temp, "err", err)
 			}
 			it.lent = err != nil
@@ -236,7 +236,7 @@ func (b *bringer) discard(dir int, out string, it *item, was found) (string, err
 	}
 	switch st.kind {
 	case tree.KindDir:
-		if retry(func() error { return unix.Unlinkat(dir, out, unix.AT_REMOVEDIR) }) == nil {
+		if rmdirAt(dir, out) == nil {
 			return out, nil
 		}
 		return out, b.aside(dir, out, it.path)

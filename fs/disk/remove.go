@@ -40,7 +40,7 @@ func (b *clearer) clear(dir int, path, name string) (stays bool, err error) {
 		if stays, err := b.empty(dir, path, name); err != nil || stays {
 			return stays, err
 		}
-		err := retry(func() error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
+		err := rmdirAt(dir, name)
 		if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
 			return false, pathError("remove", path, err)
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -38,7 +36,7 @@ func (b *bringer) retire(dir int, out string, it *item, st *stat, print *tree.Ha
 	if st.kind == tree.KindFile {
 		fd = b.w.openRetired(dir, out)
 	}
-	err := pathError("remove", it.path, retry(func() error { return unix.Unlinkat(dir, out, 0) }))
+	err := pathError("remove", it.path, unlinkAt(dir, out))
 	switch {
 	case fd < 0:
 	case err != nil:

@@ -80,6 +80,8 @@ const (
 	// opened: somebody had the file open for writing when it was read. Until that is closed,
 	// the content may change without a trace.
 	opened
+	// rawTarget: the target of a link is not UTF-8.
+	rawTarget
 )
 
 // unsure are the flags of a file whose content may be another one, whatever else is the same.

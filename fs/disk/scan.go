@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"unicode/utf8"
 
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -215,9 +215,7 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 	st, err := statAt(fd, name)
 	if err == nil {
 		switch {
-		case !utf8.ValidString(name):
-			err = errName
-		case len(name) > tree.MaxSegment || len(s.w.cfg.Mount)+len(dir)+len(name)+2 > tree.MaxPath:
+		case s.w.tooLong(dir, name):
 			err = errLong
 		case st.kind == 0:
 			err = errSpecial
@@ -230,7 +228,7 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 		s.skip(err, under(dir, name))
 		s.later(under(dir, name))
 		return true, nil
-	case errors.Is(err, errName), errors.Is(err, errLong), errors.Is(err, errSpecial):
+	case errors.Is(err, errLong), errors.Is(err, errSpecial):
 		s.skip(err, under(dir, name))
 		return false, nil
 	case err != nil:
@@ -267,16 +265,24 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 			return true, nil
 		case err != nil:
 			return false, err
-		case !utf8.ValidString(c.target) || c.target == "":
-			s.skip(errName, path)
+		case tree.CheckTarget(c.target) != nil:
+			s.skip(errTarget, path)
 			return false, nil
-		case len(c.target) > tree.MaxTarget:
-			s.skip(errLong, path)
-			return false, nil
+		}
+		if _, plain := rawname.Plain(c.target); !plain {
+			c.stat.flags |= rawTarget
 		}
 	}
 	s.add(c)
 	return true, nil
+}
+
+// tooLong reports whether a tree cannot have a name in a directory.
+func (w *Workspace) tooLong(dir, name string) bool {
+	if long := len(w.cfg.Mount) + len(dir) + len(name) + 2; len(name) <= tree.MaxSegment && long <= tree.MaxPath {
+		return false
+	}
+	return rawname.Len(name) > tree.MaxSegment || len(w.cfg.Mount)+rawname.Len(dir)+rawname.Len(name)+2 > tree.MaxPath
 }
 
 // device is 0 for the root's, whose number is another one after the next start.

@@ -155,6 +155,7 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 		return err
 	}
 	w.skips.update(root, s)
+	w.skips.takeRaw(w.index)
 	w.full = !cleaned
 	for _, path := range s.again {
 		w.index.again[path] = struct{}{}

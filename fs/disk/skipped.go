@@ -22,6 +22,7 @@ type skips struct {
 	mu        sync.Mutex
 	left      map[string]leftOut // of the directory
 	unwritten map[string]leftOut // of the journal
+	raw       []string           // paths that are not UTF-8, or of links to what is not
 }
 
 // Skipped implements changes.Workspace.
@@ -32,7 +33,7 @@ func (w *Workspace) Skipped(keep func(path string) bool) []changes.Skipped {
 	for _, list := range []map[string]leftOut{w.skips.unwritten, w.skips.left} {
 		for path, l := range list {
 			if full := w.treePath(path); keep == nil || keep(full) {
-				paths[l.why] = append(paths[l.why], changes.SkippedPath{Path: changes.ShowName(full), Error: l.text})
+				paths[l.why] = append(paths[l.why], changes.SkippedPath{Path: full, Error: l.text})
 			}
 		}
 	}
@@ -48,15 +49,43 @@ func (w *Workspace) Skipped(keep func(path string) bool) []changes.Skipped {
 	return out
 }
 
+// NotUTF8 implements changes.Workspace.
+func (w *Workspace) NotUTF8(keep func(path string) bool) (changes.Skipped, bool) {
+	w.skips.mu.Lock()
+	list := w.skips.raw
+	w.skips.mu.Unlock()
+	s := changes.Skipped{Why: changes.BadName}
+	for _, path := range list {
+		full := w.treePath(path)
+		if keep != nil && !keep(full) {
+			continue
+		}
+		if s.Count++; len(s.Paths) < changes.MaxSkipped {
+			s.Paths = append(s.Paths, changes.SkippedPath{Path: full, Error: changes.NotUTF8})
+		}
+	}
+	return s, true
+}
+
+// takeRaw takes over which paths of an index are not UTF-8.
+func (k *skips) takeRaw(x *index) {
+	if !x.rawMoved || len(x.raw) == 0 && k.raw == nil {
+		return
+	}
+	list := x.rawPaths()
+	x.rawMoved = false
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.raw = list
+}
+
 // leftOutFor is what an error says of a path that cannot be taken into the tree.
 func leftOutFor(err error) leftOut {
 	switch {
 	case errors.Is(err, errSpecial):
 		return leftOut{why: changes.Special}
-	case errors.Is(err, errName):
-		return leftOut{changes.BadName, errName.Error()}
-	case errors.Is(err, errLong):
-		return leftOut{changes.BadName, errLong.Error()}
+	case errors.Is(err, errLong), errors.Is(err, errTarget):
+		return leftOut{changes.BadName, err.Error()}
 	}
 	return leftOut{changes.Unreadable, systemText(err)}
 }

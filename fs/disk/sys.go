@@ -8,12 +8,37 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
 // Everything below the workspace's directory is reached from a descriptor of it, a name
 // at a time and never through a link: whatever is put in the place of a directory
 // meanwhile, nothing outside is read or changed.
+
+// Names here are as a tree calls them (package rawname). They become bytes where they are given
+// to the system, and what the system gives becomes names, in this file and those of each system.
+
+// onDisk is the bytes of a name, or a path, of a tree. Nothing is ever called what has none.
+func onDisk(name string) (string, error) {
+	if !rawname.Has(name) {
+		return name, nil
+	}
+	raw, err := rawname.Decode(name)
+	if err != nil {
+		return "", unix.ENOENT
+	}
+	return raw, nil
+}
+
+// onName calls fn with the bytes of a name, again when a signal has interrupted it.
+func onName(name string, fn func(raw string) error) error {
+	raw, err := onDisk(name)
+	if err != nil {
+		return err
+	}
+	return retry(func() error { return fn(raw) })
+}
 
 // retry calls fn again when a signal has interrupted it.
 func retry(fn func() error) error {
@@ -26,8 +51,8 @@ func retry(fn func() error) error {
 
 func openAt(dir int, name string, flags int, perm uint32) (int, error) {
 	fd := -1
-	err := retry(func() (err error) {
-		fd, err = unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NOCTTY, perm)
+	err := onName(name, func(raw string) (err error) {
+		fd, err = unix.Openat(dir, raw, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NOCTTY, perm)
 		return err
 	})
 	return fd, pathError("open", name, err)
@@ -45,15 +70,49 @@ func openFileAt(dir int, name string) (int, error) {
 }
 
 // rename gives a name in an open directory another one there.
-func rename(dir int, old, name string) error {
-	return retry(func() error { return unix.Renameat(dir, old, dir, name) })
+func rename(dir int, old, name string) error { return renameTo(dir, old, dir, name) }
+
+// renameTo gives a name in an open directory another one in another one.
+func renameTo(dir int, old string, to int, name string) error {
+	oldRaw, err := onDisk(old)
+	if err != nil {
+		return err
+	}
+	return onName(name, func(raw string) error { return unix.Renameat(dir, oldRaw, to, raw) })
+}
+
+// unlinkAt removes a name that is none of a directory, rmdirAt an empty directory.
+func unlinkAt(dir int, name string) error {
+	return onName(name, func(raw string) error { return unix.Unlinkat(dir, raw, 0) })
+}
+
+func rmdirAt(dir int, name string) error {
+	return onName(name, func(raw string) error { return unix.Unlinkat(dir, raw, unix.AT_REMOVEDIR) })
+}
+
+func mkdirAt(dir int, name string) error {
+	return onName(name, func(raw string) error { return unix.Mkdirat(dir, raw, 0o700) })
+}
+
+// symlinkAt makes a link.
+func symlinkAt(target string, dir int, name string) error {
+	to, err := onDisk(target)
+	if err != nil {
+		return err
+	}
+	return onName(name, func(raw string) error { return unix.Symlinkat(to, dir, raw) })
+}
+
+// chmodFileAt changes the mode of a file of ours, and never through a link.
+func chmodFileAt(dir int, name string, mode uint32) error {
+	return onName(name, func(raw string) error { return unix.Fchmodat(dir, raw, mode, unix.AT_SYMLINK_NOFOLLOW) })
 }
 
 func pathError(op, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &iofs.PathError{Op: op, Path: path, Err: err}
+	return &iofs.PathError{Op: op, Path: rawname.Show(path), Err: err}
 }
 
 func closeFD(fd int) { _ = unix.Close(fd) } // nothing that was written is in it any more
@@ -70,7 +129,7 @@ func denied(err error) bool {
 
 // shut reports whether a directory may not be looked into.
 func shut(dir int, name string) bool {
-	return denied(retry(func() error { return unix.Faccessat(dir, name, unix.R_OK|unix.X_OK, unix.AT_EACCESS) }))
+	return denied(onName(name, func(raw string) error { return unix.Faccessat(dir, raw, unix.R_OK|unix.X_OK, unix.AT_EACCESS) }))
 }
 
 // kindOf is 0 for what a tree has no node for.
@@ -117,7 +176,7 @@ func names(fd int, fn func(name string) error) error {
 		}
 		_, _, list = unix.ParseDirent((*buf)[:n], -1, list[:0])
 		for _, name := range list {
-			if err := fn(name); err != nil {
+			if err := fn(rawname.Encode(name)); err != nil {
 				return err
 			}
 		}
@@ -127,11 +186,11 @@ func names(fd int, fn func(name string) error) error {
 func readlinkAt(dir int, name string) (string, error) {
 	buf := make([]byte, tree.MaxTarget+1)
 	var n int
-	err := retry(func() (err error) {
-		n, err = unix.Readlinkat(dir, name, buf)
+	err := onName(name, func(raw string) (err error) {
+		n, err = unix.Readlinkat(dir, raw, buf)
 		return err
 	})
-	return string(buf[:max(n, 0)]), pathError("read link", name, err)
+	return rawname.Encode(string(buf[:max(n, 0)])), pathError("read link", name, err)
 }
 
 // openRoot opens the workspace's directory itself.
@@ -146,8 +205,8 @@ func openRoot(path string) (int, error) {
 
 func setTimes(dir int, name string, mtime int64) error {
 	t := unix.NsecToTimespec(mtime)
-	return pathError("set times", name, retry(func() error {
-		return unix.UtimesNanoAt(dir, name, []unix.Timespec{{Nsec: utimeOmit}, t}, unix.AT_SYMLINK_NOFOLLOW)
+	return pathError("set times", name, onName(name, func(raw string) error {
+		return unix.UtimesNanoAt(dir, raw, []unix.Timespec{{Nsec: utimeOmit}, t}, unix.AT_SYMLINK_NOFOLLOW)
 	}))
 }
 

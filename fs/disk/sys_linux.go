@@ -24,10 +24,13 @@ func statFD(fd int) (stat, error) { return statx(fd, "", unix.AT_EMPTY_PATH) }
 
 func statx(dir int, name string, flags int) (stat, error) {
 	var s unix.Statx_t
+	raw, err := onDisk(name)
 	// Not by retry: of this there is more than of anything else.
-	err := unix.Statx(dir, name, flags, statMask, &s)
+	if err == nil {
+		err = unix.Statx(dir, raw, flags, statMask, &s)
+	}
 	for err != nil && errors.Is(err, unix.EINTR) {
-		err = unix.Statx(dir, name, flags, statMask, &s)
+		err = unix.Statx(dir, raw, flags, statMask, &s)
 	}
 	if err != nil {
 		return stat{}, pathError("stat", name, err)
@@ -55,7 +58,7 @@ func syncAll(fd int) error {
 // chmodAt changes the mode of a name in a directory that cannot be opened, and of nothing
 // that a link leads to.
 func chmodAt(dir int, name string, mode uint32) error {
-	err := retry(func() error { return unix.Fchmodat(dir, name, mode, unix.AT_SYMLINK_NOFOLLOW) })
+	err := chmodFileAt(dir, name, mode)
 	if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) {
 		return pathError("chmod", name, err)
 	}
@@ -105,7 +108,10 @@ func renameNew(dir int, old, name string) error {
 func exchange(dir int, a, b string) error { return rename2(dir, a, b, unix.RENAME_EXCHANGE) }
 
 func rename2(dir int, old, name string, flags uint) error {
-	err := retry(func() error { return unix.Renameat2(dir, old, dir, name, flags) })
+	oldRaw, err := onDisk(old)
+	if err == nil {
+		err = onName(name, func(raw string) error { return unix.Renameat2(dir, oldRaw, dir, raw, flags) })
+	}
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		return errNoExchange
 	}
@@ -158,8 +164,8 @@ func openBelow(root int, path string, flags int) (int, error) {
 		how.Flags |= unix.O_NOCTTY
 	}
 	fd := -1
-	err := retry(func() (err error) {
-		fd, err = unix.Openat2(root, path, &how)
+	err := onName(path, func(raw string) (err error) {
+		fd, err = unix.Openat2(root, raw, &how)
 		return err
 	})
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EAGAIN) {

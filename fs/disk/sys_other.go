@@ -16,7 +16,7 @@ const utimeOmit = -2 // UTIME_OMIT, which the package lacks for some systems
 // statAt looks at a name in a directory, at a link itself.
 func statAt(dir int, name string) (stat, error) {
 	var s unix.Stat_t
-	if err := retry(func() error { return unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
+	if err := onName(name, func(raw string) error { return unix.Fstatat(dir, raw, &s, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
 		return stat{}, pathError("stat", name, err)
 	}
 	return fromStat(&s), nil
@@ -49,7 +49,7 @@ func syncAll(int) error { return unix.Sync() }
 
 // chmodAt changes the mode of a name in a directory that cannot be opened.
 func chmodAt(dir int, name string, mode uint32) error {
-	return pathError("chmod", name, unix.Fchmodat(dir, name, mode, unix.AT_SYMLINK_NOFOLLOW))
+	return pathError("chmod", name, chmodFileAt(dir, name, mode))
 }
 
 // trusted refuses: the systems of which this is for do not tell at once.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -102,7 +100,7 @@ func (t *tempNames) out(name string) string {
 
 // cleanTemp removes what was written under a name of ours.
 func cleanTemp(fd int, name string) {
-	_ = unix.Unlinkat(fd, name, 0) // what cannot be removed now is removed by Open
+	_ = unlinkAt(fd, name) // what cannot be removed now is removed by Open
 }
 
 // cleanAll disposes of what a crash has left under names of ours, and reports whether that
@@ -160,5 +158,5 @@ func (b *bringer) reclaim(dir int, path, name string) error {
 			return err
 		}
 	}
-	return pathError("remove", name, retry(func() error { return unix.Unlinkat(dir, name, 0) }))
+	return pathError("remove", name, unlinkAt(dir, name))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/watch"
 )
 
@@ -82,7 +83,7 @@ func (w *watcher) fold() {
 		case !known:
 		case e.Name != "":
 			if !temporary(e.Name) {
-				w.note(path, e.Name, whyOf(e))
+				w.note(path, rawname.Encode(e.Name), whyOf(e))
 			}
 		case e.Op == watch.Modify || e.Op == watch.Create || e.Op == watch.Remove:
 			// Of the directory itself; the one that it is in tells as well.

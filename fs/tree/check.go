@@ -136,7 +136,7 @@ func (a *audit) readNames(tx Tx) error {
 		case n.Rev > t.Rev:
 			a.say("name %q has revision %d, but namespace %s is at %d", n.Name, n.Rev, t.Name, t.Rev)
 		}
-		if n.Name == "" || strings.Contains(n.Name, "/") || CheckPath("/"+n.Name) != nil {
+		if n.Name == "" || strings.Contains(n.Name, "/") || checkPath("/"+n.Name) != nil {
 			a.say("a name in node %d is %q", n.Parent, n.Name)
 		}
 		child.names++

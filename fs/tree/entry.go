@@ -29,7 +29,7 @@ type Entry struct {
 // io/fs.ErrNotExist. It does not follow links. A stub is not there for peers.
 func (t *Tree) Entry(ctx context.Context, path string) (Entry, error) {
 	var out Entry
-	if err := CheckPath(path); err != nil {
+	if err := checkPath(path); err != nil {
 		return out, at("read", path, err)
 	}
 	err := t.view(ctx, func(tx Tx, ns *Namespace) error {
@@ -45,7 +45,7 @@ func (t *Tree) Entry(ctx context.Context, path string) (Entry, error) {
 
 // Entry is Tree.Entry as the edit has it so far.
 func (e *Edit) Entry(path string) (Entry, error) {
-	if err := CheckPath(path); err != nil {
+	if err := checkPath(path); err != nil {
 		return Entry{}, at("read", path, err)
 	}
 	// A tomb of the path may be due.
@@ -206,7 +206,7 @@ func (e *Edit) Apply(entry *Entry, how ApplyMode) (bool, error) {
 	e.tombs, e.real, e.times = how&WriteTombs != 0, how&RealParents != 0, how&SetTimes != 0
 	e.located = how&Located != 0
 	defer func() { e.located = false }()
-	err := CheckPath(entry.Path)
+	err := checkPath(entry.Path)
 	if err == nil && entry.Path == "/" && entry.Kind != KindDir {
 		err = iofs.ErrPermission
 	}

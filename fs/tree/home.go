@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+
+	"github.com/wsd-dev/wsd/fs/rawname"
 )
 
 // A Home has content that is not in rows of the store: in objects, and in the files of a
@@ -101,7 +103,7 @@ func pathsOf(tx Tx, ns *Namespace, ino int64) ([]string, error) {
 	var list []string
 	for _, n := range names {
 		path, at := "/"+n.Name, n
-		for at.Namespace == ns.ID && at.Parent != ns.Root && len(path) <= MaxPath {
+		for at.Namespace == ns.ID && at.Parent != ns.Root && rawname.Len(path) <= MaxPath {
 			up, err := tx.NamesOf(at.Parent)
 			if err != nil {
 				return nil, err

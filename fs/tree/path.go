@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/wsd-dev/wsd/fs/rawname"
 )
 
-// Limits of names, in bytes.
+// Limits of names, in the bytes that they have on a disk (package rawname).
 const (
 	MaxPath    = 4096
 	MaxSegment = 255
@@ -17,8 +19,11 @@ const (
 // and ".." segments, which are taken as text, before links are. ".." of the root is the
 // root. Nothing else is special in a path.
 func Clean(path string) (string, error) {
-	if strings.IndexByte(path, 0) >= 0 || !utf8.ValidString(path) {
+	if !isText(path) {
 		return "", fmt.Errorf("%w: a path is UTF-8 without NUL", ErrInvalid)
+	}
+	if err := CheckForm(path); err != nil {
+		return "", err
 	}
 	if clean(path) {
 		return path, checkLengths(path)
@@ -39,13 +44,35 @@ func Clean(path string) (string, error) {
 	return path, checkLengths(path)
 }
 
-// CheckPath refuses a path that Clean would change: the rule for what comes from peers.
+// CheckPath refuses a path that Clean would change: the rule for what comes from peers. See
+// CheckForm too.
 func CheckPath(path string) error {
-	if strings.IndexByte(path, 0) >= 0 || !utf8.ValidString(path) || !clean(path) {
+	if !clean(path) || !isText(path) {
 		return fmt.Errorf("%w: not an absolute, canonical path", ErrInvalid)
 	}
 	return checkLengths(path)
 }
+
+// CheckForm refuses a path, or a link's target, that is the form of no name (package rawname).
+func CheckForm(text string) error {
+	if !rawname.Has(text) {
+		return nil
+	}
+	if _, err := rawname.Decode(text); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+// checkPath is CheckPath and CheckForm.
+func checkPath(path string) error {
+	if err := CheckPath(path); err != nil {
+		return err
+	}
+	return CheckForm(path)
+}
+
+func isText(path string) bool { return strings.IndexByte(path, 0) < 0 && utf8.ValidString(path) }
 
 // clean reports whether Clean leaves the path as it is, apart from its lengths.
 func clean(path string) bool {
@@ -64,26 +91,35 @@ func clean(path string) bool {
 }
 
 func checkLengths(path string) error {
-	if len(path) > MaxPath {
+	if len(path) > MaxPath && rawname.Len(path) > MaxPath {
 		return fmt.Errorf("%w: a path has at most %d bytes", ErrNameTooLong, MaxPath)
 	}
 	for segment := range strings.SplitSeq(path, "/") {
-		if len(segment) > MaxSegment {
+		if len(segment) > MaxSegment && rawname.Len(segment) > MaxSegment {
 			return fmt.Errorf("%w: a name has at most %d bytes", ErrNameTooLong, MaxSegment)
 		}
 	}
 	return nil
 }
 
-// checkTarget says whether a link may have the text. It may dangle, and is kept as it is.
-func checkTarget(target string) error {
-	switch {
-	case strings.TrimSpace(target) == "", strings.IndexByte(target, 0) >= 0, !utf8.ValidString(target):
+// CheckTarget refuses what a link may not have for a text. It may dangle, and is kept as it is.
+// See CheckForm too.
+func CheckTarget(target string) error {
+	if strings.TrimSpace(target) == "" || !isText(target) {
 		return fmt.Errorf("%w: a link's target is UTF-8 that is not blank, without NUL", ErrInvalid)
-	case len(target) > MaxTarget:
+	}
+	if rawname.Len(target) > MaxTarget {
 		return fmt.Errorf("%w: a link's target has at most %d bytes", ErrNameTooLong, MaxTarget)
 	}
 	return nil
+}
+
+// checkTarget is CheckTarget and CheckForm.
+func checkTarget(target string) error {
+	if err := CheckTarget(target); err != nil {
+		return err
+	}
+	return CheckForm(target)
 }
 
 // join is the path of name in dir.
@@ -109,15 +145,13 @@ func hides(ignore map[string]bool, path string) bool {
 
 // Shorten cuts the last name of a path so that n bytes can be added to it.
 func Shorten(path string, n int) string {
-	over := len(path) - strings.LastIndexByte(path, '/') - 1 + n - MaxSegment
-	if over <= 0 {
-		return path
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	for over := rawname.Len(name) + n - MaxSegment; over > 0 && name != ""; {
+		_, size := utf8.DecodeLastRuneInString(name)
+		over -= rawname.Len(name[len(name)-size:])
+		name, path = name[:len(name)-size], path[:len(path)-size]
 	}
-	end := len(path) - over
-	for !utf8.RuneStart(path[end]) {
-		end--
-	}
-	return path[:end]
+	return path
 }
 
 // cutName splits off the first segment of a relative path.

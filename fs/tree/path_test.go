@@ -67,3 +67,36 @@ func TestHides(t *testing.T) {
 		}
 	}
 }
+
+// F3: lengths are those that names have on a disk, and a path has one form.
+func TestF3NamesOfAnyBytes(t *testing.T) {
+	const raw, noForm = "\U0010FEFF", "\U0010FEC3\U0010FEA9"
+	for path, want := range map[string]error{
+		"/" + strings.Repeat(raw, MaxSegment):                  nil,
+		"/" + strings.Repeat(raw, MaxSegment+1):                ErrNameTooLong,
+		strings.Repeat("/"+strings.Repeat(raw, 255), 16):       nil,
+		strings.Repeat("/"+strings.Repeat(raw, 255), 16) + "/": nil, // cleaned
+		strings.Repeat("/"+strings.Repeat(raw, 255), 17):       ErrNameTooLong,
+		"/a/" + noForm: ErrInvalid, "/a/" + noForm + "/b": ErrInvalid,
+	} {
+		if got, err := Clean(path); !errors.Is(err, want) {
+			t.Errorf("%.40q: %.40q, %v, want %v", path, got, err, want)
+		}
+		if err := checkPath(strings.TrimSuffix(path, "/")); !errors.Is(err, want) {
+			t.Errorf("%.40q: %v, want %v", path, err, want)
+		}
+	}
+	for target, want := range map[string]error{raw: nil, strings.Repeat(raw, MaxTarget): nil, strings.Repeat(raw, MaxTarget+1): ErrNameTooLong, noForm: ErrInvalid} {
+		if err := checkTarget(target); !errors.Is(err, want) {
+			t.Errorf("a link to %.40q: %v, want %v", target, err, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"/d/" + strings.Repeat(raw, 255): "/d/" + strings.Repeat(raw, 245), "/d/" + strings.Repeat("é", 127): "/d/" + strings.Repeat("é", 122),
+		"/d/short": "/d/short", "/d/" + strings.Repeat("n", 250): "/d/" + strings.Repeat("n", 245),
+	} {
+		if got := Shorten(name, 10); got != want {
+			t.Errorf("%.20q is %d bytes, want %d", name, len(got), len(want))
+		}
+	}
+}

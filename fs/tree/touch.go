@@ -45,7 +45,7 @@ func (e *Edit) touchTomb(path string) (int64, error) {
 func (e *Edit) Bury(path, prior string) (Entry, error) {
 	e.begin()
 	tomb := Tomb{Path: path}
-	err := CheckPath(path)
+	err := checkPath(path)
 	if err == nil {
 		var s spot
 		if s, err = e.res.plain(path); err == nil && s.ok {

@@ -43,7 +43,7 @@ func Routes(srv *server.Server, cfg Config) map[string]http.Handler {
 		return nil
 	}
 	return computer.New(computer.Config{
-		Peer: w.Sync, Runs: w.Runs, MountPoint: w.MountPoint, Hidden: w.Ignore, Version: cfg.Version, Place: place(&cfg), Logger: cfg.Logger,
+		Peer: w.Sync.PlainNames(), Runs: w.Runs, MountPoint: w.MountPoint, Hidden: w.Ignore, Version: cfg.Version, Place: place(&cfg), Logger: cfg.Logger,
 	}).Routes(srv)
 }
 

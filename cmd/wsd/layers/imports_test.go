@@ -35,14 +35,15 @@ var table = []struct {
 	{"process/...", []string{"protocol/...", "process/...", "fs/fileuri"}},
 	{"fs/sqlitefile", nil},
 	// The tree is pure: rows over a store that it declares.
-	{"fs/tree", []string{"fs/pattern"}},
+	{"fs/rawname", nil},
+	{"fs/tree", []string{"fs/pattern", "fs/rawname"}},
 	{"fs/tree/...", []string{"fs/tree"}},
 	// Synchronisation knows trees and no directory; the directory knows no peer's wire.
 	{"fs/lost", []string{"fs/tree"}},
 	{"fs/objects", []string{"fs/tree"}},
 	{"fs/lineage", nil},
-	{"fs/changes/...", []string{"protocol/...", "fs/lost", "fs/tree", "fs/changes/..."}},
-	{"fs/disk/...", []string{"fs/lost", "fs/objects", "fs/tree", "fs/changes", "fs/watch", "fs/atomicfile", "fs/disk/..."}},
+	{"fs/changes/...", []string{"protocol/...", "fs/lost", "fs/rawname", "fs/tree", "fs/changes/..."}},
+	{"fs/disk/...", []string{"fs/lost", "fs/objects", "fs/rawname", "fs/tree", "fs/changes", "fs/watch", "fs/atomicfile", "fs/disk/..."}},
 	{"fs/...", []string{"protocol/...", "fs/..."}},
 
 	// The server knows no service; execserver is where they meet.
@@ -72,7 +73,7 @@ var table = []struct {
 
 	// It gives what process/shell declares.
 	{"client/computer/...", []string{"protocol/...", "fs/lost", "fs/tree", "fs/changes", "fs/changes/computerwire", "process/shell"}},
-	{"client/mirror", []string{"client/withheld", "fs/changes", "fs/ignore", "fs/lost", "fs/tree"}},
+	{"client/mirror", []string{"client/withheld", "fs/changes", "fs/ignore", "fs/lost", "fs/rawname", "fs/tree"}},
 	{"client/...", []string{"protocol/...", "fs/fileuri", "fs/lost", "fs/tree", "fs/changes", "client/...", "relay/..."}},
 	{"bench/workspace", []string{"bench/...", "client", "fs/tree", "fs/changes"}},
 	{"bench/...", []string{"protocol/...", "bench/...", "relay/..."}},
