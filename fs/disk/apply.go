@@ -77,6 +77,11 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 	for _, number := range p.drop {
 		w.home.Drop(number)
 	}
+	for _, it := range p.items {
+		if it != nil {
+			w.cfg.Forest.Arrived(it.parts)
+		}
+	}
 	if len(p.order) == 0 {
 		return done, nil
 	}

@@ -197,10 +197,11 @@ func (f *Forest) heldNow(tx Tx, hashes []Hash, held []bool) (stale []int, err er
 		used = append(used, h)
 		return nil
 	})
+	find := &finder{forest: f, tx: tx}
 	for _, h := range used {
 		is := false
 		if err == nil {
-			is, err = f.inSomeFile(tx, h, lost[h])
+			is, err = find.inSomeFile(h, lost[h])
 		}
 		if is {
 			f.tellOf(h, now)
@@ -236,6 +237,15 @@ func (f *Forest) Wanted(h Hash) bool {
 	defer f.mu.Unlock()
 	at, told := f.told[h]
 	return told && at >= f.now()-MinUnseen.Milliseconds()
+}
+
+// Arrived says that what peers were told of a file's content has served its purpose.
+func (f *Forest) Arrived(parts []Part) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range parts {
+		delete(f.told, p.Hash)
+	}
 }
 
 // missing turns ErrNoRow into what says which chunk it is.

@@ -281,7 +281,11 @@ func (e *Edit) applyDir(entry *Entry, skip bool) error {
 	if err := e.clear(&s); err != nil {
 		return err
 	}
-	_, err = e.attach(s.dir, s.name.Name, &Node{Kind: KindDir, Mode: mode, MTime: stored(entry.MTime), BTime: stored(e.now)})
+	c, err := e.attach(s.dir, s.name.Name, &Node{Kind: KindDir, Mode: mode, MTime: stored(entry.MTime), BTime: stored(e.now)})
+	if err == nil { // most likely what is in it comes next
+		s.name, s.node = c.Name, c.Node
+		e.res.remember(s.asDir())
+	}
 	return err
 }
 

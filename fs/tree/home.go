@@ -65,60 +65,85 @@ type source struct {
 	offset int64
 }
 
+// A finder finds which files of the home should have chunks, in one view.
+type finder struct {
+	forest *Forest
+	tx     Tx
+	ns     *Namespace       // nil before it is known
+	dirs   map[int64]string // paths of directories, ended by a slash; "" for one of another tree
+}
+
+// maxDirs bounds the directories whose paths a finder remembers.
+const maxDirs = 10_000
+
 // sources are the files of the home that should have a chunk.
 func (f *Forest) sources(tx Tx, h Hash) ([]source, error) {
-	if f.home == nil {
+	return (&finder{forest: f, tx: tx}).sources(h)
+}
+
+func (f *finder) sources(h Hash) ([]source, error) {
+	if f.forest.home == nil {
 		return nil, nil
 	}
-	ns, err := tx.Namespace(f.home.Tree())
-	if errors.Is(err, ErrNoRow) {
-		return nil, nil
+	if f.ns == nil {
+		ns, err := f.tx.Namespace(f.forest.home.Tree())
+		if errors.Is(err, ErrNoRow) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.ns, f.dirs = &ns, map[int64]string{ns.Root: "/"}
 	}
-	if err != nil {
-		return nil, err
-	}
-	uses, err := tx.Uses(h, maxUses)
+	uses, err := f.tx.Uses(h, maxUses)
 	if err != nil {
 		return nil, err
 	}
 	var list []source
 	for _, u := range uses {
-		paths, err := pathsOf(tx, &ns, u.Ino)
+		names, err := f.tx.NamesOf(u.Ino)
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range paths {
-			list = append(list, source{p, int64(u.Index) * ChunkSize})
+		for _, n := range names {
+			dir, err := f.dir(n.Namespace, n.Parent, 0)
+			if err != nil {
+				return nil, err
+			}
+			if dir != "" {
+				list = append(list, source{dir + n.Name, int64(u.Index) * ChunkSize})
+			}
 		}
 	}
 	return list, nil
 }
 
-// pathsOf are the paths of a node of a tree, none for one of another tree.
-func pathsOf(tx Tx, ns *Namespace, ino int64) ([]string, error) {
-	names, err := tx.NamesOf(ino)
+// dir is the path of a directory of a tree, so many levels above a file.
+func (f *finder) dir(tree, ino int64, levels int) (string, error) {
+	if tree != f.ns.ID || levels > MaxPath {
+		return "", nil
+	}
+	if path, known := f.dirs[ino]; known {
+		return path, nil
+	}
+	names, err := f.tx.NamesOf(ino)
+	if err != nil || len(names) != 1 {
+		return "", err
+	}
+	path, err := f.dir(names[0].Namespace, names[0].Parent, levels+1)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	var list []string
-	for _, n := range names {
-		path, at := "/"+n.Name, n
-		for at.Namespace == ns.ID && at.Parent != ns.Root && rawname.Len(path) <= MaxPath {
-			up, err := tx.NamesOf(at.Parent)
-			if err != nil {
-				return nil, err
-			}
-			if len(up) != 1 {
-				break
-			}
-			at = up[0]
-			path = "/" + at.Name + path
-		}
-		if at.Namespace == ns.ID && at.Parent == ns.Root {
-			list = append(list, path)
-		}
+	if path != "" {
+		path += names[0].Name + "/"
 	}
-	return list, nil
+	if rawname.Len(path) > MaxPath {
+		path = ""
+	}
+	if len(f.dirs) < maxDirs {
+		f.dirs[ino] = path
+	}
+	return path, nil
 }
 
 // fromFiles appends the bytes of a chunk that a file of the home has, and reports whether one does.
@@ -345,8 +370,8 @@ func (f *Forest) fromListed(h Hash, dst []byte) ([]byte, bool) {
 
 // inSomeFile reports whether one of the files that should have a chunk has it. One that does not
 // look as it did then is read, and so are all that may not have got it yet.
-func (f *Forest) inSomeFile(tx Tx, h Hash, onTheWay bool) (bool, error) {
-	list, err := f.sources(tx, h)
+func (f *finder) inSomeFile(h Hash, onTheWay bool) (bool, error) {
+	list, err := f.sources(h)
 	if len(list) == 0 || err != nil {
 		return false, err
 	}
@@ -354,15 +379,15 @@ func (f *Forest) inSomeFile(tx Tx, h Hash, onTheWay bool) (bool, error) {
 		if onTheWay {
 			break
 		}
-		if is, err := f.home.Settled(tx, s.path); is || err != nil {
+		if is, err := f.forest.home.Settled(f.tx, s.path); is || err != nil {
 			return is, err
 		}
 	}
-	size, err := sizeOfUse(tx, h)
+	size, err := sizeOfUse(f.tx, h)
 	if err != nil {
 		return false, err
 	}
-	_, is := f.fromFiles(list, h, size, nil)
+	_, is := f.forest.fromFiles(list, h, size, nil)
 	return is, nil
 }
 

@@ -72,8 +72,13 @@ func (tx *treeTx) DeleteDiskStats(root int64, path string) error {
 }
 
 func (tx *treeTx) MoveDiskStats(root int64, from, to string) error {
-	return of("the directory's index", tx.exec(`UPDATE disk_stat SET path = ? || substr(path, length(?) + 1)
-		WHERE root = ? AND (path = ? OR path > ? AND path < ?)`, to, from, root, from, from+"/", from+"0"))
+	// Not in one statement: with OR it looks at each row of the root.
+	err := tx.exec("UPDATE disk_stat SET path = ? WHERE root = ? AND path = ?", to, root, from)
+	if err == nil {
+		err = tx.exec("UPDATE disk_stat SET path = ? || substr(path, length(?) + 1) WHERE root = ? AND path > ? AND path < ?",
+			to, from, root, from+"/", from+"0")
+	}
+	return of("the directory's index", err)
 }
 
 func (tx *treeTx) DiskJournal(root int64, fn func(int64, []byte) error) error {
