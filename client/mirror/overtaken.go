@@ -281,7 +281,8 @@ func (m *Mirror) giveBack(ctx context.Context, target tree.Cursor, r *Result) (b
 // giveBackSince gives back versions that were overtaken at the remote, from a number on. It
 // returns the local paths, and from which number on there will be others.
 func (m *Mirror) giveBackSince(ctx context.Context, number int64, base tree.Cursor, r *Result) ([]string, int64, error) {
-	var list []lost.Version
+	var back []string
+	dealt := map[int64]bool{} // versions that were overtaken by what went back
 	for more := true; more; {
 		some, any, err := m.remote().Lost(ctx, number-1, 0)
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -290,6 +291,7 @@ func (m *Mirror) giveBackSince(ctx context.Context, number int64, base tree.Curs
 		if err != nil {
 			return nil, number, fmt.Errorf("list what the remote has lost: %w", err)
 		}
+		var list []lost.Version
 		for i := range some {
 			v := &some[i]
 			if v.ID < number {
@@ -300,14 +302,18 @@ func (m *Mirror) giveBackSince(ctx context.Context, number int64, base tree.Curs
 			if err != nil {
 				return nil, number, err
 			}
-			if ours && len(list) < maxSent {
+			if ours && !dealt[v.ID] {
 				list = append(list, *v)
 			}
 		}
 		more = any && len(some) > 0
+		paths, err := m.giveBackSome(ctx, list, base, dealt, r)
+		if err != nil {
+			return nil, number, err
+		}
+		back = append(back, paths...)
 	}
-	back, err := m.giveBackSome(ctx, list, base, r)
-	return back, number, err
+	return back, number, nil
 }
 
 // overtook reports whether it was a change from here that overtook a version at the remote:
@@ -341,8 +347,8 @@ func (m *Mirror) wasSent(path string) bool {
 // giveBackSome makes versions changes of the remote's own again, of whose tree we know a
 // place at which they were overtaken. It returns their local paths. Those that cannot go
 // back, since their paths have changed once more or a directory is there, are kept here and
-// reported.
-func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tree.Cursor, r *Result) ([]string, error) {
+// reported. dealt gets the numbers of versions that these overtake.
+func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tree.Cursor, dealt map[int64]bool, r *Result) ([]string, error) {
 	back := map[string]bool{}
 	were := map[string]lost.Version{} // what went back
 	for range maxTries {
@@ -381,6 +387,9 @@ func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tre
 			}
 			// What was written there in the meantime is newer.
 			list, base = res.Overtaken, tree.At(res.Rev)
+			for i := range list {
+				dealt[list[i].ID] = true
+			}
 		}
 		if err := m.keepTheirs(ctx, stay, r); err != nil {
 			return nil, err

@@ -505,6 +505,39 @@ func TestF1OvertakenLate(t *testing.T) {
 	}
 }
 
+// However many are overtaken late, all are given back, as many at once as are listed at once.
+func TestManyOvertakenLate(t *testing.T) {
+	const n = 2*changes.MaxLost + 10
+	w := newWorld(t, Config{OnConflict: Theirs})
+	w.local.do("write /d/f L")
+	w.sync()
+	version := tree.Entry{Kind: tree.KindSymlink, Mode: tree.LinkMode, Target: "there"}
+	_, err := w.remote.tree.Update(t.Context(), func(e *tree.Edit) error {
+		for i := range n {
+			v := lost.Version{Path: fmt.Sprintf("/d/%d", i), At: *w.remote.clock, Why: lost.Overtaken, Entry: version}
+			if err := lost.Keep(e, &v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A removal from here has overtaken them, whose answer never came.
+	w.m.s.sent = sent{Prints: map[string]string{"/d": "print"}}
+	var r Result
+	back, number, err := w.m.giveBackSince(t.Context(), 1, w.m.s.peer.Fetch, &r)
+	if err != nil || len(back) != n || number != n+1 {
+		t.Errorf("%d went back, of %d, up to %d, %v", len(back), n, number, err)
+	}
+	for _, path := range []string{"/d/0", fmt.Sprintf("/d/%d", n-1)} {
+		if e, err := w.remote.tree.Entry(t.Context(), path); err != nil || e.Target != version.Target {
+			t.Errorf("%s is %+v, %v", path, e, err)
+		}
+	}
+}
+
 // A crash between the commit of a batch and its way to the disk: what was overtaken then is
 // found among what is kept.
 func TestF1FoundAfterACrash(t *testing.T) {
