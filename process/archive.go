@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/wsd-dev/wsd/protocol"
@@ -28,7 +29,7 @@ type ArchiveStore interface {
 	// List returns logs that nobody writes any more, the newest first.
 	List(ctx context.Context, limit int) ([]ArchivedLog, error)
 	// Recover ends all logs, and returns the highest number of one. It is called before
-	// all else.
+	// all else. With syscall.ENOSPC it returns the number all the same, and ends none.
 	Recover(ctx context.Context, at time.Time) (last int64, err error)
 	// Sweep forgets logs that nobody writes any more.
 	Sweep(ctx context.Context, keep ArchiveKeep) error
@@ -119,7 +120,10 @@ func OpenArchive(ctx context.Context, cfg ArchiveConfig) (*Archive, error) {
 	}
 	a := &Archive{cfg: cfg, now: make(chan struct{}, 1), later: make(chan struct{}, 1), stop: make(chan struct{})}
 	var err error
-	if a.last, err = cfg.Store.Recover(ctx, time.Now()); err != nil {
+	a.last, err = cfg.Store.Recover(ctx, time.Now())
+	if errors.Is(err, syscall.ENOSPC) {
+		cfg.Logger.WarnContext(ctx, "there is no room to end the logs of processes that the last server has left; the next start tries again", "err", err)
+	} else if err != nil {
 		return nil, fmt.Errorf("recover logs of processes: %w", err)
 	}
 	a.wg.Go(a.work) // waited for by Close

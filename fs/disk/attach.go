@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -153,6 +154,10 @@ func (w *Workspace) putState(rows Rows, s rootState) error {
 	if err != nil {
 		return err
 	}
+	same := w.root.ID != 0 && bytes.Equal(w.root.State, text)
 	w.state, w.root.State = s, text
+	if same {
+		return nil // a full disk may have no room for it
+	}
 	return rows.PutDiskRoot(&w.root)
 }

@@ -71,11 +71,17 @@ func (f *Format) Migrate(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	defer conn.Close()
-	// On a file that is not empty they change nothing; after a transaction has begun, nor on
-	// one that is.
-	for _, text := range f.Fresh {
-		if _, err := conn.ExecContext(ctx, text); err != nil {
-			return err
+	// On a file that is not empty they change nothing, and may want room; after a transaction has
+	// begun, nor on one that is.
+	var pages int
+	if err := conn.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {
+		return err
+	}
+	if pages == 0 {
+		for _, text := range f.Fresh {
+			if _, err := conn.ExecContext(ctx, text); err != nil {
+				return err
+			}
 		}
 	}
 	version, err := f.current(ctx, conn)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -16,7 +17,11 @@ type Shell struct {
 	end      context.CancelFunc
 	settler  settler
 	sweepNow chan struct{}
-	hurry    chan struct{} // closed when Close waits for no room on the disk any more
+	// recovered: the runs that were live when the Store was used last have been ended. recovering
+	// is held by the caller that does so.
+	recovered  atomic.Bool
+	recovering chan struct{}
+	hurry      chan struct{} // closed when Close waits for no room on the disk any more
 
 	mu        sync.Mutex
 	live      map[string]*run
@@ -42,25 +47,49 @@ func New(cfg Config) (*Shell, error) {
 	s := &Shell{
 		cfg:  cfg.withDefaults(),
 		live: make(map[string]*run), lingering: make(map[*run]struct{}),
-		sweepNow: make(chan struct{}, 1), hurry: make(chan struct{}), closed: make(chan struct{}),
+		sweepNow: make(chan struct{}, 1), recovering: make(chan struct{}, 1), hurry: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.settler = settler{settle: cfg.Settle, failed: func(err error) {
 		s.cfg.Logger.Warn("what commands wrote was not taken up", "err", err)
 	}}
 	s.lifetime, s.end = context.WithCancel(context.Background())
-	n, err := cfg.Store.Recover(s.lifetime, time.Now())
+	err := s.recover(s.lifetime)
 	if err == nil {
 		err = s.sweep()
 	}
-	if err != nil {
+	if errors.Is(err, syscall.ENOSPC) {
+		s.cfg.Logger.Warn("there is no room to end runs that the last server has left; it is tried again before the next run", "err", err)
+	} else if err != nil {
 		s.end()
 		return nil, fmt.Errorf("recover runs: %w", err)
 	}
+	s.sweeper.Go(s.sweepLoop) // ends with lifetime; waited for by Close
+	return s, nil
+}
+
+// recover ends the runs that were live when the Store was used last, unless that is done.
+func (s *Shell) recover(ctx context.Context) error {
+	if s.recovered.Load() {
+		return nil
+	}
+	select {
+	case s.recovering <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-s.recovering }()
+	if s.recovered.Load() {
+		return nil
+	}
+	n, err := s.cfg.Store.Recover(ctx, time.Now())
+	if err != nil {
+		return err
+	}
+	s.recovered.Store(true)
 	if n > 0 {
 		s.cfg.Logger.Info("runs that the last server did not end have ended now", "runs", n)
 	}
-	s.sweeper.Go(s.sweepLoop) // ends with lifetime; waited for by Close
-	return s, nil
+	return nil
 }
 
 // Exec implements Runs.
@@ -70,6 +99,9 @@ func (s *Shell) Exec(ctx context.Context, req Request) (string, Events, error) {
 	}
 	if err := ctx.Err(); err != nil {
 		return "", nil, err
+	}
+	if err := s.recover(ctx); err != nil {
+		return "", nil, fmt.Errorf("begin exec: %w", err)
 	}
 	if req.ID == "" {
 		req.ID = newID()

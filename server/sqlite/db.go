@@ -85,6 +85,8 @@ type DB struct {
 	// tight: there is no reserve. What is written at a time is little.
 	tight    atomic.Bool
 	reserves bool // there is to be a reserve
+	// alone: the index of the log is in memory, since the disk has no room for its file.
+	alone bool
 	// reserving is held while the reserve is made or removed.
 	reserving sync.Mutex
 
@@ -103,10 +105,13 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the workspace's store: %w", err)
 	}
-	db, err := openFile(ctx, path, &cfg, false)
-	tight := errors.Is(err, sqlitefile.ErrFull) && os.Remove(reservePath(path)) == nil
-	if tight {
-		db, err = openFile(ctx, path, &cfg, true)
+	db, err := openFile(ctx, path, &cfg, false, false)
+	tight := errors.Is(err, sqlitefile.ErrFull)
+	if tight && os.Remove(reservePath(path)) == nil {
+		db, err = openFile(ctx, path, &cfg, true, false)
+	}
+	if errors.Is(err, sqlitefile.ErrFull) {
+		db, err = openFile(ctx, path, &cfg, true, true)
 	}
 	if err != nil {
 		return nil, err
@@ -117,9 +122,9 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	return db, nil
 }
 
-// openFile is Open. tight is that of the DB.
-func openFile(ctx context.Context, path string, cfg *Config, tight bool) (*DB, error) {
-	db := &DB{path: path, done: make(chan struct{}), full: cfg.Full, reserves: cfg.Durability != none}
+// openFile is Open. tight and alone are those of the DB.
+func openFile(ctx context.Context, path string, cfg *Config, tight, alone bool) (*DB, error) {
+	db := &DB{path: path, done: make(chan struct{}), full: cfg.Full, reserves: cfg.Durability != none, alone: alone}
 	db.tight.Store(tight)
 	db.group.db = db
 	if err := db.open(ctx, cfg); err != nil {
@@ -147,7 +152,11 @@ func (db *DB) open(ctx context.Context, cfg *Config) error {
 		sync = "OFF"
 	default:
 	}
-	dsn := sqlitefile.DSN(db.path, busyTimeout, "_txlock=immediate", "_synchronous="+sync)
+	options := []string{"_txlock=immediate", "_synchronous=" + sync}
+	if db.alone {
+		options = append(options, "vfs=unix-excl")
+	}
+	dsn := sqlitefile.DSN(db.path, busyTimeout, options...)
 	// sql.Open only fails for an unknown driver.
 	if db.pool, err = sql.Open("sqlite", dsn); err != nil {
 		return err

@@ -151,10 +151,10 @@ func (s logStore) Read(ctx context.Context, log int64, after uint64, maxBytes in
 
 func (s logStore) Recover(ctx context.Context, at time.Time) (last int64, err error) {
 	err = s.db.update(ctx, func(c *conn) error {
-		if err := c.exec("UPDATE process_log SET ended_ms = ? WHERE ended_ms IS NULL", at.UnixMilli()); err != nil {
+		if err := c.row("SELECT coalesce(max(log), 0) FROM process_log").Scan(&last); err != nil {
 			return err
 		}
-		return c.row("SELECT coalesce(max(log), 0) FROM process_log").Scan(&last)
+		return c.exec("UPDATE process_log SET ended_ms = ? WHERE ended_ms IS NULL", at.UnixMilli())
 	})
 	return last, s.db.explain("recover logs of processes in", err)
 }

@@ -14,7 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/process"
 	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
@@ -145,6 +147,72 @@ func TestF5OpenOnFullDisk(t *testing.T) {
 	}
 	if err := Check(t.Context(), cfg, func(f Finding) { t.Errorf("%+v", f) }); err != nil {
 		t.Error(err)
+	}
+}
+
+// A workspace is opened and checked on a disk without any room, whose reserve is used, and goes on
+// once there is room.
+func TestF5OpenWithoutReserve(t *testing.T) {
+	dir := smallDisk(t)
+	cfg := Config{Dir: t.TempDir(), Store: filepath.Join(dir, "store.db"), MountPoint: "/nowhere/to/be", NoWatch: true}
+	w, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A run and the log of a process are as a killed server leaves them.
+	if _, err := w.DB.Runs().Begin(t.Context(), "left", shell.About{Command: "make"}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	err = w.DB.ProcessLogs().Write(t.Context(), []process.LogChange{{Log: 7, Info: &protocol.ProcessInfo{ProcessID: "p"}, At: time.Now()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(cfg.Store + ".reserve"); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, dir)
+	if err := Check(t.Context(), cfg, func(f Finding) { t.Errorf("%+v", f) }); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(cfg.Dir, "f"), []byte("there"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if w, err = Open(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, _, err := w.Runs.Exec(t.Context(), shell.Request{Command: "true"}); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("a command without room for its output: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "fill")); err != nil {
+		t.Fatal(err)
+	}
+	if _, events, err := w.Runs.Exec(t.Context(), shell.Request{Command: "true"}); err != nil {
+		t.Error(err)
+	} else {
+		events.Close()
+	}
+	if runs, err := w.DB.Runs().Ended(t.Context(), time.Time{}, 10); err != nil || len(runs) == 0 || runs[len(runs)-1].ID != "left" {
+		t.Errorf("%+v, %v", runs, err)
+	}
+	if _, err := w.Sync.Watermarks(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+	if e, err := w.Sync.ReadEntry(t.Context(), "/nowhere/to/be/f"); err != nil || e == nil {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if _, err := w.Collect(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(cfg.Store + ".reserve"); err != nil || info.Size() != 4<<20 {
+		t.Errorf("the reserve: %+v, %v", info, err)
 	}
 }
 
