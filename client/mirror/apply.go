@@ -61,7 +61,7 @@ var errCopies = errors.New("versions are to be copied first")
 // applyBatch applies a batch together with its cursor.
 func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, r *Result) error {
 	kept := map[string]copied{}
-	for range maxTries {
+	for attempt := 1; ; attempt++ {
 		var d *decision
 		var next state
 		done, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
@@ -106,6 +106,16 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			if err := m.copyAside(ctx, d.copies, kept); err != nil {
 				return fmt.Errorf("keep versions that lose: %w", err)
 			}
+			if attempt < maxTries {
+				continue
+			}
+			return errors.New("what is changed there does not stop changing here")
+		}
+		if errors.Is(err, tree.ErrUnknownHash) && attempt < maxTries {
+			// The file here that had it has changed since it was looked for.
+			if err := m.fetchVanished(ctx, b, r); err != nil {
+				return err
+			}
 			continue
 		}
 		if err != nil {
@@ -123,7 +133,15 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 		m.disowned(done.Disowned, 0, false, r)
 		return nil
 	}
-	return errors.New("what is changed there does not stop changing here")
+}
+
+// fetchVanished gets the content of a batch that is not held here any more.
+func (m *Mirror) fetchVanished(ctx context.Context, b *batch, r *Result) error {
+	gone := map[tree.Hash]bool{}
+	if err := m.fetchMissing(ctx, b.entries, gone, r); err != nil {
+		return err
+	}
+	return m.drop(ctx, b, gone)
 }
 
 // committed reports whether a batch is in the tree, whose cursor moves with it alone.

@@ -105,6 +105,7 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 		return err
 	}
 	from, known := m.s.peer.Fetch, m.known() // the last stage changes them
+	var fetched Result                       // by the second stage
 	read, ready := make(chan *batch), make(chan *batch)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { // ends with the stream, or with ctx
@@ -114,7 +115,7 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 	})
 	group.Go(func() error { // ends with the one before it
 		defer close(ready)
-		return m.fetchContent(ctx, read, ready, r)
+		return m.fetchContent(ctx, read, ready, &fetched)
 	})
 	group.Go(func() error {
 		var local *localChanges
@@ -136,7 +137,10 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 		}
 		return nil
 	})
-	return group.Wait()
+	err = group.Wait()
+	r.ObjectsIn += fetched.ObjectsIn
+	r.BytesIn += fetched.BytesIn
+	return err
 }
 
 // readBatches cuts a change stream into batches, without what came from here. lacking finds

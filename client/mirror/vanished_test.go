@@ -3,6 +3,8 @@ package mirror
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -123,4 +125,53 @@ func TestContentVanishesWhileItIsFetched(t *testing.T) {
 	w.sync()
 	w.local.want("/one 644 new-one", "/three 644 new-three", "/two 644 new-two", "/z 644 last")
 	w.rest()
+}
+
+// Content that is in a file here need not be fetched. When that file is overwritten before it is
+// taken, it is fetched after all.
+func TestContentVanishesBeforeItIsTaken(t *testing.T) {
+	p := newPair(t)
+	p.remote.write("a", "text")
+	p.remote.write("b", "more")
+	p.start(Both)
+	if _, err := p.sync(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		if err := os.Rename(filepath.Join(p.remote.dir, name), filepath.Join(p.remote.dir, "moved-"+name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.local.before = func() {
+		p.local.write("a", "mine")
+		p.local.write("b", "mine, too")
+	}
+	r, err := p.sync()
+	if err != nil || !r.InStep || r.ObjectsIn != 2 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	all := "a=mine b=mine, too moved-a=text moved-b=more"
+	p.want(all, all, "a kept local", "b kept local")
+}
+
+// That holds for the copy of a version that loses as well.
+func TestContentVanishesBeforeItIsCopied(t *testing.T) {
+	p := newPair(t)
+	p.local.write("zzz", "base")
+	p.start(Both)
+	if _, err := p.sync(); err != nil {
+		t.Fatal(err)
+	}
+	p.local.write("zzz", "mine")
+	p.remote.write("zzz", "theirs")
+	p.local.before = func() {
+		// The next one is that of the copies.
+		p.local.before = func() { p.local.write("zzz", "newer") }
+	}
+	r, err := p.sync()
+	if err != nil || !r.InStep {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	all := "zzz.conflict=newer zzz=theirs"
+	p.want(all, all, "zzz kept both copy")
 }
