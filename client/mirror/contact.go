@@ -48,8 +48,36 @@ func (s *state) first() string {
 	return s.notes.First
 }
 
+// Blank reports whether two sides were never in step, and the remote has nothing.
+func (m *Mirror) Blank(ctx context.Context) (bool, error) {
+	blank := false
+	err := m.alone(ctx, func() error {
+		m.fresh = false
+		s, err := m.loadState(ctx)
+		if err != nil {
+			return fmt.Errorf("load the cursors: %w", err)
+		}
+		if !s.strangers() {
+			return nil
+		}
+		if err := m.loadRules(ctx); err != nil {
+			return err
+		}
+		err = m.allThere(ctx, []string{}, func(*tree.Entry) error { return errEnough })
+		blank = err == nil
+		if errors.Is(err, errEnough) {
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("look at what the remote has: %w", err)
+	}
+	return blank, nil
+}
+
 // Contact compares two sides that were never in step, or have not all that there was at
-// first (Mirror.First); nil when they were and have. It changes nothing.
+// first (Mirror.First); nil when they were and have. It settles this side, and changes nothing.
 func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
 	var c *Contact
 	err := m.alone(ctx, func() (err error) {
@@ -60,6 +88,9 @@ func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
 		}
 		if s.first() == "" && !s.strangers() {
 			return nil
+		}
+		if err := m.settle(ctx); err != nil {
+			return err
 		}
 		if err := m.loadRules(ctx); err != nil {
 			return err

@@ -202,6 +202,9 @@ type changeList struct {
 	n          int
 	from, upTo tree.Cursor
 	gone       map[string]bool // fingerprints of what was removed, as far as it is known
+	// more waits for what has changed behind it, an empty list without more at the end; nil if
+	// that is not to be sent.
+	more func(context.Context) (*changeList, error)
 }
 
 // changesHere lists the changes of this side. A list that mayPush has read is not read again unless

@@ -371,6 +371,10 @@ func (m *Mirror) rulesChanged(ctx context.Context) (bool, error) {
 	if len(m.cfg.Local.Skipped(m.isRules)) > 0 {
 		return true, nil
 	}
+	if !m.cfg.GitIgnore {
+		text, err := m.readRulesFile(ctx)
+		return err != nil || text != m.files[m.roots.local+"/"+m.cfg.RulesFile], nil //nolint:nilerr // whoever reads it now is told
+	}
 	info, err := m.tree.Info(ctx)
 	if err != nil || info.Rev == m.rulesRev {
 		return false, err

@@ -9,6 +9,8 @@ const (
 	BlockObjects = 2000
 	BlockBytes   = 64 << 20
 	blockText    = 16 << 20
+	// partBytes is how much of the content of new files is read before some of it is sent.
+	partBytes = 16 << 20
 	// plainEntries bounds the entries of a block for a remote that does not look at a base:
 	// published ones send as many.
 	plainEntries = 2000
@@ -70,6 +72,9 @@ const (
 )
 
 // limits are those that shape what is done, but not what comes of it.
-type limits struct{ entries, plain, objects, ask int }
+type limits struct {
+	entries, plain, objects, ask int
+	part                         int64
+}
 
-var standard = limits{entries: BlockEntries, plain: plainEntries, objects: BlockObjects, ask: askHashes}
+var standard = limits{entries: BlockEntries, plain: plainEntries, objects: BlockObjects, ask: askHashes, part: partBytes}

@@ -259,7 +259,11 @@ func (m *Mirror) Sync(ctx context.Context) (Result, error) {
 
 // settle brings what the directory has into the tree.
 func (m *Mirror) settle(ctx context.Context) error {
-	if err := m.cfg.Local.Settle(ctx); err != nil {
+	return settleError(m.cfg.Local.Settle(ctx))
+}
+
+func settleError(err error) error {
+	if err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
 	return nil
@@ -267,13 +271,15 @@ func (m *Mirror) settle(ctx context.Context) error {
 
 // tick pulls and then pushes. It begins with what is settled, or settles first.
 func (m *Mirror) tick(ctx context.Context, r *Result, settle bool) error {
+	pushed := false
+	defer m.forest.Unhand()
 	if settle {
-		if err := m.settle(ctx); err != nil {
+		var err error
+		if pushed, err = m.settleSending(ctx, r); err != nil {
 			return err
 		}
 	}
-	pushed := false
-	for attempt := 1; ; attempt++ {
+	for attempt := 1; !pushed; attempt++ {
 		if attempt > 1 {
 			if err := m.settle(ctx); err != nil {
 				return err

@@ -23,7 +23,7 @@ import (
 
 // A place is a directory with its workspace and server.
 type place struct {
-	changes.Workspace
+	changes.Gradual
 	t      *testing.T
 	dir    string
 	server *changes.Server
@@ -53,7 +53,7 @@ func newPlace(t *testing.T) *place {
 			t.Error(err)
 		}
 	})
-	p.Workspace = ws
+	p.Gradual = ws
 	p.server = changes.New(changes.Config{Workspace: p, DefaultIgnore: []string{}})
 	return p
 }
@@ -63,7 +63,7 @@ func (p *place) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tr
 		p.before = nil
 		fn()
 	}
-	return p.Workspace.Apply(ctx, entries, how, func(e *tree.Edit) error {
+	return p.Gradual.Apply(ctx, entries, how, func(e *tree.Edit) error {
 		if also != nil {
 			if err := also(e); err != nil {
 				return err
@@ -162,6 +162,7 @@ func (p *pair) start(policy Policy) {
 		Local: p.local, Remote: p.cut, LocalRoot: "/w", RemoteRoot: "/w", OnConflict: policy,
 		Conflict: func(c Conflict) { p.told = append(p.told, c) },
 	})
+	p.m.limits.part = 1 // each file is sent while the next one is read
 }
 
 func (p *pair) sync() (Result, error) {

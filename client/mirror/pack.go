@@ -46,6 +46,8 @@ type packer struct {
 	lacks map[tree.Hash]struct{} // what no block brings yet
 	block block
 	text  int
+	// flushed is the cursor of what was sent by flush last.
+	flushed tree.Cursor
 }
 
 func newPacker(from tree.Cursor, l limits, most int, lacking func(context.Context, []tree.Hash) ([]tree.Hash, error), send func(context.Context, *block) error) *packer {
@@ -84,8 +86,27 @@ func (p *packer) end(ctx context.Context, cursor tree.Cursor) error {
 	if err := p.pack(ctx); err != nil {
 		return err
 	}
+	if p.flushed == cursor && p.block.empty() {
+		return nil
+	}
 	p.block.cursor, p.block.last = cursor, true
 	return p.send(ctx, &p.block)
+}
+
+// flush sends what there is, before more of the stream comes.
+func (p *packer) flush(ctx context.Context, cursor tree.Cursor) error {
+	if err := p.pack(ctx); err != nil || p.block.empty() {
+		return err
+	}
+	done := p.block
+	done.cursor, p.flushed = cursor, cursor
+	p.block, p.text = block{cursor: cursor}, 0
+	return p.send(ctx, &done)
+}
+
+// empty reports whether there is nothing in a block.
+func (b *block) empty() bool {
+	return len(b.entries)+len(b.holds)+len(b.hides)+len(b.again)+len(b.stayed)+len(b.blocked) == 0
 }
 
 // pack asks about content, and puts the items into blocks.
@@ -196,6 +217,7 @@ type block struct {
 	objects  []tree.Hash // that the other end lacks, and no block before it brings
 	bytes    int64       // of those
 	cursor   tree.Cursor // of the end that it comes from, once it is applied
+	rev      int64       // up to which that end has listed its changes
 	last     bool        // of the stream
 	holds    map[string]*held
 	vanished []string // local paths that were left out, and are to be sent again
@@ -221,7 +243,7 @@ func (m *Mirror) pieces(b *block) []*block {
 	for rest := b.entries; len(rest) > 0; {
 		some := rest[:min(len(rest), changes.MaxConflicts)]
 		rest = rest[len(some):]
-		piece := &block{entries: some, begun: b.begun, cursor: b.cursor, spare: b.spare, renamed: b.renamed}
+		piece := &block{entries: some, begun: b.begun, rev: b.rev, cursor: b.cursor, spare: b.spare, renamed: b.renamed}
 		if len(out) > 0 {
 			before := out[len(out)-1].entries
 			piece.begun = before[len(before)-1].Rev

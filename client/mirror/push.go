@@ -44,11 +44,15 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 	if err != nil {
 		return err
 	}
-	target := list.upTo
-	if m.s.peer.Push.Compare(target) >= 0 {
+	if m.s.peer.Push.Compare(list.upTo) >= 0 {
 		return nil
 	}
 	m.meter.count(func(p *Progress) { p.ToPush = p.Pushed + int64(list.n) })
+	return m.pushList(ctx, list, r, careful)
+}
+
+// pushList sends what a list has.
+func (m *Mirror) pushList(ctx context.Context, list *changeList, r *Result, careful bool) error {
 	known := m.known() // the last stage changes it
 	asked, full := make(chan *block), make(chan *block)
 	group, ctx := errgroup.WithContext(ctx)
@@ -68,9 +72,9 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 					return err
 				}
 			}
-			again, err := m.pushBlock(ctx, b, target, r)
+			again, err := m.pushBlock(ctx, b, r)
 			if tooManyConflicts(err) && len(b.entries) > changes.MaxConflicts {
-				again, err = m.pushPieces(ctx, b, target, r)
+				again, err = m.pushPieces(ctx, b, r)
 			}
 			if err != nil {
 				return err
@@ -96,6 +100,7 @@ func (m *Mirror) makeBlocks(ctx context.Context, list *changeList, known known, 
 	}
 	back, notes := m.holdBack(&known), known.notes
 	p := newPacker(list.from, m.limits, most, lacking, func(ctx context.Context, b *block) error {
+		b.rev = list.upTo.Rev
 		back.sparing(b)
 		m.meter.count(func(p *Progress) { p.BytesToPush += b.bytes })
 		return handOver(ctx, out, b)
@@ -123,8 +128,17 @@ func (m *Mirror) makeBlocks(ctx context.Context, list *changeList, known known, 
 				return err
 			}
 		}
-		if err != nil {
+		if err == nil {
+			continue
+		}
+		if list.more == nil {
 			return p.end(ctx, list.upTo)
+		}
+		if err := p.flush(ctx, list.upTo); err != nil {
+			return err
+		}
+		if list, err = list.more(ctx); err != nil {
+			return err
 		}
 	}
 }
@@ -360,8 +374,8 @@ func (m *Mirror) unmoved(ctx context.Context) error {
 
 // pushBlock has a block applied and stores that it was. It reports whether some of its paths
 // are to be sent again, since they have changed meanwhile, here or there.
-func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r *Result) (bool, error) {
-	in := changes.PushInput{SenderRev: target.Rev, Cursor: &b.cursor, Partly: true, Times: m.setsTimes, Ignore: m.filter.names}
+func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, error) {
+	in := changes.PushInput{SenderRev: b.rev, Cursor: &b.cursor, Partly: true, Times: m.setsTimes, Ignore: m.filter.names}
 	if len(b.spare) > 0 {
 		in.Ignore = b.spare
 	}
@@ -452,10 +466,10 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, target tree.Cursor, r 
 func tooManyConflicts(err error) bool { return err != nil && changes.Code(err) == changes.CodeProtocol }
 
 // pushPieces is pushBlock for one that was too much.
-func (m *Mirror) pushPieces(ctx context.Context, b *block, target tree.Cursor, r *Result) (bool, error) {
+func (m *Mirror) pushPieces(ctx context.Context, b *block, r *Result) (bool, error) {
 	moved := false
 	for _, piece := range m.pieces(b) {
-		again, err := m.pushBlock(ctx, piece, target, r)
+		again, err := m.pushBlock(ctx, piece, r)
 		if err != nil {
 			return moved, err
 		}

@@ -84,6 +84,11 @@ func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
 		j.first, j.met = firstMerge, true
 		return nil
 	}
+	if asked == "" {
+		if j.met, err = m.Blank(ctx); j.met || err != nil {
+			return err // there is nothing to mix
+		}
+	}
 	c, err := m.Contact(ctx)
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func openSyncLocal(ctx context.Context, dir, identity string, remote *syncRemote
 		err = remote.overlapsState(store)
 	}
 	if err == nil {
-		err = explainLocal(l.open(ctx, store, &f.maxDelete))
+		err = explainLocal(l.open(ctx, store, f))
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.close())
@@ -129,8 +129,9 @@ func syncStore(dir, remote string) (string, error) {
 
 // open opens the state and the directory. The system reports changes of the directory from
 // then on, so that all of it is looked at once only. Where it cannot, each look is at
-// everything, and nothing else differs.
-func (l *syncLocal) open(ctx context.Context, store string, limit *deleteLimit) (err error) {
+// everything, and nothing else differs. The first look is left to the synchronisation, unless what
+// it finds says what is ignored.
+func (l *syncLocal) open(ctx context.Context, store string, f *syncFlags) (err error) {
 	if l.db, err = sqlite.Open(ctx, sqlite.Config{Path: store, Full: func() { l.full.Store(true) }}); err != nil {
 		return err
 	}
@@ -143,12 +144,35 @@ func (l *syncLocal) open(ctx context.Context, store string, limit *deleteLimit) 
 	if err != nil {
 		return err
 	}
-	emptied, err := l.checkEmptied(ctx, t, limit)
+	emptied, err := l.checkEmptied(ctx, t, &f.maxDelete)
 	if err != nil {
 		return err
 	}
-	l.disk, err = disk.Open(ctx, disk.Config{Dir: l.dir, Mount: localMount, Forest: l.forest, Tree: t, Objects: l.objects, Watch: true, Emptied: emptied})
+	ruled, err := l.hasRules(ctx, t, f)
+	if err != nil {
+		return err
+	}
+	l.disk, err = disk.Open(ctx, disk.Config{
+		Dir: l.dir, Mount: localMount, Forest: l.forest, Tree: t, Objects: l.objects, Watch: true, Emptied: emptied, Unsettled: !ruled && !emptied,
+	})
 	return err
+}
+
+// hasRules reports whether files in the directory may say what is ignored, or have said so the last
+// time.
+func (l *syncLocal) hasRules(ctx context.Context, t *tree.Tree, f *syncFlags) (bool, error) {
+	if f.rules.git {
+		return true, nil
+	}
+	_, err := os.Lstat(filepath.Join(l.dir, ignoreFile))
+	if !errors.Is(err, iofs.ErrNotExist) {
+		return true, nil //nolint:nilerr // it is there, whatever it is
+	}
+	e, err := t.Entry(ctx, localMount+"/"+ignoreFile)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && e.Kind != tree.KindDelete, err
 }
 
 // due reports whether it is time to make the store smaller.

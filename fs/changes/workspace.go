@@ -36,6 +36,17 @@ type Workspace interface {
 	NotUTF8(keep func(path string) bool) (Skipped, bool)
 }
 
+// A Gradual is a Workspace that can settle some at a time.
+type Gradual interface {
+	Workspace
+	// SettleBy is Settle. If all that it finds is new, and more than so many paths or bytes of files,
+	// it takes that into the tree in parts, the files in the directory itself first. After each part
+	// but the last it calls some, which must not use the workspace, and goes on when that returns:
+	// without calling it any more if that is false, or if something could not be read. The content
+	// that it has read is at hand (tree.Forest.Hand), as far as there is room.
+	SettleBy(ctx context.Context, paths int, bytes int64, some func() bool) error
+}
+
 // Applied is what Workspace.Apply did.
 type Applied struct {
 	Rev     int64 // of the tree afterwards

@@ -34,6 +34,9 @@ type Config struct {
 	Emptied bool
 	// Watch: the system tells what changes. Without it each Settle looks at everything.
 	Watch bool
+	// Unsettled: Open leaves what has changed in Dir to the first Settle. Until then Tree has what
+	// it had. Not with Emptied.
+	Unsettled bool
 	// Sync: what was applied survives a power cut. It costs a sync of the file system for
 	// each batch.
 	Sync     bool
@@ -105,6 +108,8 @@ type Workspace struct {
 	littered atomic.Bool
 	// closedOnly: this call leaves out long files that are open for writing.
 	closedOnly bool
+	// gradual is what this call was given to settle some at a time, nil for all at once.
+	gradual *gradual
 
 	outMu sync.Mutex
 	outs  []outgoing
@@ -118,7 +123,7 @@ type Workspace struct {
 var _ changes.Workspace = (*Workspace)(nil)
 
 // Open brings directory and tree in step: what a crash has left to be written is written,
-// then what has changed in the directory is settled.
+// then what has changed in the directory is settled, unless that is left to the caller.
 func Open(ctx context.Context, cfg Config) (*Workspace, error) {
 	w, err := open(ctx, cfg)
 	if err != nil {
@@ -173,6 +178,9 @@ func (w *Workspace) start(ctx context.Context) error {
 	}
 	w.startWatching(fd)
 	defer func() { w.skips.takeRaw(w.index) }()
+	if w.cfg.Unsettled {
+		return nil
+	}
 	if err := w.settle(ctx, fd, st); errors.Is(err, unix.ENOSPC) {
 		w.log.WarnContext(ctx, "there is no room to take up what has changed; it is tried again", "dir", w.cfg.Dir, "err", err)
 	} else if err != nil {

@@ -48,7 +48,7 @@ func (w *Workspace) readOpen(ctx context.Context, fd int, name string, keep *kee
 		if err := w.fault("read", name); err != nil {
 			return c, err
 		}
-		if attempt == readAttempts && keep == nil {
+		if attempt == readAttempts && (keep == nil || keep.hands) {
 			keep = &keeper{ctx: ctx, forest: w.cfg.Forest} // it has other content when it is asked for
 		}
 		if err := keep.begin(); err != nil {
@@ -94,12 +94,19 @@ func (w *Workspace) readParts(fd int, size int64, keep *keeper) ([]tree.Part, in
 	if size > tree.ChunkSize {
 		parts = make([]tree.Part, 0, (size+tree.ChunkSize-1)/tree.ChunkSize)
 	}
-	window, _ := windows.Get().(*[]byte)
-	defer windows.Put(window)
+	var window []byte
+	if keep == nil || !keep.hands {
+		shared, _ := windows.Get().(*[]byte)
+		defer windows.Put(shared)
+		window = *shared
+	}
 	var done int64
 	for done < size {
 		want := min(size-done, tree.ChunkSize)
-		b := (*window)[:want]
+		if keep != nil && keep.hands {
+			window = make([]byte, want)
+		}
+		b := window[:want]
 		n, err := preadFull(fd, b, done)
 		if err != nil {
 			return nil, 0, pathError("read", "", err)
@@ -124,10 +131,11 @@ func (w *Workspace) readParts(fd int, size int64, keep *keeper) ([]tree.Part, in
 }
 
 // A keeper stores what is read of a file that does not keep it: among the chunks of the forest, or
-// in an object of its own.
+// in an object of its own, or gives it to hand.
 type keeper struct {
 	ctx    context.Context // of the call that it lives as long as
 	forest *tree.Forest
+	hands  bool // it is given to hand
 	out    *objects.Writer
 	object int64 // the last one that was written
 }
@@ -142,6 +150,10 @@ func (k *keeper) begin() error {
 }
 
 func (k *keeper) put(d tree.Data) error {
+	if k.hands {
+		k.forest.Hand(d)
+		return nil
+	}
 	if k.out == nil {
 		_, err := k.forest.Pack(k.ctx, d)
 		return err

@@ -1,13 +1,16 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -15,6 +18,10 @@ import (
 // the order of the paths, then what is gone.
 func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 	agree(s)
+	var some *gradual
+	if s.grows() {
+		some = w.gradual
+	}
 	sortChanges(s)
 	if err := w.leaveRemnants(ctx, s); err != nil {
 		return err
@@ -26,7 +33,16 @@ func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 	if err := w.matchMoved(ctx, s.changes); err != nil {
 		return err
 	}
-	for batch := range slices.Chunk(s.changes, w.limits.batch) {
+	rest := s.changes
+	if some != nil {
+		topFirst(rest)
+	}
+	for len(rest) > 0 {
+		batch := rest[:min(len(rest), w.limits.batch)]
+		if some != nil {
+			batch = some.part(rest)
+		}
+		rest = rest[len(batch):]
 		if err := w.readAll(ctx, root, batch); err != nil {
 			return err
 		}
@@ -39,8 +55,64 @@ func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 			return err
 		}
 		clear(batch) // there may be many, and the index grows
+		if some != nil && len(rest) > 0 && (s.lacks() || !some.fn()) {
+			some = nil
+		}
 	}
 	return nil
+}
+
+// grows reports whether all that a scan has found is there now, and no directory or link has
+// become something else: to have some of it in the tree is to have less, and nothing false.
+func (s *scan) grows() bool {
+	return !s.lacks() && !slices.ContainsFunc(s.changes, func(c *change) bool {
+		return c.stat.kind == 0 || c.old.kind != 0 && c.old.kind != c.stat.kind
+	})
+}
+
+// lacks reports whether something could not be read.
+func (s *scan) lacks() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.left {
+		if l.why == changes.Unreadable {
+			return true
+		}
+	}
+	return false
+}
+
+// topFirst brings the files and links in the directory itself before all else but that.
+func topFirst(list []*change) {
+	below := func(c *change) int {
+		if c.path == "" || c.stat.kind != tree.KindDir && !strings.Contains(c.path, "/") {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(list, func(a, b *change) int { return cmp.Compare(below(a), below(b)) })
+}
+
+// gradual is what SettleBy was given.
+type gradual struct {
+	paths int
+	bytes int64
+	fn    func() bool
+}
+
+// part is the beginning of a list, as much as is taken into the tree at once.
+func (g *gradual) part(list []*change) []*change {
+	list = list[:min(len(list), g.paths)]
+	var size int64
+	for i, c := range list {
+		if c.stat.kind == tree.KindFile {
+			size += c.stat.size
+		}
+		if i > 0 && size > g.bytes {
+			return list[:i]
+		}
+	}
+	return list
 }
 
 // leaveRemnants leaves out directories that the tree has removed and that are still there for
@@ -208,6 +280,8 @@ func (w *Workspace) read(ctx context.Context, walk *walker, c *change) error {
 		var keep *keeper
 		if c.keep {
 			keep = &keeper{ctx: ctx, forest: w.cfg.Forest}
+		} else if w.gradual != nil {
+			keep = &keeper{forest: w.cfg.Forest, hands: true}
 		}
 		got, err = w.readFile(ctx, fd, name, keep)
 	}

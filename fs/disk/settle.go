@@ -40,6 +40,22 @@ func (w *Workspace) SettleClosed(ctx context.Context) error {
 	return nil
 }
 
+// SettleBy implements changes.Gradual.
+func (w *Workspace) SettleBy(ctx context.Context, paths int, bytes int64, some func() bool) error {
+	fd, st, err := w.begin(ctx)
+	if err == nil {
+		defer w.release()
+		defer closeFD(fd)
+		w.gradual = &gradual{max(paths, 1), bytes, some}
+		defer func() { w.gradual = nil }()
+		err = w.settle(ctx, fd, st)
+	}
+	if err != nil {
+		return fmt.Errorf("settle %s: %w", w.cfg.Dir, err)
+	}
+	return nil
+}
+
 // leaveOpen leaves long files out that somebody has open for writing. The next look finds
 // them again.
 func (w *Workspace) leaveOpen(root int, s *scan) {

@@ -42,6 +42,7 @@ type Forest struct {
 	pins map[Hash]int
 	// listed are chunks of files that change streams have listed: most are asked for next.
 	listed map[Hash]listed
+	hand   hand
 	// told are chunks of which peers were told that files have them, and when, in milliseconds.
 	told map[Hash]int64
 	// sweeps is odd while a collection may be deleting chunks, and grows with each.

@@ -253,7 +253,10 @@ func (f *Forest) chunkNow(tx Tx, h Hash, dst []byte) ([]byte, error) {
 // ErrDamaged.
 func (f *Forest) Chunk(ctx context.Context, h Hash, dst []byte) ([]byte, error) {
 	start := len(dst)
-	dst, ok := f.fromListed(h, dst)
+	dst, ok := f.fromHand(h, dst)
+	if !ok {
+		dst, ok = f.fromListed(h, dst)
+	}
 	if ok {
 		return dst, nil
 	}
