@@ -201,3 +201,62 @@ func sums(files map[string]string) map[string]string {
 	}
 	return out
 }
+
+// A watch waits for a server that is not there yet. What would be wrong with the server as well ends it.
+func TestWatchWaitsForServer(t *testing.T) {
+	dir := shortDir(t)
+	here, there, url := filepath.Join(dir, "here"), filepath.Join(dir, "there"), "unix://"+filepath.Join(dir, "s")
+	writeFile(t, filepath.Join(here, "f"), "from here")
+	if err := os.Mkdir(there, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sync := func(args ...string) *exec.Cmd {
+		return program(t, append([]string{"sync", "--state", filepath.Join(dir, "here.db")}, args...)...)
+	}
+	for _, args := range [][]string{{here, url}, {"--watch", filepath.Join(dir, "none"), url}, {"--watch", here, "ws://127.0.0.1:65536"}} {
+		if out, err := sync(args...).CombinedOutput(); err == nil || strings.Contains(string(out), "trying again") {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+	start := func() (*exec.Cmd, *logBuffer) {
+		cmd, out := sync("--watch", "-v", here, url), &logBuffer{}
+		cmd.Stdout, cmd.Stderr = out, out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		waitFor(t, out, "trying again")
+		return cmd, out
+	}
+	end := func(cmd *exec.Cmd, out *logBuffer) {
+		t.Helper()
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	end(start())
+	cmd, out := start()
+	server := startReal(t, program(t, "serve", "--workspace", there, "--store", filepath.Join(dir, "there.db"), "--listen", url))
+	waitFor(t, out, "to the server: 1 path")
+	if got := readTree(t, there); got["f"] != "from here" {
+		t.Errorf("the server has %q", got)
+	}
+	end(cmd, out)
+	server.end(syscall.SIGTERM)
+}
+
+// waitFor waits until a program has printed something.
+func waitFor(t *testing.T, out *logBuffer, text string) {
+	t.Helper()
+	deadline := time.After(patience)
+	for tick := time.NewTicker(2 * time.Millisecond); !strings.Contains(out.String(), text); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("there is no %q\n%s", text, out)
+		}
+	}
+}

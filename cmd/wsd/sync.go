@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
+	"net"
 	"os/signal"
 	"syscall"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/client/computer"
 	"github.com/wsd-dev/wsd/client/mirror"
 	"github.com/wsd-dev/wsd/fs/disk"
 )
@@ -95,7 +98,8 @@ lost a conflict, is kept: 'wsd sync lost' lists such versions and 'wsd sync rest
 brings one back. A directory that is called as
 one of the commands below is ./lost here.
 
-With --watch it goes on until it is ended, and a lost connection is made again.
+With --watch it goes on until it is ended, and a lost connection is made again. It
+waits for a server at URL that has not been started yet.
 With --dry-run nothing changes: it prints what would move, '<' to LOCAL, '>' to the
 server, and names the conflicts with what --on-conflict would make of them.
 
@@ -160,7 +164,12 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
 	}
-	remote, err := j.target.dial(ctx, j.app, &j.flags, client.Options{ClientName: "wsd"})
+	j.out = newSyncOutput(j)
+	defer j.out.close()
+	remote, err := j.reach(ctx, dir)
+	if j.watch && ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return err // a wrong URL is not to make a directory
 	}
@@ -168,8 +177,7 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 		return errors.Join(err, remote.close())
 	}
 	defer func() { err = errors.Join(err, j.local.close()) }()
-	j.out = newSyncOutput(j)
-	defer j.out.close()
+	j.local.forgot = j.out.forgot
 	if j.dryRun {
 		err = j.meet(ctx, j.mirror(remote))
 		if err == nil {
@@ -180,6 +188,43 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 		err = j.keepOn(ctx, remote)
 	}
 	return j.explain(ctx, err)
+}
+
+// reach connects. A watch of LOCAL waits for a server that does not listen yet.
+func (j *syncJob) reach(ctx context.Context, dir string) (*syncRemote, error) {
+	for pause := syncPause; ; pause = min(2*pause, maxSyncPause) {
+		remote, err := j.target.dial(ctx, j.app, &j.flags, client.Options{ClientName: "wsd"})
+		if err == nil || !j.watch || !notListening(err) {
+			return remote, err
+		}
+		if err := j.flags.checkPlace(dir); err != nil {
+			return nil, err
+		}
+		j.out.trouble(err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// notListening reports whether an error of connecting may go away once the server is started: nobody
+// listens, the machine does not answer, or what stands before the server has none.
+func notListening(err error) bool {
+	for _, no := range []error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EHOSTUNREACH, syscall.ENETUNREACH, context.DeadlineExceeded} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Timeout() || op.Net == "unix" && errors.Is(err, iofs.ErrNotExist)) {
+		return true
+	}
+	if status, ok := errors.AsType[*client.RefusedError](err); ok {
+		return status.Status >= 500
+	}
+	status, ok := errors.AsType[*computer.RefusedError](err)
+	return ok && status.Status >= 500
 }
 
 // explain says what to do about an error of a synchronisation.

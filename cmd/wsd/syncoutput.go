@@ -44,7 +44,9 @@ func newSyncOutput(j *syncJob) *syncOutput {
 	} else if !j.watch {
 		o.kept = new([]mirror.Change)
 	}
-	j.local.forgot = o.forgot
+	if j.local != nil {
+		j.local.forgot = o.forgot
+	}
 	return o
 }
 

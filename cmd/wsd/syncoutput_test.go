@@ -1,10 +1,17 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/client/computer"
 	"github.com/wsd-dev/wsd/client/mirror"
 )
 
@@ -32,5 +39,36 @@ func TestConflictErrorsSayWhatToDo(t *testing.T) {
 	}
 	if (&syncJob{watch: true}).worthwhile(mirror.ErrHeld, 1, true) {
 		t.Error("a watch tries again although too many paths are held")
+	}
+}
+
+// A watch waits for a server that may come yet, and not for one that never will be what is asked for.
+func TestNotListening(t *testing.T) {
+	op := func(network string, err error) error {
+		return fmt.Errorf("connect: %w", &net.OpError{Op: "dial", Net: network, Err: err})
+	}
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{op("tcp", os.NewSyscallError("connect", syscall.ECONNREFUSED)), true},
+		{op("tcp", os.NewSyscallError("connect", syscall.EHOSTUNREACH)), true},
+		{op("tcp", os.ErrDeadlineExceeded), true},
+		{op("unix", os.NewSyscallError("connect", syscall.ENOENT)), true},
+		{op("tcp", &net.DNSError{IsTimeout: true}), true},
+		{fmt.Errorf("connect: %w", context.DeadlineExceeded), true},
+		{&client.RefusedError{Status: 503}, true},
+		{&computer.RefusedError{Status: 502}, true},
+		{op("tcp", &net.DNSError{IsNotFound: true}), false},
+		{op("unix", os.NewSyscallError("connect", syscall.EACCES)), false},
+		{&client.RefusedError{Status: 401}, false},
+		{&computer.RefusedError{Status: 404}, false},
+		{&tls.CertificateVerificationError{}, false},
+		{errNoWorkspace, false},
+		{usagef("", "a wrong URL"), false},
+	} {
+		if got := notListening(tt.err); got != tt.want {
+			t.Errorf("%v: %v, want %v", tt.err, got, tt.want)
+		}
 	}
 }
