@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -289,6 +290,53 @@ func TestWorkspaceRoundTrip(t *testing.T) {
 				if got := fetchFile(t, peer, tree.At(marks.CurrentRev), w.MountPoint+"/out"); got != strings.ToUpper("pushed by "+c.name) {
 					t.Errorf("fetched %q", got)
 				}
+			}
+		})
+	}
+}
+
+// F3: a name that is not UTF-8 is on disk for commands, and hidden from capnweb, whose clients cannot
+// have it: a directory that they remove stays with it.
+func TestF3NamesOfAnyBytesByCarrier(t *testing.T) {
+	w := serveWorkspace(t, "")
+	for i, c := range w.carriers(t) {
+		t.Run(c.name, func(t *testing.T) {
+			dir := fmt.Sprintf("%s/d%d", w.MountPoint, i)
+			line := fmt.Sprintf(`mkdir d%d && cd d%d && echo x >"$(printf 'caf\351')" && echo y >plain && ls | od -An -c | tr -d ' \n'`, i, i)
+			if out, code := c.run(t, line); out != `caf351\nplain\n` || code != 0 {
+				t.Fatalf("the command: %q, %d", out, code)
+			}
+			marks, err := c.peer.Watermarks(t.Context(), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := c.peer.ReadEntry(t.Context(), dir+"/caf\U0010FEE9")
+			if err != nil || (raw != nil) != marks.AnyNames || marks.AnyNames != strings.HasPrefix(c.name, "JSON-RPC") {
+				t.Errorf("%v: it is %+v, %v", marks.AnyNames, raw, err)
+			}
+			f, err := c.peer.FetchChanges(t.Context(), changes.FetchQuery{Ignore: []string{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := changes.Collect(t.Context(), f.Entries)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := slices.ContainsFunc(list, func(e tree.Entry) bool { return strings.HasPrefix(e.Path, dir+"/caf") })
+			if seen != marks.AnyNames {
+				t.Errorf("it is listed: %v", seen)
+			}
+			gone := tree.Entry{Kind: tree.KindDelete, Rev: 1, Path: dir}
+			if _, err := c.peer.Push(t.Context(), changes.PushInput{}, changes.FromSlice([]tree.Entry{gone})); err != nil {
+				t.Fatal(err)
+			}
+			left := "ls"
+			if !marks.AnyNames {
+				left = "cat caf?"
+			}
+			out, _ := c.run(t, fmt.Sprintf("cd d%d 2>/dev/null && %s; true", i, left))
+			if want := map[bool]string{true: "", false: "x\n"}[marks.AnyNames]; out != want {
+				t.Errorf("the directory has %q, want %q", out, want)
 			}
 		})
 	}
