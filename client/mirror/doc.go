@@ -29,6 +29,12 @@
 // them as long as that is so. The time of a file that is the same otherwise comes over
 // without being a conflict.
 //
+// # Names that are not UTF-8
+//
+// Paths have the form of package rawname, in which a name may stand for any bytes. A remote that
+// does not know it (changes.Watermarks.AnyNames) gets no name that is not UTF-8, and no link to
+// such: they are ignored, and named in Result.Here. Once it knows it, they are compared.
+//
 // # When a store was lost
 //
 // Connect compares cursors with the remote's. If that has forgotten what it was sent,

@@ -24,7 +24,7 @@ type Config struct {
 	// the whole of it. What is outside of them is left alone, and so are the modes and
 	// times of the roots themselves.
 	LocalRoot, RemoteRoot string
-	// Ignore are names; what has one on its path is neither sent nor fetched. What was
+	// Ignore are names, in bytes; what has one on its path is neither sent nor fetched. What was
 	// synchronised before stays on both sides as it is. Paths that are no longer ignored are compared
 	// anew.
 	Ignore []string

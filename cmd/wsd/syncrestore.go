@@ -34,7 +34,8 @@ func newSyncRestoreCmd(a *app) *cobra.Command {
 		Long: `Writes a version that 'wsd sync lost' lists back to PATH, with its mode and time: the
 newest one of that path, or the one with the number of --version. The next 'wsd
 sync' sends it as a change that was made here. What is at PATH now is kept as a
-lost version first. PATH need not be there, but its synchronised directory must.
+lost version first. PATH need not be there, but its synchronised directory must. It may
+be written as it was printed, with \xe9 for a byte that is not UTF-8.
 
 With --to the version is written to a new file elsewhere, and PATH stays as it is.
 

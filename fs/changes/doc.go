@@ -20,6 +20,9 @@
 // Paths of a peer have no links in them. Nothing is written through a link that has come
 // to be where the peer has a directory.
 //
+// Paths and targets of links stand for names of any bytes (package rawname). Peers that do not
+// know that have the server's PlainNames.
+//
 // What was offered can be fetched: objects are kept from collection while they are asked
 // about, for tree.MinUnseen at least, and while a stream or a pack of them is open.
 //
