@@ -279,14 +279,14 @@ func (h *home) Wasted(o tree.Object) bool {
 	return err == nil && st.size > 2*o.Bytes+wastedBytes
 }
 
-func (h *home) Has(object int64) (bool, error) {
+func (h *home) Has(at tree.Place, size int64) (bool, error) {
 	h.mu.Lock()
-	_, taken := h.taken[object]
+	_, taken := h.taken[at.Object]
 	h.mu.Unlock()
 	if taken {
 		return false, nil
 	}
-	return h.dir.Has(object)
+	return h.dir.Has(at.Object, at.Offset+size)
 }
 
 // takes notes which objects are about to become files: what needs their content for itself is not to

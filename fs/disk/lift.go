@@ -181,7 +181,7 @@ func (w *Workspace) findObjects(ctx context.Context, list []*item) error {
 		}
 		for i, it := range whole {
 			number := numbers[i]
-			there, err := w.home.dir.Has(number)
+			there, err := w.home.dir.Has(number, 0)
 			if err == nil && !there && w.home.hasOther(it.path) {
 				// It has become the file, and nobody has noted that. (If nothing is there, or what
 				// was there before, somebody may have taken objects away.)

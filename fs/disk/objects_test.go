@@ -155,6 +155,36 @@ func TestOpenDisposesOfObjects(t *testing.T) {
 	}
 }
 
+// A power cut can take bytes of an object whose row is there: what is cut off is not held, for peers
+// and for the store, and comes again.
+func TestCutObjectIsNotHeld(t *testing.T) {
+	for _, left := range []int64{-1, 0, tree.ChunkSize - 1, tree.ChunkSize} { // of the object, -1 for nothing
+		t.Run(fmt.Sprint(left), func(t *testing.T) {
+			b := newBench(t, disk.Config{})
+			text := strings.Repeat("first ", tree.ChunkSize/6+1)[:tree.ChunkSize] + "second"
+			parts := b.parts(text) // sent
+			hashes := []tree.Hash{parts[0].Hash, parts[1].Hash}
+			b.must(b.objects.Each(func(object, _ int64) error {
+				name := filepath.Join(b.dir+".objects", fmt.Sprintf("%016x", object))
+				if left < 0 {
+					return os.Remove(name)
+				}
+				return os.Truncate(name, left)
+			}))
+			held, err := b.forest.Held(t.Context(), hashes)
+			b.must(err)
+			if want := []bool{left >= tree.ChunkSize, false}; held[0] != want[0] || held[1] != want[1] {
+				t.Errorf("held %v, want %v", held, want)
+			}
+			// It is sent again, and is there for the entry.
+			b.apply(b.file("/workspace/f", text, 0o644))
+			if got, err := os.ReadFile(b.path("f")); string(got) != text || err != nil {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		})
+	}
+}
+
 // A peer that was told that a file has some content may remove the file in one batch and have the
 // content elsewhere in the next: it is renamed all the same.
 func TestRenamedOverTwoBatches(t *testing.T) {

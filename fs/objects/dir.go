@@ -208,13 +208,13 @@ func (d *Dir) stat(file int64) (st unix.Stat_t, err error) {
 	return st, d.errorOf("stat", file, err)
 }
 
-// Has reports whether an object file is there.
-func (d *Dir) Has(file int64) (bool, error) {
-	_, err := d.stat(file)
+// Has reports whether an object file is there and has size bytes at least.
+func (d *Dir) Has(file, size int64) (bool, error) {
+	st, err := d.stat(file)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil, err
+	return err == nil && st.Size >= size, err
 }
 
 // Each calls fn with each object file and its size in bytes, in ascending order of their

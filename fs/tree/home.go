@@ -34,8 +34,9 @@ type Home interface {
 	Pack(data []byte) (Place, error)
 	// Object appends size bytes of an object; io/fs.ErrNotExist if it does not have them.
 	Object(at Place, size int64, dst []byte) ([]byte, error)
-	// Has reports whether an object is there, and is not about to become a file.
-	Has(object int64) (bool, error)
+	// Has reports whether an object has size bytes at a place, and is not about to become a file.
+	// It does not read them.
+	Has(at Place, size int64) (bool, error)
 	// Wasted reports whether an object that chunks of so many bytes are in is worth being
 	// written anew without what else is in it.
 	Wasted(o Object) bool
@@ -510,12 +511,13 @@ func (s *Stager) note(tx Tx, i int) (bool, error) {
 	return is, err
 }
 
-// astray reports whether a chunk is in an object that is not there, or not for long.
+// astray reports whether a chunk is in an object that does not have it, or not for long. A power cut
+// can take bytes whose row is there.
 func (f *Forest) astray(c *Chunk) (bool, error) {
 	if c.Where != ChunkObject || f.home == nil {
 		return false, nil
 	}
-	has, err := f.home.Has(c.At.Object)
+	has, err := f.home.Has(c.At, c.Size)
 	return !has && err == nil, err
 }
 

@@ -55,7 +55,9 @@ func (h *fakeHome) Missed(path string) { h.missed = append(h.missed, path) }
 
 func (h *fakeHome) Sync() error { return nil }
 
-func (h *fakeHome) Has(object int64) (bool, error) { return h.objects[object] != nil, nil }
+func (h *fakeHome) Has(at tree.Place, size int64) (bool, error) {
+	return h.objects[at.Object] != nil && int64(len(h.objects[at.Object])) >= at.Offset+size, nil
+}
 
 func (h *fakeHome) add(object int64, data []byte) tree.Place {
 	at := tree.Place{Object: object, Offset: int64(len(h.objects[object]))}
