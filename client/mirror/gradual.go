@@ -201,6 +201,10 @@ func (m *Mirror) nothingNew(ctx context.Context, target tree.Cursor) (nothing bo
 
 // nothingGone reports whether nothing was removed here that the remote may have.
 func (m *Mirror) nothingGone(ctx context.Context) (bool, error) {
+	info, err := m.tree.Info(ctx)
+	if err != nil || m.s.peer.Push.Rev > 0 && info.Rev-m.s.peer.Push.Rev > int64(m.limits.ask) {
+		return false, err // so much was settled before that it takes longer to look
+	}
 	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.filter.names})
 	if err != nil {
 		return false, err

@@ -38,6 +38,8 @@ type candidate struct {
 	rev  int64
 	path string
 	ino  int64 // 0 for a tomb
+	// prior is the tomb's, as long as the tree is as it was: nothing is at the path then.
+	prior []byte
 }
 
 // Changes opens the change stream. Its entries are in the order of their cursors, and
@@ -103,7 +105,7 @@ func (c *Changes) open(tx Tx, ns *Namespace, q *ChangesQuery) error {
 	g := gatherer{
 		tx: tx, ns: ns, low: low, after: q.After, through: c.Current,
 		ignore: make(map[string]bool, len(q.Ignore)),
-		tombs:  map[string]int64{}, dirs: map[int64]*dir{}, whole: map[int64]bool{},
+		tombs:  map[string]Tomb{}, dirs: map[int64]*dir{}, whole: map[int64]bool{},
 	}
 	for _, name := range q.Ignore {
 		if name != "" { // which is no segment
@@ -136,7 +138,7 @@ type gatherer struct {
 	low            int64
 	after, through Cursor
 	ignore         map[string]bool
-	tombs          map[string]int64
+	tombs          map[string]Tomb
 	dirs           map[int64]*dir // by number
 	whole          map[int64]bool // directories all below which is in the list
 	list           []candidate
@@ -148,7 +150,7 @@ func (g *gatherer) gather() error {
 		return nil
 	}
 	err := g.tx.TombsAfter(g.ns.ID, g.low, func(t Tomb) error {
-		g.tombs[t.Path] = t.Rev
+		g.tombs[t.Path] = t
 		return nil
 	})
 	if err != nil {
@@ -202,12 +204,12 @@ func (g *gatherer) gather() error {
 		return err
 	}
 	if root.Rev > g.low {
-		g.offer("/", root.Rev, root.Ino)
+		g.offer(candidate{rev: root.Rev, path: "/", ino: root.Ino})
 	}
-	// What is left of the tombs is of paths that nothing has now, or that are beyond the
-	// window: those are dropped when they are read.
-	for path, rev := range g.tombs {
-		g.offer(path, rev, 0)
+	// What is left of the tombs is of paths that nothing has now. Those that are beyond the
+	// window are dropped.
+	for path, t := range g.tombs {
+		g.offer(candidate{rev: t.Rev, path: path, prior: t.Prior})
 	}
 	return nil
 }
@@ -224,12 +226,13 @@ func (g *gatherer) renames(named []Child) error {
 	if len(renamed) == 0 {
 		return nil
 	}
-	for path, rev := range g.tombs {
+	for path, t := range g.tombs {
+		rev := t.Rev
 		c := renamed[rev]
 		if c == nil {
 			continue
 		}
-		above := g.tombs[path[:max(strings.LastIndexByte(path, '/'), 1)]]
+		above := g.tombs[path[:max(strings.LastIndexByte(path, '/'), 1)]].Rev
 		if above == rev || above > rev && renamed[above] == nil {
 			continue // it is below the topmost, whose tomb may have a new revision (Edit.Touch)
 		}
@@ -309,23 +312,23 @@ func (g *gatherer) dir(ino int64) (*dir, error) {
 }
 
 func (g *gatherer) add(d *dir, c *Child) {
+	path := join(d.path, c.Name.Name)
+	delete(g.tombs, path)
 	if c.Node.Stub {
 		return // peers are not told of it
 	}
-	path := join(d.path, c.Name.Name)
-	delete(g.tombs, path)
-	g.offer(path, max(c.Node.Rev, c.Name.Rev, d.nameRev), c.Child)
+	g.offer(candidate{rev: max(c.Node.Rev, c.Name.Rev, d.nameRev), path: path, ino: c.Child})
 }
 
 // offer adds a candidate that is within the window.
-func (g *gatherer) offer(path string, rev int64, ino int64) {
-	if rev <= g.low || hides(g.ignore, path) {
+func (g *gatherer) offer(c candidate) {
+	if c.rev <= g.low || hides(g.ignore, c.path) {
 		return
 	}
-	if at := AtPath(rev, path); at.Compare(g.after) <= 0 || at.Compare(g.through) > 0 {
+	if at := AtPath(c.rev, c.path); at.Compare(g.after) <= 0 || at.Compare(g.through) > 0 {
 		return
 	}
-	g.list = append(g.list, candidate{rev, path, ino})
+	g.list = append(g.list, c)
 }
 
 // Len is the greatest number of entries that can still come.
@@ -389,6 +392,12 @@ func (c *Changes) read(tx Tx, ns *Namespace, list []candidate) ([]Entry, error) 
 		if e := found[cand.ino]; e != nil {
 			out = append(out, *e)
 			out[len(out)-1].Path, out[len(out)-1].Rev = cand.path, cand.rev
+			continue
+		}
+		if cand.ino == 0 && ns.Rev == c.rev {
+			e := entryOfTomb(&Tomb{Path: cand.path, Rev: cand.rev, Prior: cand.prior})
+			e.RenamedTo = c.moved[cand.path]
+			out = append(out, e)
 			continue
 		}
 		e, ok, err := entryAt(tx, ns, r, cand.path)
