@@ -193,15 +193,23 @@ func (m *Mirror) filterOf(files ruleFiles) (*filter, error) {
 // loadRules reads what is ignored. It is that of the tree as it was settled last.
 func (m *Mirror) loadRules(ctx context.Context) error {
 	files := ruleFiles{}
-	if m.readsFiles() {
+	for attempt := 1; m.readsFiles(); attempt++ {
 		info, err := m.tree.Info(ctx)
 		if err != nil {
 			return err
 		}
-		if files, err = m.readRules(ctx); err != nil {
+		files, err = m.readRules(ctx)
+		if errors.Is(err, tree.ErrUnknownHash) && attempt <= maxVanished { // it has changed since
+			if err := m.settle(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		m.rulesRev = info.Rev
+		break
 	}
 	f, err := m.filterOf(files)
 	if err != nil {
@@ -482,10 +490,22 @@ func (m *Mirror) incomingRules(ctx context.Context, target tree.Cursor, r *Resul
 	if err != nil || len(changed) == 0 {
 		return err
 	}
-	gone := map[tree.Hash]bool{}
-	if err := m.fetchMissing(ctx, changed, gone, r); err != nil {
+	var files ruleFiles
+	err = m.withContent(ctx, changed, r, func(gone map[tree.Hash]bool) (err error) {
+		files, err = m.readIncoming(ctx, changed, gone)
+		return err
+	})
+	if err != nil {
 		return err
 	}
+	if m.filter, err = m.filterOf(files); err != nil {
+		return err
+	}
+	return nil
+}
+
+// readIncoming reads files with rules that a pull brings, and returns all that there will be.
+func (m *Mirror) readIncoming(ctx context.Context, changed []tree.Entry, gone map[tree.Hash]bool) (ruleFiles, error) {
 	files := maps.Clone(m.files)
 	m.incoming = map[string]incomingFile{}
 	for _, e := range changed {
@@ -496,17 +516,14 @@ func (m *Mirror) incomingRules(ctx context.Context, target tree.Cursor, r *Resul
 			}
 			data, err := m.forest.Chunk(ctx, p.Hash, nil)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			text.Write(data)
 		}
 		files[e.Path] = text.String()
 		m.incoming[e.Path] = incomingFile{e.Rev, text.String()}
 	}
-	if m.filter, err = m.filterOf(files); err != nil {
-		return err
-	}
-	return nil
+	return files, nil
 }
 
 // changedRules lists the files with rules that the remote has made or changed, by local paths.

@@ -458,13 +458,23 @@ func (m *Mirror) keepTheirs(ctx context.Context, list []lost.Version, r *Result)
 	for i := range list {
 		entries[i] = list[i].Entry
 	}
-	gone := map[tree.Hash]bool{}
-	if err := m.fetchMissing(ctx, entries, gone, r); err != nil {
-		return err
-	}
 	var told []Conflict
+	err := m.withContent(ctx, entries, r, func(gone map[tree.Hash]bool) error {
+		return m.keepAll(ctx, list, gone, &told)
+	})
+	if err != nil {
+		return fmt.Errorf("keep what was overtaken at the remote: %w", err)
+	}
+	r.Conflicts += len(told)
+	m.report(told)
+	return nil
+}
+
+// keepAll keeps those of some versions whose content is not gone, and says of which conflicts
+// they are.
+func (m *Mirror) keepAll(ctx context.Context, list []lost.Version, gone map[tree.Hash]bool, told *[]Conflict) error {
 	_, err := m.tree.Update(ctx, func(e *tree.Edit) error {
-		told = told[:0]
+		*told = nil
 		d := decision{m: m, edit: e, keep: true}
 		for i := range list {
 			path, inside := m.roots.toLocal(list[i].Path)
@@ -486,16 +496,11 @@ func (m *Mirror) keepTheirs(ctx context.Context, list []lost.Version, r *Result)
 					return err
 				}
 			}
-			told = append(told, c)
+			*told = append(*told, c)
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("keep what was overtaken at the remote: %w", err)
-	}
-	r.Conflicts += len(told)
-	m.report(told)
-	return nil
+	return err
 }
 
 // keepLost keeps a version that loses to another one, and returns its number: 0 if it is

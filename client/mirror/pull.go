@@ -254,6 +254,20 @@ func (m *Mirror) fetchMissing(ctx context.Context, entries []tree.Entry, gone ma
 	return m.fetchAll(ctx, missing, gone, r)
 }
 
+// withContent runs fn with the content of entries, but for what is gone from the remote too. It
+// does so again while some vanishes, since the file here that had it has changed.
+func (m *Mirror) withContent(ctx context.Context, entries []tree.Entry, r *Result, fn func(gone map[tree.Hash]bool) error) error {
+	for attempt := 1; ; attempt++ {
+		gone := map[tree.Hash]bool{}
+		if err := m.fetchMissing(ctx, entries, gone, r); err != nil {
+			return err
+		}
+		if err := fn(gone); !errors.Is(err, tree.ErrUnknownHash) || attempt == maxTries {
+			return err
+		}
+	}
+}
+
 // fetchAll gets content. gone takes the hashes that the remote does not have.
 func (m *Mirror) fetchAll(ctx context.Context, missing []tree.Hash, gone map[tree.Hash]bool, r *Result) error {
 	for len(missing) > 0 {

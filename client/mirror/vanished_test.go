@@ -175,3 +175,96 @@ func TestContentVanishesBeforeItIsCopied(t *testing.T) {
 	all := "zzz.conflict=newer zzz=theirs"
 	p.want(all, all, "zzz kept both copy")
 }
+
+// So does it for a version that was overtaken at the remote and is kept here.
+func TestContentVanishesBeforeItIsKept(t *testing.T) {
+	p := newPair(t)
+	p.local.write("yyy", "a")
+	p.local.write("zzz", "a")
+	p.start(Both)
+	if _, err := p.sync(); err != nil {
+		t.Fatal(err)
+	}
+	p.local.write("yyy", "b")
+	p.local.write("zzz", "b")
+	p.remote.during = func() {
+		p.remote.write("yyy", "lost")
+		p.remote.write("zzz", "lost, and here")
+		p.cut.set(1, true)
+	}
+	if _, err := p.sync(); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	p.remote.write("yyy", "later")
+	p.remote.write("zzz", "later")
+	p.local.write("other", "lost, and here")
+	p.cut.set(-1, false)
+	p.cut.Peer = &losing{Peer: p.remote.server, lose: []func(){func() { p.local.write("other", "changed") }}}
+	p.start(Theirs)
+	if r, err := p.sync(); err != nil || !r.InStep {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	all := "other=changed yyy=later zzz=later"
+	p.want(all, all, "yyy kept local lost yyy=lost", "zzz kept local lost zzz=lost, and here", "yyy kept remote lost yyy=b", "zzz kept remote lost zzz=b")
+}
+
+// Or for a file with rules that a pull brings.
+func TestContentVanishesBeforeItCounts(t *testing.T) {
+	p := newPair(t)
+	p.remote.write("old", "*.log\n")
+	p.start(Both)
+	if _, err := p.sync(); err != nil {
+		t.Fatal(err)
+	}
+	p.remote.write("d/.gitignore", "*.tmp\n")
+	if err := os.Rename(filepath.Join(p.remote.dir, "old"), filepath.Join(p.remote.dir, ".gitignore")); err != nil {
+		t.Fatal(err)
+	}
+	p.remote.write("a.log", "hidden")
+	p.remote.write("d/a.tmp", "hidden")
+	p.cut.Peer = &losing{Peer: p.remote.server, lose: []func(){func() { p.local.write("old", "changed") }}}
+	p.start(Both)
+	p.m.cfg.GitIgnore = true
+	if r, err := p.sync(); err != nil || !r.InStep {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if got, want := p.local.files(), ".gitignore=*.log\n d/.gitignore=*.tmp\n old=changed"; got != want {
+		t.Errorf("here: %q, want %q", got, want)
+	}
+}
+
+// A settled Workspace is changed after each Settle, as long as there are changes.
+type settled struct {
+	changes.Gradual
+	change []func()
+}
+
+func (s *settled) Settle(ctx context.Context) error {
+	err := s.Gradual.Settle(ctx)
+	if len(s.change) > 0 {
+		s.change[0]()
+		s.change = s.change[1:]
+	}
+	return err
+}
+
+// A file with rules that is changed just before it is read is read as it is then.
+func TestRulesVanishBeforeTheyAreRead(t *testing.T) {
+	p := newPair(t)
+	p.local.write(".gitignore", "*.log\n")
+	for _, name := range []string{"a.log", "a.new", "a.newer", "z"} {
+		p.local.write(name, "text")
+	}
+	p.local.Gradual = &settled{p.local.Gradual, []func(){
+		func() { p.local.write(".gitignore", "*.new\n") },
+		func() { p.local.write(".gitignore", "*.newer\n") },
+	}}
+	p.start(Both)
+	p.m.cfg.GitIgnore = true
+	if r, err := p.sync(); err != nil || !r.InStep {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if got, want := p.remote.files(), ".gitignore=*.newer\n a.log=text a.new=text z=text"; got != want {
+		t.Errorf("there: %q, want %q", got, want)
+	}
+}
