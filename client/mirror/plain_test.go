@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/rawname"
+	"github.com/wsd-dev/wsd/fs/tree"
 )
 
 // oldPeer does not know names that are not UTF-8, until it does. Its tree has what it is sent, as it
@@ -152,4 +154,44 @@ func TestF3RulesMatchBytes(t *testing.T) {
 	w.remote.do("write /" + rawName + " c")
 	w.sync()
 	w.remote.want("/"+rawName+" 644 c", "/keep 644 b")
+}
+
+// forger sends entries of its own.
+type forger struct {
+	*changes.Server
+	entries []tree.Entry
+}
+
+func (p *forger) FetchChanges(ctx context.Context, q changes.FetchQuery) (*changes.Fetch, error) {
+	f, err := p.Server.FetchChanges(ctx, q)
+	if err == nil {
+		f.Entries.Close(nil)
+		f.Entries = changes.FromSlice(p.entries)
+	}
+	return f, err
+}
+
+// F3: a path from a remote that is the form of no name is refused, and is not taken for another
+// name.
+func TestF3RemotePathsHaveOneForm(t *testing.T) {
+	const noForm = "\U0010FEC3\U0010FEA9" // é
+	for name, entry := range map[string]tree.Entry{
+		"a removal":   {Kind: tree.KindDelete, Path: "/" + noForm},
+		"a directory": {Kind: tree.KindDir, Path: "/" + noForm, Mode: 0o755},
+		"below it":    {Kind: tree.KindDir, Path: "/" + noForm + "/d", Mode: 0o755},
+		"a link":      {Kind: tree.KindSymlink, Path: "/l", Target: noForm},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{OnConflict: Theirs})
+			w.local.do("write /é mine", "write /f x")
+			w.remote.do("write /é mine", "write /f x", "write /g y")
+			entry.Rev = 1002
+			w.cfg.Remote = &forger{w.remote.server, []tree.Entry{entry}}
+			w.restart()
+			if r, err := w.m.Pull(t.Context()); tree.Code(err) != "EINVAL" || !errors.Is(err, rawname.ErrForm) {
+				t.Errorf("%+v, %v", r, err)
+			}
+			w.local.want("/f 644 x", "/é 644 mine")
+		})
+	}
 }
