@@ -1,7 +1,7 @@
 package tree
 
 // maxAtHand bounds the bytes of the chunks that are at hand.
-const maxAtHand = 40 << 20
+const maxAtHand = 20 << 20
 
 // hand are the bytes of chunks that were just read, for those who ask for them next.
 type hand struct {
