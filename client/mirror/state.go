@@ -128,10 +128,14 @@ func (m *Mirror) store(e *tree.Edit, next *state) error {
 			return err
 		}
 	}
-	if len(m.s.sent.Prints) == 0 && len(next.sent.Prints) == 0 {
+	if m.s.sent.Until == next.sent.Until && maps.Equal(m.s.sent.Prints, next.sent.Prints) {
 		return nil
 	}
-	return m.storeText(e, sentRow, &m.s.sent, &next.sent)
+	text, err := json.Marshal(&next.sent)
+	if err != nil {
+		return err
+	}
+	return m.putText(e, sentRow, string(text))
 }
 
 func (m *Mirror) storeText(e *tree.Edit, suffix string, old, next any) error {
@@ -143,7 +147,11 @@ func (m *Mirror) storeText(e *tree.Edit, suffix string, old, next any) error {
 	if err != nil || string(was) == string(is) {
 		return err
 	}
-	return e.ResetPeer(tree.Peer{ID: m.cfg.PeerID + suffix, Fetch: tree.AtPath(0, string(is))})
+	return m.putText(e, suffix, string(is))
+}
+
+func (m *Mirror) putText(e *tree.Edit, suffix, text string) error {
+	return e.ResetPeer(tree.Peer{ID: m.cfg.PeerID + suffix, Fetch: tree.AtPath(0, text)})
 }
 
 // commit stores next by itself.
