@@ -200,9 +200,9 @@ func (p syncPeer) Lost(ctx context.Context, after int64, limit int) ([]lost.Vers
 }
 
 // Await implements changes.Peer. A server of a version before it gives errors.ErrUnsupported.
-func (p syncPeer) Await(ctx context.Context, after int64) (int64, error) {
+func (p syncPeer) Await(ctx context.Context, after, known int64) (int64, error) {
 	var r protocol.AwaitResult
-	if err := p.client.repeat(ctx, protocol.MethodSyncAwait, &protocol.AwaitParams{After: after}, &r); err != nil {
+	if err := p.client.repeat(ctx, protocol.MethodSyncAwait, &protocol.AwaitParams{After: after, Lost: known}, &r); err != nil {
 		return 0, syncError(err)
 	}
 	return r.CurrentRev, nil

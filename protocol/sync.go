@@ -152,9 +152,12 @@ type LostResult struct {
 // AwaitParams waits for a change.
 type AwaitParams struct {
 	After int64 `json:"after"` // the revision that is known
+	// Lost is the greatest number of a lost version that is known, absent for all that there are.
+	Lost int64 `json:"lost,omitempty" wire:"optional"`
 }
 
-// AwaitResult answers sync/await: with a greater revision, or after a minute without one.
+// AwaitResult answers sync/await: with a greater revision, or with that one after a minute, or once
+// a version was lost.
 type AwaitResult struct {
 	CurrentRev int64 `json:"currentRev"`
 }

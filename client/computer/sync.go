@@ -96,7 +96,7 @@ func (c *Client) Lost(context.Context, int64, int) ([]lost.Version, bool, error)
 }
 
 // Await implements changes.Peer: the wire has no such call.
-func (c *Client) Await(context.Context, int64) (int64, error) {
+func (c *Client) Await(context.Context, int64, int64) (int64, error) {
 	return 0, fmt.Errorf("wait for a change: %w", errors.ErrUnsupported)
 }
 

@@ -95,9 +95,9 @@ func (c *calls) Lost(ctx context.Context, after int64, limit int) ([]lost.Versio
 	return c.Peer.Lost(ctx, after, limit)
 }
 
-func (c *calls) Await(ctx context.Context, after int64) (int64, error) {
+func (c *calls) Await(ctx context.Context, after, known int64) (int64, error) {
 	c.count("await")
-	return c.Peer.Await(ctx, after)
+	return c.Peer.Await(ctx, after, known)
 }
 
 // want compares the numbers since the last time.

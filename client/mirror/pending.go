@@ -3,11 +3,12 @@ package mirror
 import (
 	"context"
 
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
 // LocalPending settles this side, and reports whether it has anything that the remote is
-// not known to have. A Sync that follows begins with what was settled.
+// not known to have, or a version that was overtaken. A Sync that follows begins with what was settled.
 func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 	pending := false
 	_, err := m.run(ctx, false, func(ctx context.Context, _ *Result) error {
@@ -15,7 +16,11 @@ func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 			return err
 		}
 		info, err := m.tree.Info(ctx)
-		pending = m.s.peer.Push.Compare(tree.At(info.Rev)) < 0
+		if err != nil {
+			return err
+		}
+		last, err := lost.Last(ctx, m.forest)
+		pending = m.s.peer.Push.Compare(tree.At(info.Rev)) < 0 || last > m.s.notes.OurLost
 		m.settledNow = pending && err == nil
 		return err
 	})
@@ -41,13 +46,13 @@ func (m *Mirror) RemotePending(ctx context.Context) (bool, error) {
 // time. Other calls of the mirror do not wait for it. errors.ErrUnsupported says that the
 // remote does not tell: RemotePending asks it.
 func (m *Mirror) AwaitRemote(ctx context.Context) error {
-	var after int64
+	var after, known int64
 	_, err := m.run(ctx, false, func(context.Context, *Result) error {
-		after = m.s.peer.Fetch.Rev
+		after, known = m.s.peer.Fetch.Rev, m.theirLost
 		return nil
 	})
 	if err == nil {
-		_, err = m.cfg.Remote.Await(ctx, after)
+		_, err = m.cfg.Remote.Await(ctx, after, known)
 	}
 	return err
 }

@@ -6,21 +6,31 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
 // Await settles whenever something has stirred on the disk.
-func (s *Server) Await(ctx context.Context, after int64) (int64, error) {
+func (s *Server) Await(ctx context.Context, after, known int64) (int64, error) {
+	if known == 0 {
+		var err error
+		if known, err = lost.Last(ctx, s.forest); err != nil {
+			return 0, err
+		}
+	}
 	limit := time.NewTimer(MaxAwait)
 	defer limit.Stop()
 	for {
-		changed, stirred := s.tree.Changed(), s.ws.Stirred()
+		changed, lose, stirred := s.tree.Changed(), s.forest.Changed(lost.Tree), s.ws.Stirred()
 		if err := s.ws.Settle(ctx); err != nil {
 			return 0, fmt.Errorf("settle: %w", err)
 		}
 		info, err := s.tree.Info(ctx)
 		if err != nil || info.Rev > after {
+			return info.Rev, err
+		}
+		if last, err := lost.Last(ctx, s.forest); err != nil || last > known {
 			return info.Rev, err
 		}
 		look := (<-chan time.Time)(nil)
@@ -34,6 +44,7 @@ func (s *Server) Await(ctx context.Context, after int64) (int64, error) {
 			return info.Rev, nil
 		case <-look:
 		case <-changed:
+		case <-lose:
 		case <-stirred:
 			select {
 			case <-ctx.Done():
@@ -54,7 +65,7 @@ func (s *Service) await(ctx context.Context, p *protocol.AwaitParams) (*protocol
 	s.relieve = cancel
 	s.mu.Unlock()
 	rpc.Async(ctx)
-	rev, err := s.peer.Await(wait, p.After)
+	rev, err := s.peer.Await(wait, p.After, p.Lost)
 	if err != nil && errors.Is(context.Cause(wait), errRelieved) {
 		return &protocol.AwaitResult{CurrentRev: p.After}, nil
 	}

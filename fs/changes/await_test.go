@@ -12,6 +12,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
@@ -23,7 +24,7 @@ func TestAwait(t *testing.T) {
 		e := newEnd(t)
 		e.do("write /f a")
 		rev := e.marks().CurrentRev
-		if got, err := e.Await(t.Context(), rev-1); got != rev || err != nil {
+		if got, err := e.Await(t.Context(), rev-1, 0); got != rev || err != nil {
 			t.Errorf("%d, %v, want %d", got, err, rev)
 		}
 		type answer struct {
@@ -33,7 +34,7 @@ func TestAwait(t *testing.T) {
 		await := func(ctx context.Context) <-chan answer {
 			told := make(chan answer, 1)
 			go func() {
-				rev, err := e.Await(ctx, rev)
+				rev, err := e.Await(ctx, rev, 0)
 				told <- answer{rev, err}
 			}()
 			synctest.Wait()
@@ -90,7 +91,7 @@ func TestAwaitDisk(t *testing.T) {
 		}
 		told := make(chan error, 1)
 		go func() {
-			rev, err := s.Await(t.Context(), w.CurrentRev)
+			rev, err := s.Await(t.Context(), w.CurrentRev, 0)
 			if err == nil && rev <= w.CurrentRev {
 				err = errors.New("it is no greater revision")
 			}
@@ -105,15 +106,52 @@ func TestAwaitDisk(t *testing.T) {
 	}
 }
 
+// A version that is lost is answered, too: at once if it is not known.
+func TestAwaitLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnd(t)
+		e.do("write /f a")
+		rev := e.marks().CurrentRev
+		lose := func() {
+			v := lost.Version{Path: "/f", At: e.now, Why: lost.Overtaken, Entry: linkEntry(1, "/f", "to")}
+			if _, err := e.tree.Update(t.Context(), func(ed *tree.Edit) error { return lost.Keep(ed, &v) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lose()
+		begin := time.Now()
+		told := make(chan error, 1)
+		go func() {
+			got, err := e.Await(t.Context(), rev, 0)
+			if err == nil && got != rev {
+				err = fmt.Errorf("revision %d, want %d", got, rev)
+			}
+			told <- err
+		}()
+		synctest.Wait()
+		lose()
+		if err := <-told; err != nil || time.Since(begin) != 0 {
+			t.Errorf("after %v: %v", time.Since(begin), err)
+		}
+		begin = time.Now()
+		if got, err := e.Await(t.Context(), rev, 1); got != rev || err != nil || time.Since(begin) != 0 {
+			t.Errorf("one that is not known: %d, %v after %v", got, err, time.Since(begin))
+		}
+		if got, err := e.Await(t.Context(), rev, 2); got != rev || err != nil || time.Since(begin) != changes.MaxAwait {
+			t.Errorf("none that is not known: %d, %v after %v", got, err, time.Since(begin))
+		}
+	})
+}
+
 // A signalPeer says when it is asked to wait.
 type signalPeer struct {
 	changes.Peer
 	asked chan struct{}
 }
 
-func (p signalPeer) Await(ctx context.Context, after int64) (int64, error) {
+func (p signalPeer) Await(ctx context.Context, after, known int64) (int64, error) {
 	p.asked <- struct{}{}
-	return p.Peer.Await(ctx, after)
+	return p.Peer.Await(ctx, after, known)
 }
 
 // A connection has one sync/await: the next one answers the one before.

@@ -105,8 +105,8 @@ func (l *line) Lost(ctx context.Context, after int64, limit int) ([]lost.Version
 	return l.to.Lost(ctx, after, limit)
 }
 
-func (l *line) Await(ctx context.Context, after int64) (int64, error) {
-	return call(l, func() (int64, error) { return l.to.Await(ctx, after) })
+func (l *line) Await(ctx context.Context, after, known int64) (int64, error) {
+	return call(l, func() (int64, error) { return l.to.Await(ctx, after, known) })
 }
 
 func (l *line) FetchChangePack(ctx context.Context, q changes.PackQuery) (*changes.Pack, error) {

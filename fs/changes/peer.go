@@ -38,8 +38,9 @@ type Peer interface {
 	// whether there are more. errors.ErrUnsupported says that the peer cannot tell.
 	Lost(ctx context.Context, after int64, limit int) ([]lost.Version, bool, error)
 	// Await returns the tree's revision once it is above another one, what is on its disk
-	// included, or after some time, MaxAwait at most. errors.ErrUnsupported says that the peer cannot.
-	Await(ctx context.Context, after int64) (int64, error)
+	// included, once Lost has a version with a greater number than known, 0 for the greatest that it
+	// has now, or after some time, MaxAwait at most. errors.ErrUnsupported says that the peer cannot.
+	Await(ctx context.Context, after, known int64) (int64, error)
 }
 
 // A Stream gives items one after the other. One goroutine at a time uses it, and closes

@@ -233,6 +233,24 @@ func TestF1PutOffOverARestart(t *testing.T) {
 	}
 }
 
+// F1: who waits for changes hears that a version that was put off is written no more.
+func TestF1PutOffStirs(t *testing.T) {
+	b := newBench(t, disk.Config{Watch: true})
+	b.write("d/p", "old")
+	quiet(b)
+	f, err := os.OpenFile(b.path("d/p"), os.O_WRONLY, 0)
+	b.must(err)
+	b.apply(b.file("/workspace/d/p", "entry", 0o644))
+	b.settle()
+	stirred := b.ws.Stirred()
+	_, err = f.WriteString("by a command")
+	b.must(err)
+	b.must(f.Close())
+	<-stirred
+	b.settle()
+	b.wantLost("d/p file 0644 by a command")
+}
+
 // C-053: a directory that was opened up to be emptied, and stays, has its mode again also if
 // the process dies meanwhile.
 func TestC053EmptiedAndKilled(t *testing.T) {

@@ -38,6 +38,8 @@ type watcher struct {
 	// stirred is closed while there is something to look at.
 	stirred chan struct{}
 	stirs   bool
+	// outClosed: a version that was put off is written no more.
+	outClosed bool
 }
 
 func startWatcher() (*watcher, error) {
@@ -84,6 +86,8 @@ func (w *watcher) fold() {
 		case e.Name != "":
 			if !temporary(e.Name) {
 				w.note(path, rawname.Encode(e.Name), whyOf(e))
+			} else if e.Closed && isOut(e.Name) {
+				w.outClosed = true
 			}
 		case e.Op == watch.Modify || e.Op == watch.Create || e.Op == watch.Remove:
 			// Of the directory itself; the one that it is in tells as well.
@@ -97,7 +101,7 @@ func (w *watcher) fold() {
 	if lost {
 		w.drop()
 	}
-	if !w.stirs && (w.lost || w.count > 0) {
+	if !w.stirs && (w.lost || w.count > 0 || w.outClosed) {
 		w.stirs = true
 		close(w.stirred)
 	}
@@ -150,7 +154,7 @@ func (w *watcher) take() (dirty map[string]map[string]why, lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	dirty, lost = w.dirty, w.lost || !told
-	w.dirty, w.count, w.lost = map[string]map[string]why{}, 0, false
+	w.dirty, w.count, w.lost, w.outClosed = map[string]map[string]why{}, 0, false, false
 	if w.stirs {
 		w.stirred, w.stirs = make(chan struct{}), false
 	}

@@ -41,8 +41,10 @@ type Edit struct {
 // returns the tree's revision afterwards. Others read the old state meanwhile; those who
 // write wait: fn must not wait for anything.
 func (t *Tree) Update(ctx context.Context, fn func(*Edit) error) (int64, error) {
-	var rev, was int64
+	var rev int64
+	var changed []string
 	err := t.forest.store.Update(ctx, func(tx Tx) error {
+		changed = nil
 		e, err := t.edit(tx)
 		if err != nil {
 			return err
@@ -50,14 +52,22 @@ func (t *Tree) Update(ctx context.Context, fn func(*Edit) error) (int64, error) 
 		if err := fn(e); err != nil {
 			return err
 		}
-		rev, was = e.ns.Rev, e.was.Rev
+		rev = e.ns.Rev
+		for name, other := range e.beside {
+			if other.ns.Rev != other.was.Rev {
+				changed = append(changed, name)
+			}
+		}
+		if rev != e.was.Rev {
+			changed = append(changed, t.name)
+		}
 		return e.finish()
 	})
 	if err != nil {
 		return 0, err
 	}
-	if rev != was {
-		t.forest.tell(t.name)
+	for _, name := range changed {
+		t.forest.tell(name)
 	}
 	return rev, nil
 }

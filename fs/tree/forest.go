@@ -138,14 +138,16 @@ func (f *Forest) plant(tx Tx, name string) error {
 
 // Changed returns a channel that is closed at the next change of the tree. A change that
 // came before the call does not close it: ask for it before you look at the tree.
-func (t *Tree) Changed() <-chan struct{} {
-	f := t.forest
+func (t *Tree) Changed() <-chan struct{} { return t.forest.Changed(t.name) }
+
+// Changed is Tree.Changed for the tree of a name, which need not be there yet.
+func (f *Forest) Changed(name string) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	ch := f.changed[t.name]
+	ch := f.changed[name]
 	if ch == nil {
 		ch = make(chan struct{})
-		f.changed[t.name] = ch
+		f.changed[name] = ch
 	}
 	return ch
 }

@@ -183,7 +183,9 @@ func (p *fakePeer) Lost(context.Context, int64, int) ([]lost.Version, bool, erro
 	return nil, false, errors.ErrUnsupported
 }
 
-func (p *fakePeer) Await(context.Context, int64) (int64, error) { return 0, errors.ErrUnsupported }
+func (p *fakePeer) Await(context.Context, int64, int64) (int64, error) {
+	return 0, errors.ErrUnsupported
+}
 
 func (p *fakePeer) FetchChangePack(_ context.Context, q changes.PackQuery) (*changes.Pack, error) {
 	p.mu.Lock()
