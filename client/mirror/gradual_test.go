@@ -67,8 +67,8 @@ func (p *pair) fiveFiles() {
 	}
 }
 
-// What is new is sent while the rest of it is looked at: the directory is not read on before the
-// first of it is at the remote.
+// A push sends new files while it reads others: the directory is not read on before the first of
+// them are at the remote.
 func TestSendsWhileItSettles(t *testing.T) {
 	p := newPair(t)
 	s, c := p.gradually(Both, nil)

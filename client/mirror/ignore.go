@@ -381,7 +381,7 @@ func (m *Mirror) rulesChanged(ctx context.Context) (bool, error) {
 	}
 	if !m.cfg.GitIgnore {
 		text, err := m.readRulesFile(ctx)
-		return err != nil || text != m.files[m.roots.local+"/"+m.cfg.RulesFile], nil //nolint:nilerr // whoever reads it now is told
+		return err != nil || text != m.files[m.roots.local+"/"+m.cfg.RulesFile], nil //nolint:nilerr // the next to read it fails
 	}
 	info, err := m.tree.Info(ctx)
 	if err != nil || info.Rev == m.rulesRev {

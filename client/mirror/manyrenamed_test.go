@@ -125,7 +125,7 @@ func syncCut(w *world) Result {
 	return Result{}
 }
 
-// What is ignored by rules goes along as well, also to where there was something once, and with a
+// Paths that rules ignore go along as well, also to where there was something once, and with a
 // directory that was renamed before the one that it was in.
 func TestRenameTakesWhatRulesHideAlong(t *testing.T) {
 	for _, policy := range []Policy{Theirs, Ours, Both} {
@@ -186,7 +186,7 @@ func TestRenameTakesNothingToWhereItIsCode(t *testing.T) {
 	}
 }
 
-// What a remote says of renames that never were takes nothing away that is ignored.
+// A remote that lies about renames takes nothing away that is ignored.
 func TestLyingRenamesTakeNothingAway(t *testing.T) {
 	renamed := func(path, to string) tree.Entry { return tree.Entry{Kind: tree.KindDelete, Path: path, RenamedTo: to} }
 	gone := func(path string) tree.Entry { return tree.Entry{Kind: tree.KindDelete, Path: path} }

@@ -24,8 +24,8 @@ type Config struct {
 	// the whole of it. What is outside of them is left alone, and so are the modes and
 	// times of the roots themselves.
 	LocalRoot, RemoteRoot string
-	// Ignore are names, in bytes; what has one on its path is neither sent nor fetched. What was
-	// synchronised before stays on both sides as it is. Paths that are no longer ignored are compared
+	// Ignore are names, in bytes; paths with one of them are neither sent nor fetched. Those that
+	// were synchronised before stay on both sides as they are. Paths that are no longer ignored are compared
 	// anew.
 	Ignore []string
 	// Rules are texts of patterns (package fs/ignore) of what is ignored too, each as a

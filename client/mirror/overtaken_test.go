@@ -506,7 +506,7 @@ func TestF1OvertakenLate(t *testing.T) {
 	}
 }
 
-// However many are overtaken late, all are given back, as many at once as are listed at once.
+// All versions that are overtaken late are given back, as many at once as are listed at once.
 func TestManyOvertakenLate(t *testing.T) {
 	const n = 2*changes.MaxLost + 10
 	w := newWorld(t, Config{OnConflict: Theirs})

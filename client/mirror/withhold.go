@@ -353,7 +353,7 @@ func (d *decision) withholdCode(x, cur *tree.Entry) error {
 	}
 	old, known := d.isHeld(x.Path)
 	if changed && !known && x.Kind == tree.KindDelete && (cur.Kind == tree.KindDir || !d.meant(cur)) {
-		// What the remote has made and removed is not what has been made here.
+		// The remote has made and removed something else than has been made here.
 		if made, err := d.madeHere(x.Path); made || err != nil {
 			return err
 		}

@@ -23,8 +23,8 @@ type guard struct {
 	// it. The change of a mute remote may be an echo.
 	due map[string]bool
 	// seen are the versions of each path that the remote had after a tick, back to the one
-	// that has brought both sides in step. What is made there and undone before the next tick
-	// is no change.
+	// that has brought both sides in step. A version that is made there and undone before the
+	// next tick is no change.
 	seen map[string][]string
 	// gone are the paths that a push has removed, or would have before it was cut. That the
 	// user of the remote removes them too is the same change.

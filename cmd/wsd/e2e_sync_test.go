@@ -202,7 +202,7 @@ func sums(files map[string]string) map[string]string {
 	return out
 }
 
-// A watch waits for a server that is not there yet. What would be wrong with the server as well ends it.
+// A watch waits for a server that is not there yet. Any other error ends it.
 func TestWatchWaitsForServer(t *testing.T) {
 	dir := shortDir(t)
 	here, there, url := filepath.Join(dir, "here"), filepath.Join(dir, "there"), "unix://"+filepath.Join(dir, "s")

@@ -10,13 +10,13 @@ import (
 
 // PlainNames is the server as peers have it that take paths for what they are: UTF-8, with
 // nothing that stands for a byte (package rawname). Such peers do not see names that are not
-// UTF-8, nor what is below them, and a link to what is not UTF-8 is no link to them. What a
-// push of theirs removes leaves those, and the directories that they are in.
+// UTF-8, nor what is below them, and a link to what is not UTF-8 is no link to them. A
+// push of theirs that removes something leaves those, and the directories that they are in.
 func (s *Server) PlainNames() Peer { return plainNames{s} }
 
 type plainNames struct{ *Server }
 
-// Watermarks implements Peer. What the peer does not see is skipped.
+// Watermarks implements Peer. Names that the peer does not see count as skipped.
 func (p plainNames) Watermarks(ctx context.Context, settle bool) (Watermarks, error) {
 	w, err := p.Server.Watermarks(ctx, settle)
 	if err != nil {

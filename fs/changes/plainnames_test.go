@@ -165,7 +165,7 @@ func TestF3PathsOfPeers(t *testing.T) {
 	if x, err := e.ReadEntry(t.Context(), "/l"); err != nil || x.Target != private {
 		t.Errorf("%+v, %v", x, err)
 	}
-	// What it ignores stays.
+	// Paths that it ignores stay.
 	e.do("write /d/" + private + "/x a")
 	if got, err := e.PlainNames().Push(t.Context(), in, changes.FromSlice([]tree.Entry{gone(4, "/d")})); err != nil || len(got.Kept) != 1 || got.Kept[0].Names[0] != "/d/"+realName {
 		t.Errorf("%+v, %v", got, err)

@@ -182,7 +182,7 @@ func TestPushKindsAtOnePath(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	// The same is so for what somebody has sent who is no peer.
+	// The same is so for entries of somebody who is no peer.
 	e := newEnd(t)
 	e.keep("x")
 	e.mustPush(1, fileEntry(1, "/d/in", 0o644, "x"))

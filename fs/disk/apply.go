@@ -246,7 +246,7 @@ func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool,
 	it := itemOf(rel, entry)
 	it.purge = entry.Kind != tree.KindDir
 	if p.old != nil && !again && !through {
-		// What the path was tells whether there is content to write.
+		// The file that the path was tells whether there is content to write.
 		it.meta = slices.Equal(p.old.parts, entry.Parts) && !p.w.isStuck(rel)
 		if !it.meta {
 			p.leaves(p.old)

@@ -75,7 +75,7 @@ func TestPartsByBytes(t *testing.T) {
 	b.wantParts(b.inParts(100, 8, nil), "+a", "+b", "+c +d")
 }
 
-// Whoever has had enough is told no more.
+// A caller that has had enough is not called any more.
 func TestEnoughParts(t *testing.T) {
 	b := newBench(t, disk.Config{})
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -103,7 +103,7 @@ func TestNoPartsBehindWhatCannotBeRead(t *testing.T) {
 	b.ws.Hook(nil)
 }
 
-// What was read for a part is at hand, whatever becomes of the file, until it was asked for.
+// Content that was read for a part is at hand until it was asked for, whatever becomes of the file.
 func TestPartsAreAtHand(t *testing.T) {
 	b := newBench(t, disk.Config{})
 	b.write("a", "one")

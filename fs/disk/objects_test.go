@@ -206,7 +206,7 @@ func TestRenamedOverTwoBatches(t *testing.T) {
 		if held, err := b.forest.Held(t.Context(), []tree.Hash{tree.Sum([]byte("not told of"))}); err != nil || held[0] {
 			t.Error(held, err)
 		}
-		// What has arrived is not wanted any more.
+		// Content that has arrived is not wanted any more.
 		b.settle()
 		b.apply(remove("/workspace/b"))
 		b.want(map[string]string{})

@@ -1,0 +1,348 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+
+	"github.com/wsd-dev/wsd/fs/rawname"
+)
+
+// maxUses is how many files with a chunk are tried.
+const maxUses = 16
+
+// A source is where a file of the home has a chunk.
+type source struct {
+	path   string
+	offset int64
+}
+
+// A finder finds which files of the home should have chunks, in one view.
+type finder struct {
+	forest *Forest
+	tx     Tx
+	ns     *Namespace       // nil before it is known
+	dirs   map[int64]string // paths of directories, ended by a slash; "" for one of another tree
+}
+
+// maxDirs bounds the directories whose paths a finder remembers.
+const maxDirs = 10_000
+
+// sources are the files of the home that should have a chunk.
+func (f *Forest) sources(tx Tx, h Hash) ([]source, error) {
+	return (&finder{forest: f, tx: tx}).sources(h)
+}
+
+func (f *finder) sources(h Hash) ([]source, error) {
+	if f.forest.home == nil {
+		return nil, nil
+	}
+	if f.ns == nil {
+		ns, err := f.tx.Namespace(f.forest.home.Tree())
+		if errors.Is(err, ErrNoRow) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.ns, f.dirs = &ns, map[int64]string{ns.Root: "/"}
+	}
+	uses, err := f.tx.Uses(h, maxUses)
+	if err != nil {
+		return nil, err
+	}
+	var list []source
+	for _, u := range uses {
+		names, err := f.tx.NamesOf(u.Ino)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range names {
+			dir, err := f.dir(n.Namespace, n.Parent, 0)
+			if err != nil {
+				return nil, err
+			}
+			if dir != "" {
+				list = append(list, source{dir + n.Name, int64(u.Index) * ChunkSize})
+			}
+		}
+	}
+	return list, nil
+}
+
+// dir is the path of a directory of a tree, so many levels above a file.
+func (f *finder) dir(tree, ino int64, levels int) (string, error) {
+	if tree != f.ns.ID || levels > MaxPath {
+		return "", nil
+	}
+	if path, known := f.dirs[ino]; known {
+		return path, nil
+	}
+	names, err := f.tx.NamesOf(ino)
+	if err != nil || len(names) != 1 {
+		return "", err
+	}
+	path, err := f.dir(names[0].Namespace, names[0].Parent, levels+1)
+	if err != nil {
+		return "", err
+	}
+	if path != "" {
+		path += names[0].Name + "/"
+	}
+	if rawname.Len(path) > MaxPath {
+		path = ""
+	}
+	if len(f.dirs) < maxDirs {
+		f.dirs[ino] = path
+	}
+	return path, nil
+}
+
+// fromFiles appends the bytes of a chunk that a file of the home has, and reports whether one does.
+func (f *Forest) fromFiles(list []source, h Hash, size int64, dst []byte) ([]byte, bool) {
+	start := len(dst)
+	for _, s := range list {
+		var err error
+		if dst, err = f.home.File(s.path, s.offset, size, dst[:start]); err == nil && Sum(dst[start:]) == h {
+			return dst, true
+		}
+	}
+	return dst[:start], false
+}
+
+// sizeOfUse is the size of a chunk that only files have: that of a part.
+func sizeOfUse(tx Tx, h Hash) (int64, error) {
+	uses, err := tx.Uses(h, 1)
+	if err != nil || len(uses) == 0 {
+		return 0, errors.Join(err, &MissingError{h})
+	}
+	parts, err := tx.Parts(uses[0].Ino)
+	if err == nil && uses[0].Index >= len(parts) {
+		err = fmt.Errorf("%w: file %d has no window %d", ErrDamaged, uses[0].Ino, uses[0].Index)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return parts[uses[0].Index].Size, nil
+}
+
+// A found is where the bytes of a chunk may be had.
+type found struct {
+	chunk   Chunk // Where is 0 if there is no row
+	sources []source
+	damaged bool // the object has other bytes
+}
+
+// damagedIn says that an object does not have a chunk.
+func damagedIn(c *Chunk) error {
+	return fmt.Errorf("%w: the bytes of chunk %s are not in object %d", ErrDamaged, c.Hash, c.At.Object)
+}
+
+// find finds where the bytes of a chunk may be had; inline ones are appended to dst at once.
+// With files it looks for files that have them even if an object should.
+func (f *Forest) find(tx Tx, h Hash, dst []byte, files bool) (found, []byte, error) {
+	var out found
+	c, err := tx.Chunk(h)
+	switch {
+	case errors.Is(err, ErrNoRow):
+		files = true
+	case err != nil:
+		return out, dst, err
+	default:
+		out.chunk = c
+	}
+	if out.chunk.Where == ChunkInline {
+		dst, err = tx.ChunkBytes(h, dst)
+		if errors.Is(err, ErrNoRow) {
+			err = fmt.Errorf("%w: the bytes of chunk %s are not in the store", ErrDamaged, h)
+		}
+		return out, dst, err
+	}
+	if !files || f.home == nil {
+		if out.chunk.Where == 0 {
+			return out, dst, &MissingError{h}
+		}
+		return out, dst, nil
+	}
+	if out.sources, err = f.sources(tx, h); err != nil {
+		return out, dst, err
+	}
+	if out.chunk.Size == 0 {
+		out.chunk.Size, err = sizeOfUse(tx, h)
+	}
+	return out, dst, err
+}
+
+// read appends the bytes of a chunk that was found, and reports whether they are had.
+func (f *Forest) read(at *found, h Hash, dst []byte) ([]byte, bool) {
+	start := len(dst)
+	if at.chunk.Where == ChunkObject && f.home != nil {
+		var err error
+		if dst, err = f.home.Object(at.chunk.At, at.chunk.Size, dst); err == nil && Sum(dst[start:]) == h {
+			return dst, true
+		}
+		// One that is not there has become a file, which a command has changed.
+		at.damaged = !errors.Is(err, iofs.ErrNotExist)
+	}
+	return f.fromFiles(at.sources, h, at.chunk.Size, dst[:start])
+}
+
+// chunkNow appends the bytes of a chunk, in a transaction.
+func (f *Forest) chunkNow(tx Tx, h Hash, dst []byte) ([]byte, error) {
+	at, dst, err := f.find(tx, h, dst, true)
+	if err != nil || at.chunk.Where == ChunkInline {
+		return dst, err
+	}
+	dst, ok := f.read(&at, h, dst)
+	if !ok {
+		return dst, &MissingError{h}
+	}
+	return dst, nil
+}
+
+// Chunk appends the bytes of a chunk to dst. One that is unknown, or that only a file had
+// that has changed since, is a *MissingError; bytes of the store that do not have the hash are
+// ErrDamaged.
+func (f *Forest) Chunk(ctx context.Context, h Hash, dst []byte) ([]byte, error) {
+	start := len(dst)
+	dst, ok := f.fromHand(h, dst)
+	if !ok {
+		dst, ok = f.fromListed(h, dst)
+	}
+	if ok {
+		return dst, nil
+	}
+	var lost error
+	// Content moves between objects and files: what is found to be gone is looked for again.
+	for attempt := range 3 {
+		var at found
+		err := f.store.View(ctx, func(tx Tx) error {
+			var err error
+			at, dst, err = f.find(tx, h, dst[:start], attempt > 0)
+			return err
+		})
+		if err != nil {
+			return dst[:start], wrap("read chunk", err)
+		}
+		if at.chunk.Where == ChunkInline {
+			if Sum(dst[start:]) != h {
+				return dst[:start], fmt.Errorf("read chunk: %w: the bytes of chunk %s are others", ErrDamaged, h)
+			}
+			return dst, nil
+		}
+		if dst, ok = f.read(&at, h, dst[:start]); ok {
+			return dst, nil
+		}
+		if lost = error(&MissingError{h}); at.damaged {
+			lost = damagedIn(&at.chunk)
+		}
+		if attempt == 2 {
+			for _, s := range at.sources {
+				f.home.Missed(s.path)
+			}
+		}
+	}
+	return dst[:start], wrap("read chunk", lost)
+}
+
+// Chunks sets into the bytes of chunks, but for those that are not to be had: Chunk says of one
+// what is wrong.
+func (f *Forest) Chunks(ctx context.Context, hashes []Hash, into map[Hash][]byte) error {
+	if len(hashes) == 0 {
+		return nil
+	}
+	places := make([]found, len(hashes))
+	err := f.store.View(ctx, func(tx Tx) error {
+		for i, h := range hashes {
+			at, b, err := f.find(tx, h, nil, false)
+			if b != nil {
+				into[h] = b
+			}
+			if err != nil && Code(err) == "" && !errors.Is(err, ErrDamaged) {
+				return err
+			}
+			places[i] = at
+		}
+		return nil
+	})
+	if err != nil {
+		return wrap("read chunks", err)
+	}
+	for i, h := range hashes {
+		b, had := into[h]
+		if !had {
+			var ok bool
+			if b, ok = f.read(&places[i], h, nil); ok {
+				into[h] = b
+			}
+		} else if Sum(b) != h {
+			delete(into, h)
+		}
+	}
+	return nil
+}
+
+// A listed chunk is where a file has it that a change stream has listed.
+type listed struct {
+	path   string
+	offset int64
+	size   int64
+}
+
+// maxListed bounds the chunks of which it is remembered where a change stream has listed them. Others
+// are looked for.
+const maxListed = 1 << 16
+
+// remember notes where the files of some entries have their content.
+func (f *Forest) remember(tree string, entries []Entry) {
+	if f.home == nil || tree != f.home.Tree() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range entries {
+		for k, p := range entries[i].Parts {
+			if len(f.listed) >= maxListed {
+				clear(f.listed) // those of streams that nobody has asked for
+			}
+			f.listed[p.Hash] = listed{entries[i].Path, int64(k) * ChunkSize, p.Size}
+		}
+	}
+}
+
+// fromListed appends the bytes of a chunk that a change stream has listed, and reports whether the
+// file has them.
+func (f *Forest) fromListed(h Hash, dst []byte) ([]byte, bool) {
+	f.mu.Lock()
+	at, known := f.listed[h]
+	delete(f.listed, h) // most are asked for once
+	f.mu.Unlock()
+	if !known {
+		return dst, false
+	}
+	return f.fromFiles([]source{{at.path, at.offset}}, h, at.size, dst)
+}
+
+// inSomeFile reports whether one of the files that should have a chunk has it. One that does not
+// look as it did then is read, and so are all that may not have got it yet.
+func (f *finder) inSomeFile(h Hash, onTheWay bool) (bool, error) {
+	list, err := f.sources(h)
+	if len(list) == 0 || err != nil {
+		return false, err
+	}
+	for _, s := range list {
+		if onTheWay {
+			break
+		}
+		if is, err := f.forest.home.Settled(f.tx, s.path); is || err != nil {
+			return is, err
+		}
+	}
+	size, err := sizeOfUse(f.tx, h)
+	if err != nil {
+		return false, err
+	}
+	_, is := f.forest.fromFiles(list, h, size, nil)
+	return is, nil
+}
