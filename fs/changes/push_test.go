@@ -182,7 +182,7 @@ func TestPushKindsAtOnePath(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	// The same is so for entries of somebody who is no peer.
+	// Entries without a peer are applied in the same way.
 	e := newEnd(t)
 	e.keep("x")
 	e.mustPush(1, fileEntry(1, "/d/in", 0o644, "x"))

@@ -92,7 +92,7 @@ func TestRenameTakesWhatIsIgnoredAlong(t *testing.T) {
 }
 
 // Also when its entries are those of several pushes, and none of them has both a removal and a new
-// path. What the second push removes and makes is no rename by itself.
+// path. The second push alone is no rename.
 func TestRenameInSeveralPushesTakesWhatIsIgnoredAlong(t *testing.T) {
 	renamed := func(rev int64, path, to string) tree.Entry {
 		e := gone(rev, path)

@@ -29,7 +29,7 @@ type Config struct {
 	Tree   *tree.Tree
 	// Objects has the content that has no place in Dir, best on the same file system.
 	Objects *objects.Dir
-	// Emptied: an empty Dir is the one of before, also if it is another one. What was in it is
+	// Emptied: an empty Dir is the one of before, also if it is another one. Its content is
 	// deleted from the tree.
 	Emptied bool
 	// Watch: the system tells what changes. Without it each Settle looks at everything.

@@ -97,12 +97,12 @@
 // the directory. While somebody has the file open for writing, it waits under a name of ours
 // (.wsd-out-0123456789abcdef-NAME), and is kept once it is closed. A start that finds such a
 // name does the same. A + in the place of the last hyphen says that nobody has settled the
-// version: then that the store has its content says nothing. What was removed stays open for
+// version: then that the store has its content says nothing. A removed file stays open for
 // 20 ms more (at most 64 files, of 16 MiB together; none on NFS or FUSE), so that what a program writes that had
 // looked its name up before, and opens it only then, is kept as well.
 //
 // A file that somebody has open for writing when it is read may change without a trace, until
-// it is closed. What it has is compared with the tree's hash before it goes.
+// it is closed. Its content is compared with the tree's hash before it goes.
 //
 // An entry removes what the index knows as it is, and nothing else: a file that a command has
 // changed or made since, and what no tree can have, stays with the directories that it is in,

@@ -233,7 +233,7 @@ func TestF1PutOffOverARestart(t *testing.T) {
 	}
 }
 
-// F1: who waits for changes hears that a version that was put off is written no more.
+// F1: a wait for changes ends when a version that was put off is written no more.
 func TestF1PutOffStirs(t *testing.T) {
 	b := newBench(t, disk.Config{Watch: true})
 	b.write("d/p", "old")
@@ -296,7 +296,7 @@ func TestC053EmptiedAndKilled(t *testing.T) {
 }
 
 // F1: a program that had looked a path up before an entry took its place, and opens the file
-// after we have asked who has it open, writes to what is removed.
+// after we have asked who has it open, writes to the file that is removed.
 func TestF1OpenedWhenRemoved(t *testing.T) {
 	for _, how := range []string{"replaced", "removed", "kept"} {
 		for _, writes := range []string{"", "at once", "later", "at the end"} {

@@ -54,7 +54,6 @@ func (f *Forest) SetHome(h Home) { f.home = h }
 // maxInObject is how many chunks of an object that is gone are looked at.
 const maxInObject = 1 << 20
 
-
 // secure sees to it that a chunk is in the store or in an object, whatever becomes of the files
 // that have it.
 func (e *Edit) secure(h Hash) (Chunk, error) {
