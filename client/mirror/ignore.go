@@ -163,7 +163,8 @@ func (m *Mirror) filterOf(files ruleFiles) (*filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := newFilter(m.roots.local, nil, string(text))
+	// Not nil: that would have the remote leave out what it leaves out for those who do not say.
+	f, err := newFilter(m.roots.local, []string{}, string(text))
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ type workspaceOptions struct {
 func (o *workspaceOptions) addFlags(f *pflag.FlagSet) {
 	o.storeFlags.addFlags(f, "serve")
 	f.BoolVar(&o.watch, "workspace-watch", true, "have the system tell what changes in the workspace; without,\nall of it is looked at each time")
-	f.StringArrayVar(&o.ignore, "sync-ignore", nil, "do not synchronise what has a segment `NAME` in its path\n(repeatable; default also from $"+envIgnore+")")
+	f.StringArrayVar(&o.ignore, "sync-ignore", nil, "hide what has a segment `NAME` in its path from clients that do not say\nwhat they leave out; wsd sync does (repeatable; default also from $"+envIgnore+")")
 	f.StringVar(&o.secret, "secret", "", "ask for the bearer token `SECRET` on every page but /health.\nOthers on this machine see flags: $"+envSecret+" is better")
 	f.StringVar(&o.durability, "durability", durabilityNormal, "`LEVEL` normal: what is acknowledged survives a crash of wsd;\nfull: also a power cut")
 	o.lost.add(f)
