@@ -506,7 +506,7 @@ func TestF1OvertakenLate(t *testing.T) {
 	}
 }
 
-// All versions that are overtaken late are given back, as many at once as are listed at once.
+// A sync gives back all versions that were overtaken late, a page of the list at a time.
 func TestManyOvertakenLate(t *testing.T) {
 	const n = 2*changes.MaxLost + 10
 	w := newWorld(t, Config{OnConflict: Theirs})

@@ -295,8 +295,8 @@ func TestC053EmptiedAndKilled(t *testing.T) {
 	}
 }
 
-// F1: a program that had looked a path up before an entry took its place, and opens the file
-// after we have asked who has it open, writes to the file that is removed.
+// F1: a program looks a path up before an entry takes its place, and opens the file after the
+// check for writers. It writes to the removed file, and that version is kept.
 func TestF1OpenedWhenRemoved(t *testing.T) {
 	for _, how := range []string{"replaced", "removed", "kept"} {
 		for _, writes := range []string{"", "at once", "later", "at the end"} {

@@ -239,7 +239,7 @@ func (f *Forest) Wanted(h Hash) bool {
 	return told && at >= f.now()-MinUnseen.Milliseconds()
 }
 
-// Arrived says that what peers were told of a file's content has served its purpose.
+// Arrived ends what Wanted says of the content of a file: a peer has sent the entry that needed it.
 func (f *Forest) Arrived(parts []Part) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

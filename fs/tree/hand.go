@@ -3,7 +3,7 @@ package tree
 // maxAtHand bounds the bytes of the chunks that are at hand.
 const maxAtHand = 20 << 20
 
-// hand are the bytes of chunks that were just read, for those who ask for them next.
+// A hand has the bytes of chunks that were just read, until they are asked for.
 type hand struct {
 	bytes map[Hash][]byte
 	size  int64

@@ -85,7 +85,7 @@ func (e *Edit) Secure(h Hash) error {
 }
 
 // Whole finds the object that is the content of a file, and nothing more: 0 if there is none. A part
-// that is neither in the store nor in an object is a *MissingError. What was found dead lives again.
+// that is neither in the store nor in an object is a *MissingError. Chunks that were found dead live again.
 func (e *Edit) Whole(parts []Part) (int64, error) {
 	object, at := int64(0), int64(0)
 	for i, p := range parts {
@@ -160,8 +160,8 @@ type Became struct {
 	Files  int
 }
 
-// Release forgets objects that have become files. What others refer to is kept for them. It returns
-// the objects that nothing is in any more, for Home.Drop once the edit is kept.
+// Release forgets objects that have become files. Content that others refer to is kept for them.
+// Release returns the objects that nothing is in any more, for Home.Drop once the edit is kept.
 func (e *Edit) Release(list []Became) ([]int64, error) {
 	objects, files := make([]Object, len(list)), make([][]Part, len(list))
 	for i, b := range list {

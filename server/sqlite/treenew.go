@@ -169,7 +169,7 @@ func (tx *treeTx) flush() error {
 	return tx.write(putChunks, &w.chunks)
 }
 
-// removed has a row that is removed, or a tomb, wait in a list. What is new is there before.
+// removed has a row that is removed, or a tomb, wait in a list. It writes the new rows first.
 func (tx *treeTx) removed(list *[]any, values ...any) error {
 	w := &tx.late
 	if len(w.nodes)+len(w.names)+len(w.parts) > 0 {
