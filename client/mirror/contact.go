@@ -160,15 +160,20 @@ func (m *Mirror) contact(ctx context.Context) (*Contact, error) {
 	return c, nil
 }
 
-// allThere calls fn for all that the remote has, by the paths here, but for some names.
-func (m *Mirror) allThere(ctx context.Context, ignore []string, fn func(*tree.Entry) error) (err error) {
+// allThere calls fn for all that the settled remote has, by the paths here, but for some names.
+func (m *Mirror) allThere(ctx context.Context, ignore []string, fn func(*tree.Entry) error) error {
 	wm, err := m.cfg.Remote.Watermarks(ctx, true)
 	if err != nil {
 		return fmt.Errorf("read the remote's watermarks: %w", err)
 	}
 	m.takeNames(&wm)
 	through := tree.At(wm.CurrentRev)
-	f, err := m.remote().FetchChanges(ctx, changes.FetchQuery{Through: &through, Ignore: ignore})
+	return m.listThere(ctx, changes.FetchQuery{Through: &through, Ignore: ignore}, fn)
+}
+
+// listThere calls fn for what the remote has, by the paths here.
+func (m *Mirror) listThere(ctx context.Context, q changes.FetchQuery, fn func(*tree.Entry) error) (err error) {
+	f, err := m.remote().FetchChanges(ctx, q)
 	if err != nil {
 		return fmt.Errorf("list the remote's changes: %w", err)
 	}

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
+	"maps"
+	"slices"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -15,7 +18,7 @@ import (
 type DeletesError struct {
 	Remote bool     // at the remote, else here
 	Count  int      // files and links
-	Of     int      // of so many that the side has
+	Of     int      // of so many that both sides have, or had before
 	Names  []string // some of them, of the local tree
 }
 
@@ -51,18 +54,19 @@ func (t *tally) remove(path, print string) {
 	t.above[above(path)] = true
 }
 
-// tooMany fails with a DeletesError when a tally is too much. done says that what it counts
-// is done here, so that the files that there are are those behind it.
-func (m *Mirror) tooMany(ctx context.Context, t *tally, remote, done bool) error {
-	e := &DeletesError{Remote: remote}
-	removed := 0
-	for _, r := range t.gone {
-		if t.above[r.path] {
-			continue // a directory
-		}
-		removed++
-		if r.print != "" && t.made[r.print] > 0 {
-			t.made[r.print]--
+// files drops what is removed and is a directory, and returns how many are left.
+func (t *tally) files() int {
+	t.gone = slices.DeleteFunc(t.gone, func(r removal) bool { return t.above[r.path] })
+	return len(t.gone)
+}
+
+// count notes those that count of some that are removed.
+func (t *tally) count(e *DeletesError, gone []removal) {
+	e.Count, e.Names = 0, nil
+	made := maps.Clone(t.made)
+	for _, r := range gone {
+		if r.print != "" && made[r.print] > 0 {
+			made[r.print]--
 			continue
 		}
 		e.Count++
@@ -70,30 +74,79 @@ func (m *Mirror) tooMany(ctx context.Context, t *tally, remote, done bool) error
 			e.Names = append(e.Names, r.path)
 		}
 	}
+}
+
+// tooMany fails with a DeletesError when a tally is too much of what both sides have, or had
+// before. The remote is asked for that only if it may be.
+func (m *Mirror) tooMany(ctx context.Context, t *tally, remote bool) error {
+	e := &DeletesError{Remote: remote}
+	gone := t.files()
+	t.count(e, t.gone)
 	if e.Count == 0 {
 		return nil
 	}
-	if !done {
-		removed = 0
-	} else {
-		for _, n := range t.made {
-			removed -= n
-		}
+	more := 0 // of the files that there were, beside those here
+	if remote {
+		more = gone
 	}
-	enough, err := m.countFiles(ctx, func(files int) bool {
-		e.Of = max(files+removed, e.Count)
-		return e.Of >= 2*e.Count && m.cfg.MayDelete(e.Count, e.Of)
+	files, enough, err := m.countFiles(ctx, func(files int) bool {
+		of := files + more - m.unsent
+		return of >= 2*e.Count && m.cfg.MayDelete(e.Count, of)
 	})
-	if err != nil || enough || m.cfg.MayDelete(e.Count, e.Of) {
+	if all := files + more; err != nil || enough || m.cfg.MayDelete(all, all) {
 		return err
+	}
+	shared, there, err := m.shared(ctx, t.gone)
+	if err != nil {
+		return err
+	}
+	if remote {
+		t.count(e, there)
+		e.Of = shared + len(there)
+	} else {
+		e.Of = shared + gone
+	}
+	if e.Count == 0 || m.cfg.MayDelete(e.Count, e.Of) {
+		return nil
 	}
 	return e
 }
 
+// shared counts the files and links that both sides have, without some that are removed, and finds
+// those of them that the remote has. A path that only one side has ever had is in neither.
+func (m *Mirror) shared(ctx context.Context, gone []removal) (shared int, there []removal, err error) {
+	has := make(map[string]bool, len(gone))
+	for _, r := range gone {
+		has[r.path] = false
+	}
+	err = m.listThere(ctx, changes.FetchQuery{Ignore: m.filter.names}, func(x *tree.Entry) error {
+		if x.Kind == tree.KindDir || m.filter.hides(x.Path, false) {
+			return nil
+		}
+		if _, goes := has[x.Path]; goes {
+			has[x.Path] = true
+			return nil
+		}
+		cur, err := m.tree.Entry(ctx, x.Path)
+		switch {
+		case errors.Is(err, iofs.ErrNotExist):
+			err = nil
+		case err == nil && cur.Kind != tree.KindDelete && cur.Kind != tree.KindDir:
+			shared++
+		}
+		return err
+	})
+	for _, r := range gone {
+		if has[r.path] {
+			there = append(there, r)
+		}
+	}
+	return shared, there, err
+}
+
 // countFiles counts the files and links here that are looked at, until there are enough. It
 // reports whether there are.
-func (m *Mirror) countFiles(ctx context.Context, enough func(files int) bool) (bool, error) {
-	n := 0
+func (m *Mirror) countFiles(ctx context.Context, enough func(files int) bool) (n int, is bool, err error) {
 	for dirs := []string{m.roots.local + "/"}; len(dirs) > 0; {
 		dir := dirs[len(dirs)-1]
 		dirs = dirs[:len(dirs)-1]
@@ -103,7 +156,7 @@ func (m *Mirror) countFiles(ctx context.Context, enough func(files int) bool) (b
 				break // it has changed
 			}
 			if err != nil {
-				return false, err
+				return n, false, err
 			}
 			for i := range list {
 				last = list[i].Name()
@@ -116,14 +169,14 @@ func (m *Mirror) countFiles(ctx context.Context, enough func(files int) bool) (b
 				}
 			}
 			if enough(n) {
-				return true, nil
+				return n, true, nil
 			}
 			if len(list) < page {
 				break
 			}
 		}
 	}
-	return enough(n), nil
+	return n, enough(n), nil
 }
 
 // mayPush fails with a DeletesError when a push would remove too much.
@@ -143,7 +196,7 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := newTally()
+	t, unsent := newTally(), 0
 	few := list.Len() <= maxListed // it shrinks as it is read
 	var all []tree.Entry
 	for {
@@ -167,12 +220,16 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 			case ignored:
 			case e.Kind != tree.KindDelete:
 				t.make(e)
+				if e.Kind != tree.KindDir {
+					unsent++
+				}
 			case e.Rev > m.s.notes.Lost: // else a store that is gone had it
 				t.remove(e.Path, e.Prior)
 			}
 		}
 	}
-	if err := m.tooMany(ctx, t, true, true); err != nil {
+	m.unsent = unsent
+	if err := m.tooMany(ctx, t, true); err != nil {
 		return err
 	}
 	m.asked = asked
@@ -278,10 +335,10 @@ func (m *Mirror) mayApply(ctx context.Context, target tree.Cursor, first *batch,
 	if err != nil {
 		return err
 	}
-	if err := m.tooMany(ctx, t.here, false, false); err != nil {
+	if err := m.tooMany(ctx, t.here, false); err != nil {
 		return err
 	}
-	return m.tooMany(ctx, t.there, true, true)
+	return m.tooMany(ctx, t.there, true)
 }
 
 // A pullTally counts what a pull removes here, and has removed there.

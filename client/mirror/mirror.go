@@ -55,7 +55,7 @@ type Config struct {
 	// caller: as the other fields say. Mirror.First knows it until a call has done so.
 	First string
 	// MayDelete, if set, is asked before anything is changed whether n files and links may be
-	// removed at a side that has so many, without what is ignored. Else the call fails with a
+	// removed of so many that both sides have, without what is ignored. Else the call fails with a
 	// DeletesError. If it lets n of 2n or more go, it must let n of more go.
 	MayDelete func(n, of int) bool
 	// OnChange is told of each path that a pull changed here, once it has, and Conflict of
@@ -156,6 +156,7 @@ type Mirror struct {
 	heard     *heard            // nil if the remote is to be asked how far it is
 	asked     pushAsked
 	listed    *listed // nil if nothing is
+	unsent    int     // files and links here that are new or changed, as mayPush has counted them
 	// settledNow: this call has settled this side and found that something is pending.
 	// settledBefore: the call before it has.
 	settledNow, settledBefore bool
