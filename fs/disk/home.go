@@ -27,6 +27,8 @@ type home struct {
 	missed map[string]struct{}
 	// taken are objects that are about to become files.
 	taken map[int64]struct{}
+	// lent are objects that have become files of which the store does not know. It is used in turn.
+	lent map[int64]struct{}
 }
 
 var _ tree.Home = (*home)(nil)
@@ -302,6 +304,19 @@ func (h *home) takes(list []*item) {
 	}
 }
 
+// lends notes that objects have become files, which could not be stored.
+func (h *home) lends(list []*item) {
+	for _, it := range list {
+		if !it.lent {
+			continue
+		}
+		if h.lent == nil {
+			h.lent = map[int64]struct{}{}
+		}
+		h.lent[it.object.number] = struct{}{}
+	}
+}
+
 func (h *home) Drop(object int64) {
 	if err := h.dir.Remove(object); err != nil {
 		h.log.Warn("an object that nothing is in cannot be removed", "object", object, "err", err)
@@ -309,13 +324,13 @@ func (h *home) Drop(object int64) {
 }
 
 // recoverObjects disposes of objects that no chunk is in, which a crash has left: what the tree
-// has and is nowhere else is referred to, all else removed. Of objects that are not there, what nothing consists of is forgotten. (For the
-// rest see findObjects.)
-func (w *Workspace) recoverObjects(ctx context.Context) error {
+// has and is nowhere else is referred to, all else removed. It returns objects that are not there and
+// that files consist of; of others that are not there the chunks are forgotten.
+func (w *Workspace) recoverObjects(ctx context.Context) (map[int64]struct{}, error) {
 	known := map[int64]struct{}{}
 	list, err := w.cfg.Forest.Objects(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, o := range list {
 		known[o.Number] = struct{}{}
@@ -329,8 +344,12 @@ func (w *Workspace) recoverObjects(ctx context.Context) error {
 		return nil
 	})
 	for object := range known { // it became a file that something else has replaced, or was taken away
+		var used bool
 		if err == nil {
-			err = w.cfg.Forest.ForgetUnused(ctx, object)
+			used, err = w.cfg.Forest.ForgetUnused(ctx, object)
+		}
+		if !used {
+			delete(known, object)
 		}
 	}
 	for _, object := range left {
@@ -338,7 +357,7 @@ func (w *Workspace) recoverObjects(ctx context.Context) error {
 			err = w.recoverObject(ctx, object)
 		}
 	}
-	return err
+	return known, err
 }
 
 // recoverObject keeps an object that the tree has the only use for.

@@ -48,10 +48,11 @@ func TestHomeOverwrittenWhileDown(t *testing.T) {
 			case "replaced":
 				b.must(os.Remove(b.path("p")))
 				b.write("p", "mine")
-			case "removed": // or somebody has removed the objects: that is for the user to say
+			case "removed":
 				b.must(os.Remove(b.path("p")))
 				b.open()
-				if list := b.ws.Skipped(nil); len(list) != 1 {
+				b.settle()
+				if list := b.ws.Skipped(nil); len(list) != 0 {
 					t.Errorf("named: %v", list)
 				}
 				b.close()
@@ -296,6 +297,70 @@ func TestHomeReplacedAfterACrash(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// An object becomes a file, the store does not come to know, and somebody takes the file away: that is
+// news, and holds up nothing.
+func TestHomeTakenAwayAfterACrash(t *testing.T) {
+	for _, how := range []string{"removed", "moved", "with its directory", "directory moved", "a directory"} {
+		for _, when := range []string{"killed", "killed twice", "store is full"} {
+			t.Run(how+", "+when, func(t *testing.T) {
+				b := newBench(t, disk.Config{})
+				b.write("e/f", "old")
+				quiet(b)
+				list := []tree.Entry{folder("/workspace/d", 0o755), b.file("/workspace/d/p", "arrived", 0o644)}
+				if when == "store is full" {
+					b.ws.Hook(func(op, path string) error {
+						b.gate.full.Store(b.gate.full.Load() || op == "placed" && path == "d/p")
+						return nil
+					})
+					if _, err := b.ws.Apply(t.Context(), seq(list), tree.SkipSame, nil); !errors.Is(err, errFull) {
+						t.Fatalf("applied with a full store: %v", err)
+					}
+					b.ws.Hook(nil)
+					b.gate.full.Store(false)
+				} else {
+					b.killed("placed", "d/p", list...)
+				}
+				want := map[string]string{"d": "dir 0755", "e": "dir 0755", "e/f": "file 0644 old"}
+				switch how {
+				case "removed":
+					b.must(os.Remove(b.path("d/p")))
+				case "moved":
+					b.must(os.Rename(b.path("d/p"), b.path("e/q")))
+					want["e/q"] = "file 0644 arrived"
+				case "with its directory":
+					b.must(os.RemoveAll(b.path("d")))
+				case "directory moved":
+					b.must(os.Rename(b.path("d"), b.path("d2")))
+					want["d2"], want["d2/p"] = "dir 0755", "file 0644 arrived"
+				default:
+					b.must(os.Remove(b.path("d/p")))
+					b.must(os.Mkdir(b.path("d/p"), 0o755))
+					want["d/p"] = "dir 0755"
+				}
+				if when != "store is full" {
+					b.open()
+					if how == "moved" || how == "directory moved" {
+						want["d/p"] = "file 0644 arrived" // its content is found, and brought once more
+					}
+				}
+				if when == "killed twice" {
+					b.reopen()
+				}
+				b.settle()
+				b.settle()
+				if list := b.ws.Skipped(nil); len(list) != 0 {
+					t.Errorf("named: %v", list)
+				}
+				b.want(want)
+				b.wantLost()
+				if _, err := b.forest.Verify(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 

@@ -96,6 +96,7 @@ func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 	}
 	if err != nil {
 		w.stale = true // the index is ahead of the rows
+		w.home.lends(b.items)
 	}
 	return err
 }

@@ -182,9 +182,9 @@ func (w *Workspace) findObjects(ctx context.Context, list []*item) error {
 		for i, it := range whole {
 			number := numbers[i]
 			there, err := w.home.dir.Has(number, 0)
-			if err == nil && !there && w.home.hasOther(it.path) {
-				// It has become the file, and nobody has noted that. (If nothing is there, or what
-				// was there before, somebody may have taken objects away.)
+			if _, lent := w.home.lent[number]; err == nil && !there && (lent && !w.unclean || w.home.hasOther(it.path)) {
+				// It has become the file, and nobody has noted that. (Otherwise it may be on its way,
+				// or somebody may have taken objects away.)
 				_, err = e.Release([]tree.Became{{Parts: it.parts, Object: number, Files: 1}})
 			}
 			if err != nil {
@@ -346,23 +346,27 @@ func (w *Workspace) copyNeeded(ctx context.Context, dir int, name string) error 
 
 // recoverAll finds content that a crash has left on its way between objects and the directory.
 func (w *Workspace) recoverAll(ctx context.Context, root int) error {
-	if err := w.recoverObjects(ctx); err != nil {
+	astray, err := w.recoverObjects(ctx)
+	if err != nil {
 		return err
 	}
-	dirs := map[string]struct{}{}
-	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+	dirs, paths := map[string]struct{}{}, map[string]struct{}{}
+	_, err = w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
 		rows, err := rowsOf(e)
 		if err != nil {
 			return err
 		}
-		return rows.DiskJournal(w.root.ID, func(_ int64, paths []byte) error {
-			eachOfRow(paths, func(path string, _ bool) {
+		return rows.DiskJournal(w.root.ID, func(_ int64, row []byte) error {
+			eachOfRow(row, func(path string, _ bool) {
 				dir, _ := split(path)
-				dirs[dir] = struct{}{}
+				dirs[dir], paths[path] = struct{}{}, struct{}{}
 			}, func(string, tree.Hash) {})
 			return nil
 		})
 	})
+	if err == nil && len(astray) > 0 {
+		err = w.explain(ctx, astray, paths)
+	}
 	if err != nil {
 		return err
 	}
@@ -378,6 +382,43 @@ func (w *Workspace) recoverAll(ctx context.Context, root int) error {
 		}
 	}
 	return nil
+}
+
+// explain finds out whether objects that are not there have become files just before a crash. Each is
+// then the content of a path that the journal lists, and they were brought together. Otherwise somebody
+// has taken objects away.
+func (w *Workspace) explain(ctx context.Context, astray map[int64]struct{}, paths map[string]struct{}) error {
+	if w.home.dir.Made() || len(astray) > w.limits.page {
+		return nil
+	}
+	var list []*item
+	for path := range paths {
+		it, err := w.lookup(ctx, path)
+		if err != nil {
+			return err
+		}
+		if len(it.parts) > 0 {
+			list = append(list, it)
+		}
+	}
+	var lent map[int64]struct{}
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		lent = map[int64]struct{}{}
+		for _, it := range list {
+			number, err := e.Whole(it.parts)
+			if err != nil && tree.Code(err) == "" {
+				return err
+			}
+			if _, is := astray[number]; is {
+				lent[number] = struct{}{}
+			}
+		}
+		return nil
+	})
+	if err == nil && len(lent) == len(astray) {
+		w.home.lent = lent
+	}
+	return err
 }
 
 // recoverIn looks through what a crash has left in a directory.

@@ -30,6 +30,7 @@ type Place struct {
 type Dir struct {
 	path   string
 	fd     int
+	made   bool         // by Open
 	last   atomic.Int64 // the last number that was given
 	pwrite func(fd int, p []byte, offset int64) (int, error)
 
@@ -52,8 +53,9 @@ type Dir struct {
 // other users may write to. It closes the directory to other users' eyes.
 func Open(path string) (*Dir, error) {
 	path = filepath.Clean(path)
-	if err := retry(func() error { return unix.Mkdir(path, 0o700) }); err != nil && !errors.Is(err, unix.EEXIST) {
-		return nil, &iofs.PathError{Op: "make the objects directory", Path: path, Err: err}
+	made := retry(func() error { return unix.Mkdir(path, 0o700) })
+	if made != nil && !errors.Is(made, unix.EEXIST) {
+		return nil, &iofs.PathError{Op: "make the objects directory", Path: path, Err: made}
 	}
 	fd, err := openAt(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -62,7 +64,7 @@ func Open(path string) (*Dir, error) {
 		}
 		return nil, &iofs.PathError{Op: "open the objects directory", Path: path, Err: err}
 	}
-	d := &Dir{path: path, fd: fd, pwrite: unix.Pwrite, packSize: packSize, open: map[int64]*output{}, unsynced: math.MaxInt64}
+	d := &Dir{path: path, fd: fd, made: made == nil, pwrite: unix.Pwrite, packSize: packSize, open: map[int64]*output{}, unsynced: math.MaxInt64}
 	if err = d.guard(); err == nil {
 		err = d.count()
 	}
@@ -121,6 +123,9 @@ func (d *Dir) Close() error {
 	d.closed = true
 	return errors.Join(err, unix.Close(d.fd))
 }
+
+// Made reports whether Open made the directory, since there was none.
+func (d *Dir) Made() bool { return d.made }
 
 // Path returns the path that was given to Open.
 func (d *Dir) Path() string { return d.path }

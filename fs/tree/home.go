@@ -301,9 +301,10 @@ func (f *Forest) Objects(ctx context.Context) (list []Object, err error) {
 }
 
 // ForgetUnused forgets where the chunks are of an object that is not there, but for those that files
-// consist of.
-func (f *Forest) ForgetUnused(ctx context.Context, object int64) error {
-	return wrap("forget an object", f.store.Update(ctx, func(tx Tx) error {
+// consist of. It reports whether there are such.
+func (f *Forest) ForgetUnused(ctx context.Context, object int64) (left bool, err error) {
+	err = f.store.Update(ctx, func(tx Tx) error {
+		left = false
 		list, err := tx.ChunksIn(object, maxInObject)
 		for i := range list {
 			if err != nil {
@@ -313,9 +314,11 @@ func (f *Forest) ForgetUnused(ctx context.Context, object int64) error {
 			if used, err = tx.Referenced(list[i].Hash); err == nil && !used {
 				err = tx.DeleteChunk(list[i].Hash)
 			}
+			left = left || used
 		}
 		return err
-	}))
+	})
+	return left, wrap("forget an object", err)
 }
 
 // Homeless reports whether files consist of a chunk of which no place is known but theirs, or one
