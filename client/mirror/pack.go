@@ -239,7 +239,7 @@ type block struct {
 // blocks that no remote refuses for the number of their conflicts.
 func (m *Mirror) pieces(b *block) []*block {
 	var out []*block
-	holds := maps.Clone(b.holds)
+	holds, cursor := maps.Clone(b.holds), m.s.peer.Push
 	for rest := b.entries; len(rest) > 0; {
 		some := rest[:min(len(rest), changes.MaxConflicts)]
 		rest = rest[len(some):]
@@ -254,7 +254,8 @@ func (m *Mirror) pieces(b *block) []*block {
 				piece.note(&item{holds: true, path: path, hold: h})
 				delete(holds, path)
 			}
-			piece.cursor = tree.AtPath(some[i].Rev, path)
+			cursor = m.sendable(tree.AtPath(some[i].Rev, path), cursor)
+			piece.cursor = cursor
 		}
 		out = append(out, piece)
 	}

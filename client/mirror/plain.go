@@ -68,6 +68,16 @@ func (m *Mirror) notSent() changes.Skipped {
 	return list
 }
 
+// sendable is a cursor of this side that the remote stores, or the last one before it, behind which
+// some is sent again. A remote that takes paths for what they are refuses a cursor whose text is
+// longer than a path: a byte of a path of this side may be a character there.
+func (m *Mirror) sendable(c, last tree.Cursor) tree.Cursor {
+	if m.filter.plain && len(c.Path) > tree.MaxPath {
+		return last
+	}
+	return c
+}
+
 // A plainRemote is a remote that takes paths for what they are.
 type plainRemote struct{ changes.Peer }
 

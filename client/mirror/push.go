@@ -105,20 +105,23 @@ func (m *Mirror) makeBlocks(ctx context.Context, list *changeList, known known, 
 		m.meter.count(func(p *Progress) { p.BytesToPush += b.bytes })
 		return handOver(ctx, out, b)
 	})
+	cursor := list.from
 	for {
 		entries, err := list.next(ctx, page)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		for i := range entries {
-			s := item{entry: entries[i], path: entries[i].Path, at: after(&entries[i])}
+			at := after(&entries[i])
+			cursor = m.sendable(at, cursor)
+			s := item{entry: entries[i], path: entries[i].Path, at: cursor}
 			e := &s.entry
 			moved.note(e)
 			if m.filter.plain && isRawLink(e) { // the remote can not have it
 				*e = tree.Entry{Kind: tree.KindDelete, Rev: e.Rev, Path: e.Path}
 			}
 			path, ok := m.roots.toRemote(e.Path)
-			if !ok || notes.Pulled.has(e.Rev) || known.agreedOn(e, e.Path, s.at, notes.AgreedPush) || m.roots.isRoot(e.Path) || back.ignores(&s) {
+			if !ok || notes.Pulled.has(e.Rev) || known.agreedOn(e, e.Path, at, notes.AgreedPush) || m.roots.isRoot(e.Path) || back.ignores(&s) {
 				s.out = true
 			} else {
 				back.decide(&s)

@@ -79,9 +79,9 @@ type writer struct {
 	n      int
 }
 
-// The names are few, so that all meet each other.
+// The names are few, so that all meet each other. One is not UTF-8.
 func (w *writer) file() string {
-	return filepath.Join(w.folder(), fmt.Sprintf("f%d", w.random.IntN(6)))
+	return filepath.Join(w.folder(), []string{"f0", "f1", "f2", "f3", "f4", "f\xe9"}[w.random.IntN(6)])
 }
 
 func (w *writer) folder() string {
