@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -74,7 +76,7 @@ func TestC053ReadOnlyDirectories(t *testing.T) {
 			w.wantFile(filepath.Join(near, "ro/gone"), "")
 			w.wantSync(0, "nothing has changed")
 			w.chmod(filepath.Join(far, "a"), 0)
-			w.wantSync(exitUnread)
+			w.wantSync(exitLeftOut)
 			w.chmod(filepath.Join(far, "a"), 0o755)
 			w.wantSync(0)
 			for path, mode := range map[string]os.FileMode{"ro": 0o555, "a": 0o755} {
@@ -111,11 +113,11 @@ func TestC056LeftOutIsNamed(t *testing.T) {
 				"left out " + where + ": ff: neither file, directory nor link",
 			}
 			out, code := w.sync("--dry-run")
-			w.wantLines(out, code, exitUnread, lines...)
-			w.wantSync(exitUnread, lines...)
-			w.wantSync(exitUnread, lines...)
+			w.wantLines(out, code, exitLeftOut, lines...)
+			w.wantSync(exitLeftOut, lines...)
+			w.wantSync(exitLeftOut, lines...)
 			out, code = w.exec("cat", "good")
-			w.wantLines(out, code, 0, lines...)
+			w.wantLines(out, code, exitLeftOut, lines...)
 			out, code = w.sync("--json")
 			found := map[string]string{}
 			for line := range strings.Lines(out) {
@@ -138,7 +140,7 @@ func TestC056LeftOutIsNamed(t *testing.T) {
 					}
 				}
 			}
-			if code != exitUnread || found["unread"] != "unreadable" || found["priv"] != "unreadable" || found["ff"] != "special" || len(found) != 3 {
+			if code != exitLeftOut || found["unread"] != "unreadable" || found["priv"] != "unreadable" || found["ff"] != "special" || len(found) != 3 {
 				t.Errorf("--json: status %d, %v\n%s", code, found, out)
 			}
 			out, code = w.sync("--ignore", "unread", "--ignore", "priv", "--ignore", "ff")
@@ -148,4 +150,111 @@ func TestC056LeftOutIsNamed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// F3: paths that cannot be synchronised have an exit status of their own, whatever the kind and the
+// side. A pattern for them makes the status 0 again.
+func TestF3StatusOfWhatCannotBeSynchronised(t *testing.T) {
+	kinds := map[string]struct {
+		pattern string
+		make    func(path string) error
+	}{
+		"pipe": {"/d/x", func(path string) error { return syscall.Mkfifo(path, 0o644) }},
+		"socket": {"/d/x", func(path string) error {
+			fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+			if err != nil {
+				return err
+			}
+			return errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}), syscall.Close(fd))
+		}},
+		"odd name": {`/d/a\ \[b]\ \*\ \?\\`, func(path string) error {
+			return syscall.Mkfifo(filepath.Join(filepath.Dir(path), `a [b] * ?\`), 0o644)
+		}},
+		"path that is too long": {"/d/x", func(path string) error {
+			return nest(path, strings.Repeat("n", 200), 21)
+		}},
+	}
+	for name, kind := range kinds {
+		for _, side := range []string{"here", "there"} {
+			t.Run(name+" "+side, func(t *testing.T) {
+				p := newSyncPair(t)
+				dir := map[string]string{"here": p.here, "there": p.there}[side]
+				writeFile(t, filepath.Join(dir, "d/good"), "g")
+				if err := kind.make(filepath.Join(dir, "d/x")); err != nil {
+					t.Fatal(err)
+				}
+				p.serve()
+				hint := "the line " + regexp.QuoteMeta(kind.pattern) + " in "
+				if strings.Contains(name, "long") { // the line would be
+					hint = "a pattern in "
+				}
+				said := "Error: 1 path cannot be synchronised; all else is the same on both sides\nHint: " + hint
+				p.sync("--dry-run").want(t, exitLeftOut)
+				p.sync().want(t, exitLeftOut, said)
+				p.sync("-q").want(t, exitLeftOut, said)
+				lines := strings.Split(strings.TrimSpace(p.sync("--json").stdout), "\n")
+				if last := lines[len(lines)-1]; len(lines) != 2 || !strings.HasPrefix(last, `{"type":"result"`) || !strings.Contains(last, `"skipped":1`) {
+					t.Errorf("the result is not the last line of --json: %q", lines)
+				}
+				exec := func(argv ...string) outcome {
+					t.Helper()
+					return p.run(append([]string{"exec", "--sync", "--state", p.state, "--dir", p.here, "--connect", p.url, "--"}, argv...)...)
+				}
+				exec("true").want(t, exitLeftOut, "the command ended with status 0, but", said)
+				exec("sh", "-c", "exit 7").want(t, 7)
+				if got := p.watched(syscall.SIGINT); got != exitLeftOut {
+					t.Errorf("a watch that is ended: status %d", got)
+				}
+				p.sync("--ignore", kind.pattern).want(t, 0)
+				writeFile(t, filepath.Join(p.here, ignoreFile), kind.pattern+"\n")
+				if o := p.sync(); o.code != 0 || o.stderr != "" {
+					t.Errorf("with the pattern: %+v", o)
+				}
+				exec("true").want(t, 0)
+				if got := p.watched(syscall.SIGTERM); got != 0 {
+					t.Errorf("a watch with the pattern: status %d", got)
+				}
+				wantFile(t, filepath.Join(p.here, "d/good"), "g")
+				wantFile(t, filepath.Join(p.there, "d/good"), "g")
+			})
+		}
+	}
+}
+
+// nest makes a directory with others in each other.
+func nest(path, name string, depth int) error {
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return err
+	}
+	at, err := syscall.Open(path, syscall.O_DIRECTORY, 0)
+	for range depth {
+		if err == nil {
+			err = syscall.Mkdirat(at, name, 0o755)
+		}
+		if err == nil {
+			above := at
+			at, err = syscall.Openat(above, name, syscall.O_DIRECTORY, 0)
+			_ = syscall.Close(above)
+		}
+	}
+	return errors.Join(err, syscall.Close(at))
+}
+
+// watched runs wsd sync --watch until it has sent a file, ends it, and returns its exit status.
+func (p *syncPair) watched(sig syscall.Signal) int {
+	p.t.Helper()
+	watch, out := p.command("sync", "--watch", "--state", p.state, p.here, p.url), &logBuffer{}
+	watch.Stdout, watch.Stderr = out, out
+	writeFile(p.t, filepath.Join(p.here, "watched"), sig.String())
+	if err := watch.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	waitFor(p.t, out, "to the server: 1 path")
+	if err := watch.Process.Signal(sig); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := watch.Wait(); err != nil && watch.ProcessState.ExitCode() < 0 {
+		p.t.Fatal(err)
+	}
+	return watch.ProcessState.ExitCode()
 }

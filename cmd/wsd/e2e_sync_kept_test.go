@@ -34,14 +34,14 @@ func TestC055RemovalLeavesTheRest(t *testing.T) {
 			if err := syscall.Mkfifo(filepath.Join(keeping, "pkg", "ff"), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if o := p.sync(); o.code != 0 {
+			if o := p.sync(); o.code != exitLeftOut {
 				t.Fatal(o)
 			}
 			if err := os.RemoveAll(filepath.Join(removing, "pkg")); err != nil {
 				t.Fatal(err)
 			}
 			o := p.sync("-v")
-			if o.code != 0 || !strings.Contains(o.stderr, "kept: pkg: "+name+", not ") {
+			if o.code != exitLeftOut || !strings.Contains(o.stderr, "kept: pkg: "+name+", not ") {
 				t.Errorf("status %d, %s", o.code, o.stderr)
 			}
 			for range 2 {
@@ -56,7 +56,7 @@ func TestC055RemovalLeavesTheRest(t *testing.T) {
 				if _, err := os.Lstat(filepath.Join(removing, "pkg")); !os.IsNotExist(err) {
 					t.Errorf("the directory has come back: %v", err)
 				}
-				if o := p.sync(); o.code != 0 {
+				if o := p.sync(); o.code != exitLeftOut {
 					t.Error(o)
 				}
 			}

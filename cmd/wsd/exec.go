@@ -169,7 +169,10 @@ Exit status: the command's own; 128 plus the number of the signal that ended it;
 124 when --timeout ended it; 126 when it cannot be executed; 127 when it is not
 found; 255 when wsd, the connection or --cwd failed; 2 for a command line that
 wsd does not understand. With --sync 3 when it did not run, or nothing came back,
-since a flag must say that it is meant. With --detach 0 once the command is started.`,
+since a flag must say that it is meant or there were conflicts and --on-conflict is
+fail; 5 when the command ended with 0, but something could not be read or cannot be
+synchronised, which is named: the command ran without it. With --detach 0 once the
+command is started.`,
 		Example: `  wsd exec -- make -j2
   wsd exec --cwd src --env CGO_ENABLED=0 -- go test ./...
   tar c . | wsd exec -- tar x -C /tmp/copy

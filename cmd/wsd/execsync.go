@@ -74,7 +74,7 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 	if !r.events {
 		job.out.stdout = r.app.stderr // the command's is its own
 	}
-	if err := s.step(ctx, job, remote, false); err != nil {
+	if _, err := s.step(ctx, job, remote, false); err != nil {
 		return syncError(err)
 	}
 	if f.cwd, err = s.cwd(job.local.dir, remote.mount, f.cwd); err != nil {
@@ -88,10 +88,24 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 	if failed, ok := errors.AsType[*exitError](ended); ok && failed.code == exitTransport && failed.err != nil {
 		return ended
 	}
-	if err := s.step(ctx, job, remote, true); err != nil {
+	left, err := s.step(ctx, job, remote, true)
+	if err != nil {
+		job.out.note("the command ended with status %d", statusOf(ended))
 		return syncError(err)
 	}
-	return ended
+	if ended == nil && left != nil {
+		job.out.note("the command ended with status 0, but not all is the same on both sides")
+		return left
+	}
+	return ended // the command's own status says more
+}
+
+// statusOf is the exit status that the end of a command stands for.
+func statusOf(ended error) int {
+	if exit, ok := errors.AsType[*exitError](ended); ok {
+		return exit.code
+	}
+	return exitOK
 }
 
 // syncError makes err one of wsd's own, unless it asks for a flag.
@@ -103,10 +117,11 @@ func syncError(err error) error {
 }
 
 // step brings both sides in step. told says that what changes here is the command's doing,
-// and is told.
-func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, told bool) error {
+// and is told. left is about paths that could not be read, or cannot be synchronised: the command
+// runs without them.
+func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, told bool) (left, err error) {
 	job.verbose, job.asJSON = told && !s.quiet, told && job.out.enc != nil
-	err := job.meet(ctx, job.mirror(remote))
+	err = job.meet(ctx, job.mirror(remote))
 	var r mirror.Result
 	if err == nil {
 		r, err = job.mirror(remote).Tick(ctx)
@@ -117,21 +132,22 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 	job.out.endBar()
 	job.out.tellKept()
 	if err == nil {
-		// The command runs without files that could not be read.
-		if failed, ok := errors.AsType[*exitError](job.out.leftOut(&r)); ok && failed.code == exitFailure {
-			return failed.err
+		left = job.out.leftOut(&r)
+		if failed, ok := errors.AsType[*exitError](left); ok && failed.code == exitFailure {
+			return nil, failed.err
 		}
+		return left, nil
 	}
 	if isRefused(err) && !job.met {
 		job.local.forget()
 	}
 	if many, ok := errors.AsType[*mirror.DeletesError](err); ok {
-		return job.out.tooMany(many)
+		return nil, job.out.tooMany(many)
 	}
 	if conflicts, ok := errors.AsType[*mirror.ConflictError](err); ok {
-		return job.out.conflicts(conflicts)
+		return nil, job.out.conflicts(conflicts)
 	}
-	return explainSync(err)
+	return nil, explainSync(err)
 }
 
 // cwd is where the command runs: what --cwd says, within the workspace, else where the

@@ -46,6 +46,8 @@ type syncJob struct {
 	// "". leaves is what goes here with fromThere, in a dry run.
 	first  string
 	leaves *mirror.Contact
+	// left is what the last run of a watch has left out.
+	left error
 }
 
 func newSyncCmd(a *app) *cobra.Command {
@@ -106,18 +108,19 @@ server, and names the conflicts with what --on-conflict would make of them.
 What could not be written or read, on either side, is named with the reason by each
 run until it can be; all else goes on. So are pipes, sockets and devices, which are left
 out, and names that are not UTF-8 if the server does not know such: it is spoken to over
-http:// or an older wsd. -v names up to a hundred for each reason.
+http:// or an older wsd. -v names up to a hundred for each reason. What a pattern matches
+is left alone and not named, and the exit status is 0.
 
 With --json each line is an object: {"type":"change"} for what changed in LOCAL,
 {"type":"conflict"}, {"type":"withheld"}, {"type":"skipped"}, {"type":"kept"},
 {"type":"move"} of a --dry-run, at last {"type":"result"}.
 
-Exit status: 0 both sides are the same but for what is withheld, or a --watch was
-ended by a signal; 1 on failure; 2 for a command line that wsd does not
-understand; 3 when nothing was changed, since a flag must say that it is meant, or
-when there were conflicts and --on-conflict is fail; 4 when all has moved that there
-was at first, but a side goes on changing; 5 when something could not be read, which
-is named, and all else is the same.`,
+Exit status: 0 both sides are the same but for what is withheld; 1 on failure; 2 for a
+command line that wsd does not understand; 3 when nothing was changed, since a flag
+must say that it is meant, or when there were conflicts and --on-conflict is fail; 4
+when all has moved that there was at first, but a side goes on changing; 5 when
+something could not be read or cannot be synchronised, which is named, and all else is
+the same. A --watch that a signal has ended has the status of its last look: 0, 1 or 5.`,
 		Example: `  wsd sync ~/project ws://127.0.0.1:45678
   wsd sync --create ~/copy ws://127.0.0.1:45678
   wsd sync . --watch --on-conflict theirs --ignore node_modules
@@ -238,9 +241,9 @@ func (j *syncJob) explain(ctx context.Context, err error) error {
 	case errors.As(err, &many):
 		return j.out.tooMany(many)
 	case errors.As(err, &conflicts):
-		return &exitError{exitConflicts, j.out.conflicts(conflicts)}
+		return j.out.conflicts(conflicts)
 	case j.watch && ctx.Err() != nil:
-		return nil
+		return j.left
 	}
 	return explainSync(err)
 }
@@ -328,13 +331,14 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 			return err
 		}
 		well()
-		j.out.result(&r)
+		left := j.out.result(&r)
 		if j.first != "" { // from now on both may change
 			j.first = ""
 			m = j.mirror(remote)
 		}
-		left := j.out.leftOut(&r)
-		if !j.watch {
+		if j.watch {
+			j.left = left
+		} else {
 			if failed, ok := errors.AsType[*exitError](left); ok && failed.code == exitFailure {
 				return left
 			}

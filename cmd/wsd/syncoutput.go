@@ -330,7 +330,7 @@ func (o *syncOutput) conflicts(e *mirror.ConflictError) error {
 	if e.Moved {
 		err = errors.New("there are conflicts, which came up after other paths had been synchronised; none was decided")
 	}
-	return withHint(err, "say --on-conflict both, theirs, ours or hold, or make them the same")
+	return &exitError{exitConflicts, withHint(err, "say --on-conflict both, theirs, ours or hold, or make them the same")}
 }
 
 // trouble tells of an error after which there is another attempt, once.
@@ -383,10 +383,18 @@ func (o *syncOutput) withheld(w mirror.Withheld) {
 	o.line(o.stderr, "withheld: %s: %s", o.name(w.Path), withheldText(w.Bits))
 }
 
-func (o *syncOutput) result(r *mirror.Result) {
+// result tells of a run, and returns what the paths that it has left out make of the exit
+// status. The object with the result is the last one of --json.
+func (o *syncOutput) result(r *mirror.Result) error {
 	o.endBar()
 	o.tellKept()
 	o.told = ""
+	left := o.leftOut(r)
+	o.summary(r)
+	return left
+}
+
+func (o *syncOutput) summary(r *mirror.Result) {
 	if r.Held > 0 {
 		o.note("held in conflict, and left as they are on both sides: %s; 'wsd sync conflicts' lists them", paths(r.Held))
 	}
@@ -492,12 +500,6 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 	if o.job.leaves != nil {
 		p.ToRemote, p.BytesToSend, p.ToLocal = 0, 0, p.ToLocal+leaves
 	}
-	if p.TooMany != nil {
-		defer func() {
-			many := o.tooMany(p.TooMany)
-			o.note("without --dry-run this would end with status %d: %v", exitRefused, many)
-		}()
-	}
 	for _, c := range p.Conflicts {
 		o.conflict(c)
 	}
@@ -511,6 +513,10 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 		o.line(o.stderr, "and %d more", p.MoreWithheld)
 	}
 	left := o.skipped(p.Here, p.There)
+	if p.TooMany != nil {
+		many := o.tooMany(p.TooMany)
+		o.note("without --dry-run this would end with status %d: %v", exitRefused, many)
+	}
 	if o.enc != nil {
 		return errors.Join(o.enc.Encode(syncPlan{"result", p.ToRemote, p.ToLocal, p.BytesToSend, p.BytesToGet, len(p.Conflicts) + p.MoreConflicts, len(p.Withheld) + p.MoreWithheld, p.Anew, skippedCount(p.Here, p.There), p.IgnoredHere, p.IgnoredThere}), left)
 	}

@@ -58,7 +58,7 @@ func TestOneShotLooksOnce(t *testing.T) {
 		"sync": func(ctx context.Context, j *syncJob, remote *syncRemote) error { return j.keepOn(ctx, remote) },
 		"exec --sync": func(ctx context.Context, j *syncJob, remote *syncRemote) error {
 			for _, after := range []bool{false, true} {
-				if err := new(execSync).step(ctx, j, remote, after); err != nil {
+				if _, err := new(execSync).step(ctx, j, remote, after); err != nil {
 					return err
 				}
 			}

@@ -77,7 +77,8 @@ The directory is the nearest one above PATH that was in step with the server; th
 server and the flags are those of the 'wsd sync'.
 
 Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand; 3 when
-nothing was changed, since a flag must say that it is meant.`,
+nothing was changed, since a flag must say that it is meant; 5 when something could not
+be read or cannot be synchronised, as with 'wsd sync'.`,
 		Example: "  wsd sync resolve --ours notes.txt\n  wsd sync resolve --theirs ~/project/src ws://127.0.0.1:45678",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
@@ -128,10 +129,10 @@ nothing was changed, since a flag must say that it is meant.`,
 					}
 					return withHint(&shown, "'wsd sync conflicts' lists what is held")
 				}
-				if err == nil {
-					job.out.result(&r)
+				if err != nil {
+					return err
 				}
-				return err
+				return job.out.result(&r)
 			})
 		},
 	}

@@ -7,11 +7,12 @@ import (
 
 	"github.com/wsd-dev/wsd/client/mirror"
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/rawname"
 )
 
-// exitUnread is the status of wsd sync when all is the same on both sides but for what
-// could not be read.
-const exitUnread = 5
+// exitLeftOut is the status of wsd sync when all is the same on both sides but for what
+// could not be read, or cannot be synchronised.
+const exitLeftOut = 5
 
 // skippedLines is how many paths are named for one reason without -v.
 const skippedLines = 10
@@ -69,7 +70,11 @@ func (o *syncOutput) skipped(here, there []changes.Skipped) error {
 		o.nameSkipped("here", here)
 		o.nameSkipped("server", there)
 	}
-	return skippedError(here, there)
+	rest := "; all else is the same on both sides"
+	if o.job.dryRun {
+		rest = ""
+	}
+	return skippedError(rest, here, there)
 }
 
 func (o *syncOutput) nameSkipped(side string, list []changes.Skipped) {
@@ -106,25 +111,53 @@ func (o *syncOutput) nameSkipped(side string, list []changes.Skipped) {
 	}
 }
 
-// skippedError is the error of a run that left out what it should not.
-func skippedError(sides ...[]changes.Skipped) error {
-	unwritten, unread := 0, 0
+// skippedError is the error of a run that has left something out. A file that was replaced and
+// lost its owner is not left out. rest says how all other paths are.
+func skippedError(rest string, sides ...[]changes.Skipped) error {
+	unwritten, unread, others := 0, 0, 0
+	first := ""
 	for _, side := range sides {
 		for _, s := range side {
 			switch s.Why {
 			case changes.Unwritten:
 				unwritten += s.Count
+			case changes.Disowned:
+				continue
 			case changes.Unreadable:
 				unread += s.Count
-			case changes.Special, changes.BadName, changes.Disowned:
+			case changes.Special, changes.BadName:
+				others += s.Count
+			default: // a reason of a newer server
+				others += s.Count
+			}
+			if first == "" && len(s.Paths) > 0 {
+				first = s.Paths[0].Path
 			}
 		}
 	}
+	left := make([]string, 0, 2)
+	if unread > 0 {
+		left = append(left, paths(unread)+" could not be read")
+	}
+	if others > 0 {
+		left = append(left, paths(others)+" cannot be synchronised")
+	}
 	switch {
 	case unwritten > 0:
-		return &exitError{exitFailure, withHint(fmt.Errorf("%s could not be written; all else is the same on both sides", paths(unwritten)), "each run tries again; make room, or see who owns the directory")}
-	case unread > 0:
-		return &exitError{exitUnread, fmt.Errorf("%s could not be read; all else is the same on both sides", paths(unread))}
+		return &exitError{exitFailure, withHint(fmt.Errorf("%s could not be written%s", paths(unwritten), rest), "each run tries again; make room, or see who owns the directory")}
+	case len(left) > 0:
+		return &exitError{exitLeftOut, withHint(fmt.Errorf("%s%s", strings.Join(left, ", "), rest), ignoreHint(first))}
 	}
 	return nil
+}
+
+// ignoreHint says how a path is left alone from then on.
+func ignoreHint(path string) string {
+	const longest = 64
+	name := localName(path)
+	if path == "" || name == "." || len(name) > longest || safe(name) != name || rawname.Has(name) {
+		return "a pattern in " + ignoreFile + ", or --" + flagIgnore + " PATTERN, leaves such a path alone; the status is 0 then"
+	}
+	pattern := "/" + strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, " ", `\ `).Replace(name)
+	return fmt.Sprintf("the line %s in %s, or --%s %s, leaves that path alone; the status is 0 then", pattern, ignoreFile, flagIgnore, quoted(pattern))
 }
