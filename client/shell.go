@@ -77,8 +77,8 @@ func (c *Client) Exec(ctx context.Context, cmd DurableCommand) (*Run, error) {
 
 // GetExec follows a durable run from behind the event of a number, 0 for the beginning.
 // Events that the server does not keep any more are left out. A run that is not known, or
-// not any more, is an *Error named ENOENT; with too many followers, for older servers more
-// than one of a live run, it is EEXEC_BUSY.
+// not any more, is an *Error named ENOENT; an older server refuses a second follower of a
+// live run with EEXEC_BUSY.
 func (c *Client) GetExec(ctx context.Context, id string, after uint64) (*Run, error) {
 	return c.getExec(ctx, id, protocol.ExecAfter{Seq: after})
 }

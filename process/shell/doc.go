@@ -16,15 +16,17 @@
 //   - With a follower, the pipes are read at its pace. Without one the command runs free
 //     and its output is in the log, the newest [Config.MaxLogBytes] of it.
 //   - GetExec has one live follower a run. One that joins later finds what it has missed in
-//     the log, and gets it and what follows without a gap and once. With Follow others join,
-//     who read the log; when the first one leaves, the next one takes its place.
+//     the log, and gets it and what follows without a gap and once. With Follow any number
+//     join, who read the log; when the first one leaves, another takes its place, and again
+//     when that one does not read while others do.
 //   - While the Store has no room a run waits, and nothing of it is lost.
 //
 // # In flight
 //
 // Of a run whose follower takes nothing, there is in memory at most 256 KiB in at most
 // 1,024 events and one read of 64 KiB, besides what the kernel's pipes hold: 64 KiB each,
-// 256 KiB if the command prints much.
+// 256 KiB if the command prints much. What all followers have read of logs and not given is
+// 32 MiB at most, and an event of each beyond that.
 //
 // # Ends
 //

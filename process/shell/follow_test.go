@@ -162,20 +162,63 @@ func TestF8SlowFollower(t *testing.T) {
 	})
 }
 
-// Followers are bounded.
-func TestF8FollowersAreBounded(t *testing.T) {
+// Any number follow a run, also after its end, and each gets all of it.
+func TestF8AnyNumberOfFollowers(t *testing.T) {
 	t.Parallel()
 	bubble(t, shell.Config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
-		begin(t, s, shell.Request{ID: "x"})
-		var last shell.Events
-		for range 64 {
-			last = follow(t, s, shell.After{})
+		const prints, each = 20, 15
+		begin(t, s, shell.Request{ID: "x", Timeout: timeout(0)}).Close()
+		var want string
+		var all []shell.Events
+		join := func() {
+			for range each {
+				all = append(all, follow(t, s, shell.After{}))
+			}
 		}
-		_, err := s.Follow(t.Context(), "x", shell.After{})
-		wantCode(t, err, shell.CodeBusy)
-		last.Close()
-		follow(t, s, shell.After{})
+		for i := range prints {
+			join()
+			line := fmt.Sprintln("line", i)
+			sp.child(0).out.print(line)
+			want += line
+		}
+		synctest.Wait()
+		sp.child(0).exit(3)
+		synctest.Wait()
+		join()
+		for _, events := range all {
+			collect(t, events).want(t, 3, want, "")
+		}
+	})
+}
+
+// Of those that share a run, a slow one holds up no other, whichever was there first.
+func TestF8SlowFollowerIsPassed(t *testing.T) {
+	t.Parallel()
+	bubble(t, shell.Config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+		begin(t, s, shell.Request{ID: "x", Timeout: timeout(0)}).Close()
+		slow, fast := follow(t, s, shell.After{}), follow(t, s, shell.After{})
+		const all, piece = 100, 32 << 10
+		out := sp.child(0).out
+		for i := range all {
+			out.print(strings.Repeat(string(rune('a'+i%26)), piece))
+		}
+		var tr transcript
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		for len(tr.stdout) < all*piece {
+			e, err := fast.Next(ctx)
+			if err != nil {
+				t.Fatalf("after %d bytes: %v", len(tr.stdout), err)
+			}
+			tr.add(t, e)
+		}
 		sp.child(0).exit(0)
+		tr.add(t, next(t, fast))
+		late := collect(t, slow)
+		late.want(t, 0, string(tr.stdout), "")
+		if tr.first != 1 || tr.exits != 1 {
+			t.Errorf("%d exits, from event %d on", tr.exits, tr.first)
+		}
 	})
 }
 

@@ -1,12 +1,13 @@
 package shell
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // errClosed is returned by Next after Close.
@@ -17,19 +18,19 @@ var errClosed = errors.New("follow a run: closed")
 type follower struct {
 	shell  *Shell
 	id     string
-	run    *run  // nil if it had ended before
-	key    int64 // of the Store
-	shared bool  // follows beside others, and what is not kept is left out
-	reader bool  // is one of the run's readers
+	run    *run          // nil if it had ended before
+	key    int64         // of the Store
+	shared bool          // follows beside others, and what is not kept is left out
+	reader *list.Element // its place among the run's readers; nil if it is none
 
 	next   uint64 // number of the next event to give
 	joined uint64 // of the newest that was committed when it joined
 	last   uint64 // of the exit, if run is nil
 
-	page   []Event // read from the log and not given
-	given  given   // of the tail, and may be worked on
-	news   chan struct{}
-	once   sync.Once // closes closed
+	page   []Event      // read from the log and not given
+	held   atomic.Int64 // bytes of the Shell's pages that the page may have
+	given  given        // of the tail, and may be worked on
+	once   sync.Once    // closes closed
 	closed chan struct{}
 }
 
@@ -50,16 +51,14 @@ func (r *run) follow(f *follower, after After) error {
 		return truncated(r.id)
 	case r.follower != nil && !f.shared:
 		return refuse(CodeBusy, "exec %s already has a live subscriber", r.id)
-	case len(r.readers) >= maxReaders:
-		return refuse(CodeBusy, "exec %s has %d followers, as many as are possible", r.id, len(r.readers)+1)
 	}
 	f.run, f.joined = r, r.committed
 	f.next = after.Seq + 1
 	if after.Tail {
 		f.next = r.committed + 1
 	}
-	if f.reader = r.follower != nil; f.reader {
-		r.readers = append(r.readers, f)
+	if r.follower != nil {
+		f.reader = r.readers.PushBack(f)
 	} else {
 		r.follower = f
 	}
@@ -69,21 +68,40 @@ func (r *run) follow(f *follower, after After) error {
 // left is called with mu held when f follows no more. When it has held the command up, the
 // reader that has been there for longest does so from now on.
 func (r *run) left(f *follower) {
-	if f.reader {
-		r.readers = slices.DeleteFunc(r.readers, func(other *follower) bool { return other == f })
-		return
+	switch {
+	case f.reader != nil:
+		r.readers.Remove(f.reader)
+		f.reader = nil
+	case r.follower == f:
+		r.follower = nil
+		r.dropTail()
+		if first := r.readers.Front(); first != nil {
+			r.promote(first.Value.(*follower))
+		}
 	}
-	if r.follower != f {
+}
+
+// promote has a reader hold the command up from now on. It is called with mu held, while
+// nobody else does.
+func (r *run) promote(f *follower) {
+	r.readers.Remove(f.reader)
+	f.reader, f.joined = nil, r.committed
+	r.follower = f
+}
+
+// relieve is called with mu held by a reader that has had all there is. If the command is
+// held up by a follower that shares the run and does not read, the two change places: of
+// those that share a run, one that reads is held up by none that does not.
+func (r *run) relieve(f *follower) {
+	slow := r.follower
+	if slow == nil || !slow.shared || r.hasRoom() || len(r.tail) == 0 || r.tail[len(r.tail)-1].Seq < r.last {
 		return
 	}
 	r.follower = nil
+	slow.release()
 	r.dropTail()
-	if len(r.readers) > 0 {
-		next := r.readers[0]
-		r.readers = slices.Delete(r.readers, 0, 1)
-		next.reader, next.joined = false, r.committed
-		r.follower = next
-	}
+	slow.reader = r.readers.PushBack(slow)
+	r.promote(f)
 }
 
 var errEnded = errors.New("the run has ended")
@@ -97,51 +115,52 @@ func (f *follower) Next(ctx context.Context) (Event, error) {
 	for {
 		select {
 		case <-f.closed:
+			f.releasePage() // which was read when Close was called
 			return Event{}, errClosed
 		case <-ctx.Done():
 			return Event{}, context.Cause(ctx)
 		default:
 		}
-		e, missing, err := f.take()
+		e, news, err := f.take()
 		switch {
 		case err != nil:
 			return Event{}, err
 		case e.Seq > 0:
 			return e, nil
-		case missing:
+		case news == nil:
 			if err := f.turn(ctx); err != nil {
 				return Event{}, err
 			}
 			continue
 		}
 		select {
-		case <-f.news:
+		case <-news:
 		case <-f.closed:
 		case <-ctx.Done():
 		}
 	}
 }
 
-// take takes the next event of those that are at hand. Without one, it says whether the
-// log has it; else it is to come.
-func (f *follower) take() (e Event, missing bool, err error) {
+// take takes the next event of those that are at hand. Without one, news is closed when there
+// may be one, and nil if the log has it.
+func (f *follower) take() (e Event, news <-chan struct{}, err error) {
 	r := f.run
 	if r == nil {
 		switch {
 		case len(f.page) > 0:
-			return f.turned(), false, nil
+			return f.turned(), nil, nil
 		case f.next > f.last:
-			return Event{}, false, io.EOF
+			return Event{}, nil, io.EOF
 		}
-		return Event{}, true, nil
+		return Event{}, nil, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f.reader {
+	switch {
+	case f.reader != nil:
 		return f.takeAsReader()
-	}
-	if r.follower != f {
-		return Event{}, false, errClosed
+	case r.follower != f:
+		return Event{}, nil, errClosed
 	}
 	for len(r.tail) > 0 && r.tail[0].Seq < f.next { // of a client that has seen them, it says
 		f.pop()
@@ -159,16 +178,17 @@ func (f *follower) take() (e Event, missing bool, err error) {
 		e = f.pop()
 		f.next++
 	case f.next <= r.committed:
-		missing = true
 	case r.ended:
 		err = io.EOF
+	default:
+		news = r.awaitNews()
 	}
-	return e, missing, err
+	return e, news, err
 }
 
 // takeAsReader is take for one that reads the log only. It is called with the run's mutex
 // held.
-func (f *follower) takeAsReader() (e Event, missing bool, err error) {
+func (f *follower) takeAsReader() (e Event, news <-chan struct{}, err error) {
 	r := f.run
 	switch {
 	case r.isDropped():
@@ -176,11 +196,13 @@ func (f *follower) takeAsReader() (e Event, missing bool, err error) {
 	case len(f.page) > 0:
 		e = f.turned()
 	case f.next <= r.committed:
-		missing = true
 	case r.ended:
 		err = io.EOF
+	default:
+		r.relieve(f)
+		news = r.awaitNews()
 	}
-	return e, missing, err
+	return e, news, err
 }
 
 // dropReason is called with mu held, of a run that was dropped.
@@ -195,7 +217,10 @@ func (r *run) dropReason() error {
 func (f *follower) turned() Event {
 	e := f.page[0]
 	f.page[0] = Event{}
-	f.page = f.page[1:]
+	if f.page = f.page[1:]; len(f.page) == 0 {
+		f.page = nil
+		f.releasePage()
+	}
 	f.next = e.Seq + 1
 	return e
 }
@@ -231,13 +256,14 @@ func (f *follower) Ready() bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !f.reader && len(r.tail) > 0 && r.tail[0].Seq == f.next
+	return f.reader == nil && len(r.tail) > 0 && r.tail[0].Seq == f.next
 }
 
 // turn reads the next page of the log.
 func (f *follower) turn(ctx context.Context) error {
-	page, err := f.shell.cfg.Store.Read(ctx, f.key, f.next-1, pageBytes)
+	page, err := f.shell.cfg.Store.Read(ctx, f.key, f.next-1, f.reservePage())
 	if err != nil {
+		f.releasePage()
 		return fmt.Errorf("read the log of exec %s: %w", f.id, err)
 	}
 	if r := f.run; r != nil {
@@ -265,6 +291,20 @@ func (f *follower) turn(ctx context.Context) error {
 	return nil
 }
 
+// reservePage returns how much the next page may have. Without room among the pages of all
+// followers that is one byte, which stands for a single event.
+func (f *follower) reservePage() int {
+	pages := &f.shell.pages
+	if pages.Add(pageBytes) > maxPageBytes {
+		pages.Add(-pageBytes)
+		return 1
+	}
+	f.held.Add(pageBytes)
+	return pageBytes
+}
+
+func (f *follower) releasePage() { f.shell.pages.Add(-f.held.Swap(0)) }
+
 // skipTo goes on with an event since those before it are not kept.
 func (f *follower) skipTo(seq uint64) {
 	if r := f.run; r != nil {
@@ -288,6 +328,7 @@ func (f *follower) hasLost() bool {
 // Close implements Events.
 func (f *follower) Close() {
 	f.once.Do(func() { close(f.closed) })
+	f.releasePage()
 	if r := f.run; r != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()

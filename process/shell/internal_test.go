@@ -2,10 +2,13 @@ package shell
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestEnviron(t *testing.T) {
@@ -61,6 +64,73 @@ func TestStdinTotal(t *testing.T) {
 	s.fed(1)
 	if _, err := s.reserve(&req); err != nil {
 		t.Error(err)
+	}
+}
+
+// recorded is a Store that has one run, of so many events of eight bytes and an exit.
+type recorded struct {
+	Store
+	events uint64
+}
+
+func (r recorded) Find(context.Context, string) (Record, error) {
+	return Record{Ended: true, End: End{Last: r.events + 1}, At: time.Now()}, nil
+}
+
+func (r recorded) Read(_ context.Context, _ int64, after uint64, maxBytes int) (page []Event, _ error) {
+	for seq := after + 1; seq <= r.events && (len(page) == 0 || 8*len(page)+8 <= maxBytes); seq++ {
+		page = append(page, Event{Seq: seq, Name: Stdout, Data: make([]byte, 8)})
+	}
+	if len(page) == 0 && after == r.events {
+		page = append(page, Event{Seq: r.events + 1, Name: Exit})
+	}
+	return page, nil
+}
+
+// The pages of all followers together are bounded: those for which there is no room read
+// single events. What is read to its end, or closed, makes room again.
+func TestF8PagesAreBounded(t *testing.T) {
+	const events = 10
+	s := &Shell{cfg: Config{Store: recorded{events: events}}.withDefaults()}
+	var all []*follower
+	for i := range maxPageBytes/pageBytes + 10 {
+		f, err := s.Follow(t.Context(), "x", After{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, f.(*follower))
+		if left, few := len(all[i].page), i >= maxPageBytes/pageBytes; few != (left == 0) {
+			t.Fatalf("follower %d has %d events at hand", i, left)
+		}
+	}
+	if n := s.pages.Load(); n != maxPageBytes {
+		t.Errorf("%d bytes", n)
+	}
+	for i, f := range all {
+		seq := uint64(1)
+		for {
+			if i%2 == 0 && seq == events/2 {
+				break
+			}
+			e, err := f.Next(t.Context())
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if seq++; err != nil || e.Seq != seq {
+				t.Fatalf("event %d is %d, %v", seq, e.Seq, err)
+			}
+		}
+		if i%2 == 1 && seq != events+1 {
+			t.Errorf("the last event is %d", seq)
+		}
+		f.Close()
+		f.Close()
+	}
+	if n := s.pages.Load(); n != 0 {
+		t.Errorf("%d bytes are held by nobody", n)
 	}
 }
 

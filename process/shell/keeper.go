@@ -172,14 +172,21 @@ func (r *run) commit(events []Event, b *Batch) {
 	r.notifyFollowers()
 }
 
-// notifyFollowers is called with mu held.
+// notifyFollowers wakes the followers that wait. It is called with mu held.
 func (r *run) notifyFollowers() {
-	if r.follower != nil {
-		notify(r.follower.news)
+	if r.news != nil {
+		close(r.news)
+		r.news = nil
 	}
-	for _, f := range r.readers {
-		notify(f.news)
+}
+
+// awaitNews returns a channel that the next notifyFollowers closes. It is called with mu
+// held.
+func (r *run) awaitNews() <-chan struct{} {
+	if r.news == nil {
+		r.news = make(chan struct{})
 	}
+	return r.news
 }
 
 // forget removes what was recorded of a run that was dropped.

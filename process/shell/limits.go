@@ -24,9 +24,6 @@ const (
 	maxKeptRuns      = 100_000
 	// A sweep comes early when this part of KeepBytes has been logged.
 	sweepParts = 4
-	// maxReaders is how many follow a live run besides the one that holds it up. More are
-	// EEXEC_BUSY.
-	maxReaders = 64
 	// While there is no room for a log it is tried again, with delays from the first to the
 	// second of these.
 	minFullDelay = 50 * time.Millisecond
@@ -70,8 +67,11 @@ const (
 	busyPipeBytes = 256 << 10
 	// gatherBytes is the most that is put together to one event while others are written.
 	gatherBytes = 32 << 10
-	// pageBytes is how much is read from the log at a time.
-	pageBytes = 256 << 10
+	// pageBytes is how much a follower reads from the log at a time. maxPageBytes bounds the
+	// pages of all followers together: beyond it a follower reads single events, each when it
+	// is asked for. So the number of followers needs no bound but that of the streams.
+	pageBytes    = 256 << 10
+	maxPageBytes = 32 << 20
 	// MaxPageEvents is how many events Store.Read returns.
 	MaxPageEvents = 1024
 )

@@ -16,9 +16,9 @@ type ListedRuns interface {
 	Runs
 	// Follow follows a run from a point on, beside others and for as long as the run is
 	// kept. Events that are not kept any more are left out: the first to come has a greater
-	// number. The one that has followed for longest holds the command up when it does not
-	// read; others lose what is not kept when they come to it. Errors: ENOENT, and
-	// EEXEC_BUSY when too many follow the run.
+	// number. Any number may follow. One of them holds the command up when it does not read,
+	// unless another one reads; all others lose what is not kept when they come to it. The
+	// error is ENOENT.
 	Follow(ctx context.Context, id string, after After) (Events, error)
 	// List returns the runs that are live and, with ended, those that have ended and are
 	// kept, the oldest first. more says that there are older ones that have ended.

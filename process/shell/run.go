@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"container/list"
 	"errors"
 	"log/slog"
 	"os"
@@ -38,7 +39,8 @@ type run struct {
 	committed      uint64        // number of the newest event that is committed
 	tail           []Event       // committed, and not taken by the follower: the newest ones
 	follower       *follower     // holds the command up when it does not read
-	readers        []*follower   // others, that read the log
+	readers        list.List     // of *follower: others, that read the log; those that came first are first
+	news           chan struct{} // closed when there is something for followers; nil while none waits
 	lifted         bool          // the tail is not kept any more: the follower reads the log
 	evicted        bool          // the log has become longer than is kept
 	due            bool          // it can be cut
@@ -114,6 +116,7 @@ func (r *run) wait() bool {
 		}
 		if r.room == nil {
 			r.room = make(chan struct{})
+			r.notifyFollowers() // one that waits may take the place of one that does not read
 		}
 		room := r.room
 		r.mu.Unlock()

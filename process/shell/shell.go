@@ -22,6 +22,7 @@ type Shell struct {
 	recovered  atomic.Bool
 	recovering chan struct{}
 	hurry      chan struct{} // closed when Close waits for no room on the disk any more
+	pages      atomic.Int64  // bytes of the pages that followers have read from logs and may keep
 
 	mu        sync.Mutex
 	live      map[string]*run
@@ -177,7 +178,7 @@ func (s *Shell) find(id string) *run {
 }
 
 func (s *Shell) newFollower(id string) *follower {
-	return &follower{shell: s, id: id, news: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &follower{shell: s, id: id, closed: make(chan struct{})}
 }
 
 // GetExec implements Runs.

@@ -157,6 +157,69 @@ func TestWorkspaceInfo(t *testing.T) {
 	}
 }
 
+// Any number follow one run, over several connections. Each gets every byte, and one that
+// does not read holds up nobody.
+func TestF8FollowersOfOneRun(t *testing.T) {
+	const connections = 3
+	for _, tt := range []struct{ each, lines int }{{100, 2000}, {1, 300_000}} {
+		s := serveWorkspace(t, "")
+		var clients []*wsd.Client
+		for range connections {
+			c, err := wsd.Dial(t.Context(), "ws://"+s.host, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			clients = append(clients, c)
+		}
+		line := fmt.Sprintf("until [ -e go ]; do sleep 0.01; done; seq 1 %d", tt.lines)
+		begun, err := clients[0].Exec(t.Context(), wsd.DurableCommand{ID: "x", Line: line})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun.Close()
+		slow, err := clients[0].GetExec(t.Context(), "x", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outputs := make(chan string, connections*tt.each)
+		read := func(run *wsd.Run) {
+			defer run.Close()
+			var out bytes.Buffer
+			code, err := run.Wait(t.Context(), &out, &out)
+			if err != nil || code != 0 {
+				t.Errorf("the run ends with %d, %v", code, err)
+			}
+			outputs <- out.String()
+		}
+		for _, c := range clients {
+			for range tt.each {
+				run, err := c.GetExec(t.Context(), "x", 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				go read(run)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(s.Dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var want strings.Builder
+		for i := range tt.lines {
+			fmt.Fprintln(&want, i+1)
+		}
+		for range connections * tt.each {
+			if got := <-outputs; got != want.String() {
+				t.Errorf("a follower got %d of %d bytes", len(got), want.Len())
+			}
+		}
+		read(slow)
+		if got := <-outputs; got != want.String() {
+			t.Errorf("the slow follower got %d of %d bytes", len(got), want.Len())
+		}
+	}
+}
+
 // A carrier is a way to a workspace.
 type carrier struct {
 	name string

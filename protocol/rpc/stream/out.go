@@ -41,6 +41,7 @@ type Out struct {
 
 	// Of the goroutine that sends.
 	batch []byte // the text of items that are to be sent, without the last bracket
+	room  int    // the length of the batch before it
 	ended bool   // Next has returned an error, or io.EOF
 
 	mu      sync.Mutex
@@ -224,9 +225,22 @@ func (o *Out) send() bool {
 			o.Stop(err)
 			return false
 		}
-		o.batch = batch[:0]
+		o.reuse(batch)
 	}
 	return !o.Stopped()
+}
+
+// keptBatchBytes is the most memory for a batch that a stream keeps while it waits for its
+// next item. There may be many streams that wait for long.
+const keptBatchBytes = 4 << 10
+
+// reuse takes the memory of a batch that was sent.
+func (o *Out) reuse(batch []byte) {
+	o.batch, o.room = batch[:0], len(batch)
+	if cap(batch) > keptBatchBytes {
+		rpc.KeepMemory(batch)
+		o.batch = nil
+	}
 }
 
 // awaitCredit is false when nothing more is wanted.
@@ -295,6 +309,9 @@ func (o *Out) append(item any) error {
 	before, lead := len(o.batch), byte(',')
 	if before == 0 {
 		lead = '['
+		if o.room > keptBatchBytes {
+			o.batch = rpc.TakeMemory(rpc.MemorySize(o.room))
+		}
 	}
 	batch, err := wire.Append(append(o.batch, lead), item)
 	if err != nil {

@@ -349,3 +349,41 @@ func TestNextAgain(t *testing.T) {
 		}
 	})
 }
+
+// sink is a Notifier that nobody reads.
+type sink struct{ sent int }
+
+func (s *sink) Notify(_ context.Context, _ string, params any) error {
+	if items, ok := params.(*protocol.StreamItemsParams); ok {
+		s.sent += len(items.Items)
+	}
+	return nil
+}
+
+// A stream that waits for its next item, or for credit, keeps no memory of those before it.
+func TestNothingIsKeptWhileItWaits(t *testing.T) {
+	to := new(sink)
+	s := New(to, Config{})
+	o, err := s.Reserve(nil, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	text := strings.Repeat("x", 100<<10)
+	o.Send(t.Context(), Source{Eager: true, Next: func(context.Context) (any, error) {
+		if cap(o.batch) > keptBatchBytes {
+			t.Errorf("before item %d there are %d bytes", calls, cap(o.batch))
+		}
+		if calls++; calls == 5 {
+			return nil, io.EOF
+		}
+		return text, nil
+	}})
+	<-o.Done()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if to.sent != 4*(len(text)+len(`[""]`)) || o.Err() != nil {
+		t.Errorf("%d bytes, %v", to.sent, o.Err())
+	}
+}
