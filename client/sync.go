@@ -45,7 +45,7 @@ func (p syncPeer) Watermarks(ctx context.Context, settle bool) (w changes.Waterm
 		return w, syncError(err)
 	}
 	w.CurrentRev, w.PushRev, w.ChecksBase, w.Lost = r.CurrentRev, r.PushRev, r.ChecksBase, r.Lost
-	w.SetsTimes, w.AnyNames = r.SetsTimes, r.AnyNames
+	w.SetsTimes, w.AnyNames, w.ChecksAlone = r.SetsTimes, r.AnyNames, r.ChecksAlone
 	w.Skipped = changes.SkippedFromWire(r.Skipped)
 	w.Fetch, err = changes.CursorFromWire(r.FetchCursor)
 	return w, err
@@ -103,7 +103,7 @@ func (p syncPeer) Push(ctx context.Context, in changes.PushInput, entries change
 	var r protocol.PushResult
 	err = give(ctx, p.client, protocol.MethodSyncPush, entries, changes.EntryToWire,
 		func(s protocol.StreamParam) any {
-			return &protocol.PushParams{SenderRev: in.SenderRev, SenderCursor: cursor, Changes: s, Base: base, Ignore: in.Ignore, Partly: in.Partly, Times: in.Times, AnyNames: true}
+			return &protocol.PushParams{SenderRev: in.SenderRev, SenderCursor: cursor, Changes: s, Base: base, Ignore: in.Ignore, Partly: in.Partly, Times: in.Times, Alone: in.Alone, AnyNames: true}
 		}, &r)
 	if err != nil {
 		return out, syncError(err)

@@ -18,6 +18,8 @@ type WatermarksResult struct {
 	ChecksBase bool `json:"checksBase,omitempty" wire:"optional"`
 	// SetsTimes: sync/push looks at its times. Absent if it does not.
 	SetsTimes bool `json:"setsTimes,omitempty" wire:"optional"`
+	// ChecksAlone: sync/push looks at its alone. Absent if it does not.
+	ChecksAlone bool `json:"checksAlone,omitempty" wire:"optional"`
 	// AnyNames: the server looks at the member of that name. Absent if it does not.
 	AnyNames bool `json:"anyNames,omitempty" wire:"optional"`
 	// Lost is the greatest id of sync/lost so far, absent before there is any.
@@ -90,6 +92,9 @@ type PushParams struct {
 	Partly bool `json:"partly,omitempty" wire:"optional"`
 	// Times: an entry of a file that is the same but for its time sets the time.
 	Times bool `json:"times,omitempty" wire:"optional"`
+	// Alone: the push is refused with EUNSEEN if any file or link of the server's has changed
+	// since Base.
+	Alone bool `json:"alone,omitempty" wire:"optional"`
 	// AnyNames is as that of WatermarksParams.
 	AnyNames bool `json:"anyNames,omitempty" wire:"optional"`
 }

@@ -16,8 +16,8 @@ func (m *Mirror) connect(ctx context.Context, settle bool) error {
 	if err != nil {
 		return err
 	}
-	if next.strangers() {
-		next.notes.First = m.cfg.First
+	if next.strangers() || next.notes.Blank {
+		next.notes.First, next.notes.Blank = m.cfg.First, m.cfg.Blank
 	}
 	// Also when nothing is new: from now on the tree keeps the old paths of what is moved.
 	if err := m.tree.Share(ctx); err != nil {

@@ -57,7 +57,7 @@ func (m *Mirror) Blank(ctx context.Context) (bool, error) {
 		if err != nil {
 			return fmt.Errorf("load the cursors: %w", err)
 		}
-		if !s.strangers() {
+		if !s.strangers() && !s.notes.Blank {
 			return nil
 		}
 		if err := m.loadRules(ctx); err != nil {
@@ -86,7 +86,7 @@ func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
 		if err != nil {
 			return fmt.Errorf("load the cursors: %w", err)
 		}
-		if s.first() == "" && !s.strangers() {
+		if s.first() == "" && !s.strangers() && !s.notes.Blank {
 			return nil
 		}
 		if err := m.settle(ctx); err != nil {
@@ -95,7 +95,7 @@ func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
 		if err := m.loadRules(ctx); err != nil {
 			return err
 		}
-		c, err = m.contact(ctx)
+		c, err = m.contact(ctx, &s)
 		return err
 	})
 	if err != nil {
@@ -104,7 +104,7 @@ func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
 	return c, nil
 }
 
-func (m *Mirror) contact(ctx context.Context) (*Contact, error) {
+func (m *Mirror) contact(ctx context.Context, s *state) (*Contact, error) {
 	c := &Contact{}
 	there := map[string]bool{} // live paths there
 	var only []string          // names that only the remote has
@@ -113,7 +113,7 @@ func (m *Mirror) contact(ctx context.Context) (*Contact, error) {
 			return nil
 		}
 		there[x.Path] = true
-		if m.isCode(x.Path, x.Kind) {
+		if s.notes.Blank && m.isOwn(s, x) || m.isCode(x.Path, x.Kind) {
 			return nil
 		}
 		cur, err := m.tree.Entry(ctx, x.Path)

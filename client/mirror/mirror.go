@@ -54,6 +54,10 @@ type Config struct {
 	// First is how two sides are brought together that were never in step, in a word of the
 	// caller: as the other fields say. Mirror.First knows it until a call has done so.
 	First string
+	// Blank says that the remote had nothing (Mirror.Blank) and this side is not to be mixed with
+	// anything. Until the remote has taken something, a call fails with ErrNotBlank, and brings and
+	// sends no file, if the remote has got files meanwhile.
+	Blank bool
 	// MayDelete, if set, is asked before anything is changed whether n files and links may be
 	// removed of so many that both sides have, without what is ignored. Else the call fails with a
 	// DeletesError. If it lets n of 2n or more go, it must let n of more go.
@@ -147,6 +151,8 @@ type Mirror struct {
 	// checksBase: a push takes away nothing at the remote that was not pulled. theirLost is
 	// the number of the version that it has lost last.
 	checksBase bool
+	// checksAlone: the remote refuses a push that is to be alone and is not.
+	checksAlone bool
 	// setsTimes: both ends set the times of files that are the same otherwise.
 	setsTimes bool
 	// plain: the remote does not know names of any bytes.
@@ -297,8 +303,8 @@ func (m *Mirror) tick(ctx context.Context, r *Result, settle bool) error {
 			return err
 		}
 	}
-	if next := m.s; pushed && next.notes.First != "" {
-		next.notes.First = ""
+	if next := m.s; pushed && (next.notes.First != "" || next.notes.Blank) {
+		next.notes.First, next.notes.Blank = "", false
 		return m.commit(ctx, next)
 	}
 	return nil

@@ -121,6 +121,9 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 		var local *localChanges
 		listed := false
 		for b := range ready {
+			if err := m.staysBlank(b); err != nil {
+				return err
+			}
 			if !listed && len(b.entries) > 0 {
 				listed = true
 				var err error

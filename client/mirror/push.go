@@ -67,7 +67,7 @@ func (m *Mirror) pushList(ctx context.Context, list *changeList, r *Result, care
 	moved := false
 	group.Go(func() error {
 		for b := range full {
-			if careful && !m.checksBase && len(b.entries) > 0 {
+			if (careful && !m.checksBase || m.unmixed() && !m.checksAlone) && len(b.entries) > 0 {
 				if err := m.unmoved(ctx); err != nil {
 					return err
 				}
@@ -385,6 +385,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 	if m.checksBase {
 		base := m.s.peer.Fetch
 		in.Base = &base
+		in.Alone = m.unmixed()
 	} else if !m.s.unanswered() && m.s.notes.Lost == 0 {
 		b.removeAll()
 	}
@@ -403,6 +404,9 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 	res, err := m.remote().Push(ctx, in, changes.FromSlice(b.entries))
 	if err != nil {
 		res, err = m.pushAgain(ctx, in, b, err)
+	}
+	if changes.Code(err) == changes.CodeUnseen {
+		return false, ErrNotBlank
 	}
 	if err != nil {
 		return false, fmt.Errorf("send changes: %w", err)
@@ -432,6 +436,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 		return false, err
 	}
 	if len(b.entries) > 0 {
+		next.notes.Blank = false
 		told := res.Before > 0 && res.Before <= res.Rev
 		if told {
 			next.notes.Pushed = next.notes.Pushed.add(res.Before, res.Rev)

@@ -21,7 +21,7 @@ func (m *Mirror) watermarks(ctx context.Context, settle bool) (changes.Watermark
 	}
 	m.heard = &heard{wm: wm, unused: settle}
 	m.takeNames(&wm)
-	m.checksBase, m.setsTimes, m.theirLost = wm.ChecksBase, wm.SetsTimes, wm.Lost
+	m.checksBase, m.setsTimes, m.checksAlone, m.theirLost = wm.ChecksBase, wm.SetsTimes, wm.ChecksAlone, wm.Lost
 	m.there = nil
 	for _, s := range wm.Skipped {
 		paths := s.Paths

@@ -47,6 +47,8 @@ type notes struct {
 	TheirLost int64 `json:"theirLost,omitempty"`
 	// First is Config.First until both sides have all that there was at first.
 	First string `json:"first,omitempty"`
+	// Blank is Config.Blank until the remote has taken something.
+	Blank bool `json:"blank,omitempty"`
 }
 
 // strangers reports whether nothing that one side has is known to have been at the other.

@@ -123,11 +123,12 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 	job.verbose, job.asJSON = told && !s.quiet, told && job.out.enc != nil
 	err = job.meet(ctx, job.mirror(remote))
 	var r mirror.Result
-	if err == nil {
-		r, err = job.mirror(remote).Tick(ctx)
-	}
-	if err == nil {
-		job.first = ""
+	for again := err == nil; again; again = err == nil && job.met {
+		if r, err = job.mirror(remote).Tick(ctx); err == nil {
+			job.first, job.blank = "", false
+			break
+		}
+		err = job.meetAgain(ctx, job.mirror(remote), err)
 	}
 	job.out.endBar()
 	job.out.tellKept()

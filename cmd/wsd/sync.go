@@ -46,6 +46,7 @@ type syncJob struct {
 	// "". leaves is what goes here with fromThere, in a dry run.
 	first  string
 	leaves *mirror.Contact
+	blank  bool // the server has nothing that it was not sent from here
 	// left is what the last run of a watch has left out.
 	left error
 }
@@ -255,7 +256,7 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 		Rules: j.flags.ruleTexts, RulesFile: ignoreFile, GitIgnore: j.flags.rules.git, OnConflict: j.flags.policy,
 		Conflict: j.out.conflict, Progress: j.out.progress, Withheld: j.out.withheld, Stayed: j.out.stayed,
 		Dir: j.local.dir, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
-		Undo: j.first == fromHere || j.flags.mirror, Guard: j.flags.safe, First: j.first,
+		Undo: j.first == fromHere || j.flags.mirror, Guard: j.flags.safe, First: j.first, Blank: j.blank,
 	}
 	if j.flags.safe {
 		cfg.OnConflict = mirror.Hold
@@ -328,12 +329,16 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 	for {
 		r, err := m.Sync(ctx)
 		if err != nil {
-			return err
+			if err := j.meetAgain(ctx, j.mirror(remote), err); err != nil {
+				return err
+			}
+			m = j.mirror(remote)
+			continue
 		}
 		well()
 		left := j.out.result(&r)
-		if j.first != "" { // from now on both may change
-			j.first = ""
+		if j.first != "" || j.blank { // from now on both may change
+			j.first, j.blank = "", false
 			m = j.mirror(remote)
 		}
 		if j.watch {

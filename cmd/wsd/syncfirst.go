@@ -84,8 +84,10 @@ func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
 		j.first, j.met = firstMerge, true
 		return nil
 	}
+	j.blank = false
 	if asked == "" {
-		if j.met, err = m.Blank(ctx); j.met || err != nil {
+		if j.blank, err = m.Blank(ctx); j.blank || err != nil {
+			j.met = j.blank
 			return err // there is nothing to mix
 		}
 	}
@@ -113,9 +115,21 @@ func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
 		}
 	case c.Here+c.Differ+c.Same > 0 && c.There+c.Differ+c.Same > 0 && c.Here+c.There+c.Differ > 0:
 		return j.out.refuseContact(c)
+	default:
+		j.blank = c.There+c.Differ+c.Same == 0
 	}
 	j.met = true
 	return nil
+}
+
+// meetAgain is meet after an error, which it returns unless that says that the server is blank no
+// longer.
+func (j *syncJob) meetAgain(ctx context.Context, m *mirror.Mirror, err error) error {
+	if !errors.Is(err, mirror.ErrNotBlank) {
+		return err
+	}
+	j.met = false
+	return j.meet(ctx, m)
 }
 
 // goesOn says that the run goes on with what an earlier one has begun, or refuses if it is

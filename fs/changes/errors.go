@@ -11,6 +11,7 @@ import (
 // Codes of errors that are no filesystem's. The others are those of tree.Code.
 const (
 	CodeProtocol = "EPROTOCOL"      // more than there may be, or what makes no sense in a call
+	CodeUnseen   = "EUNSEEN"        // the sender has not seen what it would be mixed with
 	CodePack     = "EPACK_PROTOCOL" // a pack that is none
 )
 
@@ -57,7 +58,7 @@ func Name(err error) string {
 	switch Code(err) {
 	case CodePack:
 		return NamePack
-	case CodeProtocol, "":
+	case CodeProtocol, CodeUnseen, "":
 		return NamePlain
 	}
 	return nameFilesystem

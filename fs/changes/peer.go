@@ -59,8 +59,10 @@ type Watermarks struct {
 	Fetch      tree.Cursor // up to where it has applied what was pushed to it
 	ChecksBase bool        // Push looks at PushInput.Base
 	SetsTimes  bool        // Push looks at PushInput.Times
-	AnyNames   bool        // paths and targets may stand for bytes that are not UTF-8 (package rawname)
-	Lost       int64       // the greatest number of a version that Lost has, or had
+	// ChecksAlone: Push looks at PushInput.Alone.
+	ChecksAlone bool
+	AnyNames    bool  // paths and targets may stand for bytes that are not UTF-8 (package rawname)
+	Lost        int64 // the greatest number of a version that Lost has, or had
 	// Skipped are the paths that its disk and its tree do not have in common.
 	Skipped []Skipped
 }
@@ -85,6 +87,9 @@ type PushInput struct {
 	Partly bool
 	// Times has an entry of a file that is the same but for its time set the time.
 	Times bool
+	// Alone has the push fail with CodeUnseen, and apply nothing, if any file or link of the
+	// receiver's has changed since Base.
+	Alone bool
 }
 
 // PushResult says that a push was applied.

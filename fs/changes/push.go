@@ -146,6 +146,11 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, plai
 	from := func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
 		done.before = e.Rev()
 		entries := spooled.all()
+		if in.Alone && in.Base != nil {
+			if err := alone(e, *in.Base); err != nil {
+				return func(yield func(tree.Entry, error) bool) { yield(tree.Entry{}, err) }
+			}
+		}
 		if in.Base != nil && tree.At(done.before).Compare(*in.Base) > 0 {
 			done.conflicts = nil
 			u := unseen{edit: e, base: *in.Base, before: done.before, conflicts: &done.conflicts}

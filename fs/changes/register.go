@@ -87,7 +87,7 @@ func (s *Service) watermarks(ctx context.Context, p *protocol.WatermarksParams) 
 		return nil, err
 	}
 	return &protocol.WatermarksResult{
-		CurrentRev: w.CurrentRev, PushRev: w.PushRev, FetchCursor: CursorToWire(w.Fetch), ChecksBase: w.ChecksBase, SetsTimes: w.SetsTimes, AnyNames: w.AnyNames,
+		CurrentRev: w.CurrentRev, PushRev: w.PushRev, FetchCursor: CursorToWire(w.Fetch), ChecksBase: w.ChecksBase, SetsTimes: w.SetsTimes, AnyNames: w.AnyNames, ChecksAlone: w.ChecksAlone,
 		Lost: w.Lost, Skipped: SkippedToWire(w.Skipped),
 	}, nil
 }
@@ -146,7 +146,7 @@ func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.P
 		return nil, err
 	}
 	entries := FromStream(in, EntryFromWire)
-	input := PushInput{SenderRev: p.SenderRev, Ignore: p.Ignore, Partly: p.Partly, Times: p.Times}
+	input := PushInput{SenderRev: p.SenderRev, Ignore: p.Ignore, Partly: p.Partly, Times: p.Times, Alone: p.Alone}
 	var r PushResult
 	if input.Cursor, err = optionalCursor(p.SenderCursor); err == nil {
 		input.Base, err = optionalCursor(p.Base)

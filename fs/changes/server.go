@@ -100,7 +100,7 @@ func (s *Server) Watermarks(ctx context.Context, settle bool) (Watermarks, error
 		return Watermarks{}, err
 	}
 	last, err := lost.Last(ctx, s.forest)
-	return Watermarks{CurrentRev: info.Rev, PushRev: p.Push.Rev, Fetch: p.Fetch, ChecksBase: true, SetsTimes: true, AnyNames: true, Lost: last, Skipped: s.ws.Skipped(nil)}, err
+	return Watermarks{CurrentRev: info.Rev, PushRev: p.Push.Rev, Fetch: p.Fetch, ChecksBase: true, SetsTimes: true, ChecksAlone: true, AnyNames: true, Lost: last, Skipped: s.ws.Skipped(nil)}, err
 }
 
 // ReadEntry takes an absolute path, which need not be canonical but may not lead above

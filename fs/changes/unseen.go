@@ -133,3 +133,29 @@ func (u *unseen) onTheWay(path string) (bool, error) {
 	}
 	return false, nil
 }
+
+// alone fails with CodeUnseen if a file or link has changed since a base.
+func alone(e *tree.Edit, base tree.Cursor) error {
+	root, err := e.Lstat("/")
+	if err != nil {
+		return fmt.Errorf("look for changes: %w", err)
+	}
+	node, err := e.Tx().Node(root.Ino)
+	if err != nil {
+		return fmt.Errorf("look for changes: %w", err)
+	}
+	low := base.Rev
+	if base.Within {
+		low--
+	}
+	look := func(c tree.Child) error {
+		if c.Node.Kind == tree.KindDir || c.Node.Stub {
+			return nil
+		}
+		return &Error{Code: CodeUnseen, Err: errors.New("there are files that the sender has not seen")}
+	}
+	if err := e.Tx().NamesAfter(node.Namespace, low, look); err != nil {
+		return err
+	}
+	return e.Tx().NodesAfter(node.Namespace, low, look)
+}

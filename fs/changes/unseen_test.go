@@ -190,3 +190,42 @@ func TestOvertakenAreAnswered(t *testing.T) {
 		t.Error(diff, err)
 	}
 }
+
+// A push that is to be alone is refused as a whole if there are files that its sender has not seen.
+func TestPushAlone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before, unseen string
+		refused        bool
+	}{
+		"nothing new":                 {"write /f a", "", false},
+		"a directory":                 {"write /f a", "mkdir /d", false},
+		"a file":                      {"", "write /f a", true},
+		"a link":                      {"", "link /l f", true},
+		"a file in an old directory":  {"mkdir /d", "write /d/f a", true},
+		"a file that was there":       {"write /f a", "write /f b", true},
+		"a file that was there moved": {"write /f a", "mv /f /g", true},
+		"a file that is gone":         {"write /f a", "rm /f", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnd(t)
+			e.keep("x")
+			if tt.before != "" {
+				e.do(tt.before)
+			}
+			base := tree.At(e.marks().CurrentRev)
+			if tt.unseen != "" {
+				e.do(tt.unseen)
+			}
+			before := e.paths()
+			for _, alone := range []bool{true, false} {
+				_, err := e.Push(t.Context(), changes.PushInput{SenderRev: 6, Base: &base, Alone: alone}, changes.FromSlice([]tree.Entry{fileEntry(6, "/other", 0o644, "x")}))
+				if refused := changes.Code(err) == changes.CodeUnseen; refused != (tt.refused && alone) || !refused && err != nil {
+					t.Fatalf("alone %v: %v", alone, err)
+				}
+				if alone && tt.refused && e.paths() != before {
+					t.Errorf("it has %q", e.paths())
+				}
+			}
+		})
+	}
+}
