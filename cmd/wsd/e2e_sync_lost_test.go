@@ -303,13 +303,13 @@ func TestConflictNamesTheCommand(t *testing.T) {
 		writeFile(t, filepath.Join(p.there, n), "theirs\n")
 	}
 	out := p.sync("--on-conflict", "theirs")
-	out.want(t, 0, `(?m); kept the server's; wsd sync restore --version \d+ --state \S+/here\.db \S+/here/plain brings the other one back$`)
+	out.want(t, 0, `(?m); kept the server's; to bring the other one back: wsd sync restore --version \d+ --state \S+/here\.db \S+/here/plain$`)
 	wantFile(t, filepath.Join(p.here, name), "theirs\n")
 	shell, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("no bash")
 	}
-	commands := regexp.MustCompile(`wsd (sync restore .*) brings`).FindAllStringSubmatch(out.stderr, -1)
+	commands := regexp.MustCompile(`wsd (sync restore .*)`).FindAllStringSubmatch(out.stderr, -1)
 	if len(commands) != 2 {
 		t.Fatalf("the commands: %q", commands)
 	}
@@ -340,13 +340,13 @@ func TestConflictHeldAndResolved(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(p.here, "other"), "moves\n")
 	p.sync("--on-conflict", "hold").want(t, 0,
-		`conflict: a: .*; held: wsd sync resolve --ours\|--theirs --state \S+ \S+/here/a decides`, "held in conflict, and left as they are on both sides: 3 paths")
+		`(?m)^conflict: a: here 5 B of \S+ \S+ \(1caeb808\), at the server 7 B of \S+ \S+ \(f46647a5\); held; to decide, with --ours \(the one here\), --theirs or --both: wsd sync resolve --ours --state \S+ \S+/here/a unix:\S+$`, "held in conflict, and left as they are on both sides: 3 paths")
 	wantFile(t, filepath.Join(p.there, "other"), "moves\n")
 	wantFile(t, filepath.Join(p.here, "a"), "mine\n")
 	wantFile(t, filepath.Join(p.there, "a"), "theirs\n")
 	p.run("sync", "conflicts", "--state", p.state, p.here, p.url).want(t, 0, "(?m)^conflict: a: here", "(?m)^conflict: d/c: here")
 	p.run("sync", "resolve", "--state", p.state, filepath.Join(p.here, "a"), p.url).want(t, 2, "wants one of --ours, --theirs and --both")
-	p.run("sync", "resolve", "--ours", "--state", p.state, filepath.Join(p.here, "other"), p.url).want(t, 1, "Error: other is not held in conflict", "'wsd sync conflicts' lists")
+	p.run("sync", "resolve", "--ours", "--state", p.state, filepath.Join(p.here, "other"), p.url).want(t, 1, "Error: other is not held in conflict", `Hint: to list what is held: wsd sync conflicts --state \S+ \S+/here unix:`)
 	p.run("sync", "resolve", "--ours", "--state", p.state, filepath.Join(p.here, "a"), p.url).want(t, 0)
 	wantFile(t, filepath.Join(p.there, "a"), "mine\n")
 	p.run("sync", "resolve", "--theirs", "--state", p.state, filepath.Join(p.here, "d"), p.url).want(t, 0)

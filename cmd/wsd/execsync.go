@@ -148,7 +148,7 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 	if conflicts, ok := errors.AsType[*mirror.ConflictError](err); ok {
 		return nil, job.out.conflicts(conflicts)
 	}
-	return nil, explainSync(err)
+	return nil, job.out.explain(err)
 }
 
 // cwd is where the command runs: what --cwd says, within the workspace, else where the

@@ -82,7 +82,7 @@ If more than half of the files of a side that has more than 50 would be removed,
 than --max-delete says, nothing is: it ends with status 3.
 
 A path that has changed on both sides since they last agreed is a conflict. Each
-is reported with the hashes of both versions, and --on-conflict decides: both, the
+is reported with sizes and times of both versions, and --on-conflict decides: both, the
 default, takes the server's version and keeps the one here beside it as
 NAME.conflict-HASH, theirs takes the server's, ours keeps the one here, hold leaves
 both as they are ('wsd sync conflicts', 'wsd sync resolve'), fail changes nothing and
@@ -246,7 +246,7 @@ func (j *syncJob) explain(ctx context.Context, err error) error {
 	case j.watch && ctx.Err() != nil:
 		return j.left
 	}
-	return explainSync(err)
+	return j.out.explain(err)
 }
 
 // mirror is the mirror over a connection.
@@ -284,7 +284,7 @@ func (j *syncJob) keepOn(ctx context.Context, remote *syncRemote) error {
 			if err == nil || ctx.Err() != nil || !j.worthwhile(err, attempt, connected) {
 				return err
 			}
-			j.out.trouble(explainSync(err))
+			j.out.trouble(j.out.explain(err))
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():

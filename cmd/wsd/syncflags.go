@@ -37,6 +37,8 @@ type syncFlags struct {
 	maxDelete  deleteLimit
 
 	policy mirror.Policy
+	// repeated are the words of the flags that a printed command has as well.
+	repeated []string
 }
 
 func (f *syncFlags) add(flags *pflag.FlagSet) {
@@ -83,6 +85,7 @@ func (f *syncFlags) check(cmd *cobra.Command) (err error) {
 	if f.remotePath != "" && (f.remotePath[0] != '/' || len(f.remotePath) > 1 && strings.HasSuffix(f.remotePath, "/")) {
 		return usagef(helpHint(cmd), "invalid value %q for --remote-path: want an absolute path without a slash at its end", f.remotePath)
 	}
+	f.repeat(cmd.Flags())
 	return nil
 }
 
@@ -94,13 +97,13 @@ func explainLocal(err error) error {
 	return err
 }
 
-// explainSync says what to do about a server that is not pulled from.
-func explainSync(err error) error {
+// explain says what to do about a server that is not pulled from.
+func (o *syncOutput) explain(err error) error {
 	if errors.Is(err, mirror.ErrWithheld) {
 		return withHint(err, "--"+flagAllowCode+" and --"+flagAllowSetuid+" let them come over, --ignore leaves them alone")
 	}
 	if errors.Is(err, mirror.ErrHeld) {
-		return withHint(err, "'wsd sync conflicts' lists them, 'wsd sync resolve' decides about one, or all below a directory, and --on-conflict both, theirs or ours about all of them")
+		return withHint(err, "--on-conflict both, theirs or ours decides about all of them; to list them, with the command for each: "+o.job.conflictsCommand())
 	}
 	return explainRules(err)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -237,9 +236,9 @@ func (o *syncOutput) conflict(c mirror.Conflict) {
 	}
 	switch {
 	case c.Held:
-		kept = "; held: " + o.command("resolve --ours|--theirs", c.Path) + " decides"
+		kept = "; held; to decide, with --ours (the one here), --theirs or --both: " + o.job.resolveCommand(c.Path)
 	case c.Lost != 0 && c.Copy == "":
-		kept += "; " + o.command(fmt.Sprintf("restore --version %d", c.Lost), lostPath(&c)) + " brings the other one back"
+		kept += "; to bring the other one back: " + o.job.restoreCommand(c.Lost, lostPath(&c))
 	}
 	by := ""
 	if c.By != "" {
@@ -257,44 +256,6 @@ func lostPath(c *mirror.Conflict) string {
 	return c.Path
 }
 
-// command is a command about a path, as one types it.
-func (o *syncOutput) command(what, path string) string {
-	text := "wsd sync " + what
-	if file := o.job.flags.store; file != "" {
-		text += " --state " + quoted(file)
-	}
-	return text + " " + quoted(filepath.Join(o.job.local.dir, filepath.FromSlash(rawname.Raw(localName(path)))))
-}
-
-// quoted is a word as a shell reads it. It has no bytes that a terminal would obey.
-func quoted(word string) string {
-	plain, printable := word != "", true
-	for i := range len(word) {
-		c := word[i]
-		plain = plain && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("/._-+,:@%", c) >= 0)
-		printable = printable && c >= ' ' && c < 0x7f && c != '\''
-	}
-	switch {
-	case plain:
-		return word
-	case printable:
-		return "'" + word + "'"
-	}
-	var b strings.Builder
-	b.WriteString("$'")
-	for i := range len(word) {
-		switch c := word[i]; {
-		case c == '\'' || c == '\\':
-			b.WriteString("\\" + string(c))
-		case c >= ' ' && c < 0x7f:
-			b.WriteByte(c)
-		default:
-			fmt.Fprintf(&b, "\\x%02x", c)
-		}
-	}
-	return b.String() + "'"
-}
-
 // versionTexts are the versions of a conflict in a few words: the modes, where nothing else
 // tells them apart.
 func versionTexts(c *mirror.Conflict) (here, there string) {
@@ -304,13 +265,20 @@ func versionTexts(c *mirror.Conflict) (here, there string) {
 	return versionText(&c.Local), versionText(&c.Remote)
 }
 
+// shortHash is how much of a hash tells versions apart for a person. Names of copies have as much.
+const shortHash = 8
+
 // versionText is a version in a few words.
 func versionText(v *mirror.Version) string {
 	switch v.Kind {
 	case tree.KindDelete:
 		return "removed"
 	case tree.KindFile:
-		return v.Hash
+		text := byteCount(v.Size)
+		if !v.MTime.IsZero() {
+			text += " of " + v.MTime.Local().Format(time.DateTime)
+		}
+		return text + " (" + v.Hash[:min(len(v.Hash), shortHash)] + ")"
 	case tree.KindSymlink:
 		return "a link to " + safe(rawname.Show(v.Target))
 	case tree.KindDir:
@@ -396,10 +364,10 @@ func (o *syncOutput) result(r *mirror.Result) error {
 
 func (o *syncOutput) summary(r *mirror.Result) {
 	if r.Held > 0 {
-		o.note("held in conflict, and left as they are on both sides: %s; 'wsd sync conflicts' lists them", paths(r.Held))
+		o.note("held in conflict, and left as they are on both sides: %s; to list them: %s", paths(r.Held), o.job.conflictsCommand())
 	}
 	if r.Undone > 0 {
-		o.note("changed at the server, and undone there: %s of the server's are kept here; 'wsd sync lost' lists them", versionsText(r.Undone))
+		o.note("changed at the server, and undone there: %s of the server's are kept here; to list them: %s", versionsText(r.Undone), o.job.lostCommand())
 	}
 	moved := r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0 || r.Withheld > 0 || r.Stayed > 0
 	if o.job.watch && !moved {

@@ -17,7 +17,7 @@ import (
 
 // The errors of conflicts say what has happened, and what to do.
 func TestConflictErrorsSayWhatToDo(t *testing.T) {
-	o := newSyncOutput(&syncJob{app: &app{}, local: &syncLocal{}})
+	o := newSyncOutput(&syncJob{app: &app{}, local: &syncLocal{dir: "/here"}})
 	const decide = "Hint: say --on-conflict both, theirs, ours or hold, or make them the same\n"
 	for _, tt := range []struct {
 		err  error
@@ -26,9 +26,9 @@ func TestConflictErrorsSayWhatToDo(t *testing.T) {
 		{o.conflicts(&mirror.ConflictError{}), "Error: nothing was changed, since there are conflicts\n" + decide},
 		{o.conflicts(&mirror.ConflictError{Moved: true}), "Error: there are conflicts, which came up after other paths had been synchronised; none was decided\n" + decide},
 		{
-			explainSync(fmt.Errorf("pull: %w", mirror.ErrHeld)),
+			o.explain(fmt.Errorf("pull: %w", mirror.ErrHeld)),
 			"Error: pull: too many paths are held in conflict; resolve some, or let a policy decide\n" +
-				"Hint: 'wsd sync conflicts' lists them, 'wsd sync resolve' decides about one, or all below a directory, and --on-conflict both, theirs or ours about all of them\n",
+				"Hint: --on-conflict both, theirs or ours decides about all of them; to list them, with the command for each: wsd sync conflicts /here\n",
 		},
 	} {
 		var text strings.Builder

@@ -118,7 +118,7 @@ be read or cannot be synchronised, as with 'wsd sync'.`,
 					return err
 				}
 				if first != "" {
-					return refused("run 'wsd sync' before, which goes on with it",
+					return refused("to go on with it first: "+job.syncCommand(),
 						"an earlier run has begun to bring %s and the server together with %s and did not come to its end", dir, firstFlag(first))
 				}
 				r, err := resolveTyped(ctx, m, filepath.ToSlash(rel), policy)
@@ -127,7 +127,7 @@ be read or cannot be synchronised, as with 'wsd sync'.`,
 					if e.With != "" {
 						shown.With = rawname.Show(localName(e.With))
 					}
-					return withHint(&shown, "'wsd sync conflicts' lists what is held")
+					return withHint(&shown, "to list what is held: "+job.conflictsCommand())
 				}
 				if err != nil {
 					return err
