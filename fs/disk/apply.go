@@ -46,7 +46,8 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 				done.Changed++
 			}
 		}
-		if err := p.locate(e, func(it *item) (bool, error) { return p.stands(e, it) }); err != nil {
+		stands := func(it *item) (bool, error) { return p.stands(e, it) }
+		if err := p.locate(e, stands, func(list []*object) error { return p.share(e, list) }); err != nil {
 			return err
 		}
 		if how&changes.AnyRoom == 0 {
@@ -432,7 +433,7 @@ func (p *plan) finish(e *tree.Edit) error {
 // that cannot be brought hold up no others: the error is a *stuckError then, and the journal
 // has them still.
 func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *changes.Applied) error {
-	stuck := &stuckList{}
+	stuck, later := &stuckList{}, &released{}
 	defer w.home.takes(nil)
 	var kept map[string]*item
 	if known != nil {
@@ -489,7 +490,7 @@ func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *chan
 		}
 		w.home.takes(list)
 		b := newBringer(ctx, w, root, stuck)
-		b.items, b.recovers = list, known == nil
+		b.items, b.recovers, b.later = list, known == nil, later
 		if known != nil {
 			b.leaving = known.leaving
 		}

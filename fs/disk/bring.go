@@ -31,6 +31,7 @@ type bringer struct {
 	items   []*item
 	leaving map[string]*leaving // files that are replaced or removed
 	shut    []string            // directories that were opened up
+	later   *released           // of earlier pages
 	// recovers: it is not known what was planned, so that what is removed may be wanted elsewhere.
 	recovers bool
 

@@ -17,6 +17,8 @@ type object struct {
 	parts  []tree.Part
 	left   atomic.Int64 // files that have not been made
 	files  int          // all of them; 0 if there may be others
+	// shared: others have the same content, and keep it themselves.
+	shared bool
 	// lifted is the file that it was. foreign: it is not what parts say, since a command that
 	// opened that file just then has written to it.
 	lifted  stat
@@ -125,7 +127,7 @@ func (c *contents) becomes(it *item, number int64, size int64) {
 
 // locate finds content that only files have: it leaves one that an entry removes, or is copied.
 // Then it finds out which objects nothing else needs.
-func (c *contents) locate(e *tree.Edit, now func(*item) (bool, error)) error {
+func (c *contents) locate(e *tree.Edit, now func(*item) (bool, error), share func([]*object) error) error {
 	byPrint := map[tree.Hash][]*leaving{}
 	if len(c.missing) > 0 && !c.w.apart.Load() {
 		for _, path := range slices.Sorted(maps.Keys(c.leaving)) {
@@ -164,6 +166,7 @@ func (c *contents) locate(e *tree.Edit, now func(*item) (bool, error)) error {
 	for _, o := range c.objects {
 		byFiles[o.files] = append(byFiles[o.files], o)
 	}
+	var others []*object // which others refer to, or some files of which are not made
 	for files, list := range byFiles {
 		parts := make([][]tree.Part, len(list))
 		for i, o := range list {
@@ -175,11 +178,11 @@ func (c *contents) locate(e *tree.Edit, now func(*item) (bool, error)) error {
 		}
 		for i, o := range list {
 			if used[i] != files {
-				o.files = 0 // others refer to it, or some files of it are not made
+				others = append(others, o)
 			}
 		}
 	}
-	return nil
+	return share(others)
 }
 
 func sizeOfParts(parts []tree.Part) (size int64) {

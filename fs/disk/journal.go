@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -14,6 +13,7 @@ import (
 type page struct {
 	ids   []int64
 	items []*item // with path and purge
+	last  bool    // the journal has no rows behind it
 }
 
 var errPageFull = errors.New("that is enough")
@@ -36,7 +36,7 @@ func (w *Workspace) journalPage(ctx context.Context) (page, error) {
 			}, w.knowPrint)
 			return nil
 		})
-		if errors.Is(err, errPageFull) {
+		if p.last = err == nil; errors.Is(err, errPageFull) {
 			err = nil
 		}
 		return err
@@ -50,6 +50,7 @@ func (w *Workspace) journalPage(ctx context.Context) (page, error) {
 func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 	again := b.stuck.left(p)
 	var drop []int64
+	var late released
 	_, err := w.cfg.Tree.Update(context.WithoutCancel(ctx), func(e *tree.Edit) error {
 		rows, err := rowsOf(e)
 		if err != nil {
@@ -69,7 +70,7 @@ func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 		if err := rows.PutDiskStats(w.root.ID, list); err != nil {
 			return err
 		}
-		if drop, err = b.release(e); err != nil {
+		if drop, late, err = b.release(e, p.last); err != nil {
 			return err
 		}
 		if err := rows.DeleteDiskJournal(w.root.ID, p.ids); err != nil {
@@ -90,6 +91,7 @@ func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 	})
 	if err == nil {
 		b.stuck.journaled(again)
+		b.later.add(&late)
 		for _, number := range drop {
 			w.home.Drop(number)
 		}
@@ -99,28 +101,6 @@ func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 		w.home.lends(b.items)
 	}
 	return err
-}
-
-// release notes in the tree's store which objects have become files. It returns those that are left
-// over.
-func (b *bringer) release(e *tree.Edit) ([]int64, error) {
-	var list []tree.Became
-	taken := map[int64]bool{} // whether the object has become the file itself
-	for _, it := range b.items {
-		o := it.object
-		if o == nil || o.files == 0 || o.left.Load() != 0 || b.isShut(it.path) {
-			continue
-		}
-		if _, known := taken[o.number]; !known {
-			list = append(list, tree.Became{Parts: o.parts, Object: o.number, Files: o.files})
-		}
-		taken[o.number] = taken[o.number] || it.lent
-	}
-	if len(list) == 0 {
-		return nil, nil
-	}
-	drop, err := e.Release(list)
-	return slices.DeleteFunc(drop, func(number int64) bool { return taken[number] }), err
 }
 
 // A journalWriter adds paths to the journal, in rows of a limited size.

@@ -185,7 +185,7 @@ func (w *Workspace) findObjects(ctx context.Context, list []*item) error {
 			if _, lent := w.home.lent[number]; err == nil && !there && (lent && !w.unclean || w.home.hasOther(it.path)) {
 				// It has become the file, and nobody has noted that. (Otherwise it may be on its way,
 				// or somebody may have taken objects away.)
-				_, err = e.Release([]tree.Became{{Parts: it.parts, Object: number, Files: 1}})
+				_, err = e.Release([]tree.Became{{Parts: it.parts, Object: number, Files: 1}}, nil)
 			}
 			if err != nil {
 				return err

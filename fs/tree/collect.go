@@ -232,12 +232,11 @@ func deleteChunk(tx Tx, c *Chunk, objects []int64) ([]int64, error) {
 // tidy deletes chunks that are in files of the directory as well, and writes objects anew that
 // are mostly garbage.
 func (f *Forest) tidy(ctx context.Context) error {
-	before := f.now() - MinUnseen.Milliseconds()
 	for after := (Hash{}); ; {
 		var list []Chunk
 		err := f.store.View(ctx, func(tx Tx) error {
 			var err error
-			list, err = tx.ReferencedChunks(after, before, collectRows)
+			list, err = tx.ReferencedChunks(after, collectRows)
 			return err
 		})
 		if err != nil {
@@ -286,6 +285,9 @@ func (f *Forest) leaveToFiles(ctx context.Context, list []Chunk) error {
 			}
 			in, err := f.inFiles(tx, &c)
 			if err == nil && in && !f.pinned(c.Hash) {
+				if c.Seen >= f.now()-MinUnseen.Milliseconds() {
+					f.tellOf(c.Hash, c.Seen) // as of content that was in files when it was asked about
+				}
 				objects, err = deleteChunk(tx, &c, objects)
 			}
 			if err != nil {
@@ -304,23 +306,18 @@ func (f *Forest) leaveToFiles(ctx context.Context, list []Chunk) error {
 
 // inFiles reports whether all that refers to a chunk are files of the home that have it.
 func (f *Forest) inFiles(tx Tx, c *Chunk) (bool, error) {
-	uses, err := tx.Uses(c.Hash, maxUses+1)
-	if err != nil || len(uses) == 0 || len(uses) > maxUses {
+	find := &finder{forest: f, tx: tx}
+	kept, err := find.kept(c.Hash, func(path string) (bool, error) { return f.home.Settled(tx, path) })
+	if !kept || err != nil {
 		return false, err
 	}
-	list, err := f.sources(tx, c.Hash)
-	if err != nil || len(list) < len(uses) {
-		return false, err
-	}
-	for i, s := range list {
-		if is, err := f.home.Settled(tx, s.path); !is || err != nil {
-			return false, err
-		}
+	list, err := find.sources(c.Hash) // those that a reader tries
+	for i := range list {
 		if _, is := f.fromFiles(list[i:i+1], c.Hash, c.Size, nil); !is {
 			return false, nil
 		}
 	}
-	return true, nil
+	return err == nil && len(list) > 0, err
 }
 
 // rewrite moves what is left in an object to one of many.

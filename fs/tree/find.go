@@ -24,6 +24,7 @@ type finder struct {
 	tx     Tx
 	ns     *Namespace       // nil before it is known
 	dirs   map[int64]string // paths of directories, ended by a slash; "" for one of another tree
+	looked int              // uses that kept has looked at
 }
 
 // maxDirs bounds the directories whose paths a finder remembers.
@@ -34,19 +35,27 @@ func (f *Forest) sources(tx Tx, h Hash) ([]source, error) {
 	return (&finder{forest: f, tx: tx}).sources(h)
 }
 
-func (f *finder) sources(h Hash) ([]source, error) {
+// begin finds the tree of the home, and reports whether there is one.
+func (f *finder) begin() (bool, error) {
 	if f.forest.home == nil {
-		return nil, nil
+		return false, nil
 	}
 	if f.ns == nil {
 		ns, err := f.tx.Namespace(f.forest.home.Tree())
 		if errors.Is(err, ErrNoRow) {
-			return nil, nil
+			return false, nil
 		}
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		f.ns, f.dirs = &ns, map[int64]string{ns.Root: "/"}
+	}
+	return true, nil
+}
+
+func (f *finder) sources(h Hash) ([]source, error) {
+	if home, err := f.begin(); !home || err != nil {
+		return nil, err
 	}
 	uses, err := f.tx.Uses(h, maxUses)
 	if err != nil {
@@ -69,6 +78,47 @@ func (f *finder) sources(h Hash) ([]source, error) {
 		}
 	}
 	return list, nil
+}
+
+// maxKeepers bounds the files that a finder looks at to find out whether they keep content. Of more it is
+// not known.
+const maxKeepers = 10_000
+
+// kept reports whether all that consists of a chunk are files of the home, for each of which has
+// reports that the directory has it.
+func (f *finder) kept(h Hash, has Keeper) (bool, error) {
+	if has == nil {
+		return false, nil
+	}
+	uses, err := f.tx.Uses(h, maxKeepers+1-f.looked)
+	if err != nil || len(uses) == 0 || f.looked+len(uses) > maxKeepers {
+		return false, err
+	}
+	if home, err := f.begin(); !home || err != nil {
+		return false, err
+	}
+	f.looked += len(uses)
+	known := map[int64]struct{}{}
+	for _, u := range uses {
+		if _, twice := known[u.Ino]; twice {
+			continue
+		}
+		known[u.Ino] = struct{}{}
+		names, err := f.tx.NamesOf(u.Ino)
+		if err != nil || len(names) == 0 {
+			return false, err
+		}
+		for _, n := range names {
+			dir, err := f.dir(n.Namespace, n.Parent, 0)
+			if dir == "" || err != nil {
+				return false, err
+			}
+			if is, err := has(dir + n.Name); !is || err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
 }
 
 // dir is the path of a directory of a tree, so many levels above a file.

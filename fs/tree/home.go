@@ -160,9 +160,59 @@ type Became struct {
 	Files  int
 }
 
-// Release forgets objects that have become files. Content that others refer to is kept for them.
-// Release returns the objects that nothing is in any more, for Home.Drop once the edit is kept.
-func (e *Edit) Release(list []Became) ([]int64, error) {
+// A Keeper reports whether the directory has a file for a path of the home's tree, so that what the tree
+// has for it need not be anywhere else. A nil Keeper knows of none.
+type Keeper func(path string) (bool, error)
+
+// Kept reports whether files keep all of some parts: nothing else consists of them, nobody reads them,
+// and has is true for each such file. Of content of very many files that is not found out.
+func (e *Edit) Kept(parts []Part, has Keeper) (bool, error) {
+	find := &finder{forest: e.tree.forest, tx: e.tx}
+	for i, p := range parts {
+		if i > 0 && p == parts[i-1] {
+			continue
+		}
+		if is, err := find.kept(p.Hash, has); !is || err != nil || e.tree.forest.pinned(p.Hash) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// LeaveToFiles forgets where content is apart from the files that keep it, see Kept. It returns the
+// objects that nothing is in any more, for Home.Drop once the edit is kept. Content that somebody reads stays.
+func (e *Edit) LeaveToFiles(parts []Part, has Keeper) ([]int64, error) {
+	f := e.tree.forest
+	find := &finder{forest: f, tx: e.tx}
+	done := map[Hash]struct{}{}
+	var drop []int64
+	for _, p := range parts {
+		if _, twice := done[p.Hash]; twice {
+			continue
+		}
+		done[p.Hash] = struct{}{}
+		c, err := e.tx.Chunk(p.Hash)
+		if errors.Is(err, ErrNoRow) || f.pinned(p.Hash) {
+			continue
+		}
+		var is bool
+		if err == nil {
+			is, err = find.kept(p.Hash, has)
+		}
+		if err == nil && is {
+			drop, err = deleteChunk(e.tx, &c, drop)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return drop, nil
+}
+
+// Release forgets objects that have become files. Content that others refer to is kept for them, unless
+// they keep it themselves. Release returns the objects that nothing is in any more, for Home.Drop once
+// the edit is kept.
+func (e *Edit) Release(list []Became, has Keeper) ([]int64, error) {
 	objects, files := make([]Object, len(list)), make([][]Part, len(list))
 	for i, b := range list {
 		size, err := sizeOf(b.Parts)
@@ -178,14 +228,15 @@ func (e *Edit) Release(list []Became) ([]int64, error) {
 	used, err := e.Used(files, 2)
 	for i, b := range list {
 		if err == nil && used[i] > 1 {
-			err = e.keepShared(b)
+			err = e.keepShared(b, has)
 		}
 	}
 	return empty, err
 }
 
 // keepShared keeps what is in an object that is released for others.
-func (e *Edit) keepShared(b Became) error {
+func (e *Edit) keepShared(b Became, has Keeper) error {
+	find := &finder{forest: e.tree.forest, tx: e.tx}
 	for i, p := range b.Parts {
 		if i > 0 && p == b.Parts[i-1] {
 			continue
@@ -195,6 +246,12 @@ func (e *Edit) keepShared(b Became) error {
 			return err
 		}
 		if len(uses) <= b.Files {
+			continue
+		}
+		if kept, err := find.kept(p.Hash, has); kept || err != nil {
+			if err != nil {
+				return err
+			}
 			continue
 		}
 		inos := map[int64]bool{}

@@ -3,6 +3,7 @@ package tree_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	iofs "io/fs"
 	"slices"
 	"testing"
@@ -380,8 +381,19 @@ func TestHomeCollectLeavesToFiles(t *testing.T) {
 		change func(*homeBench)
 		stays  bool
 	}{
-		"as it was":    {func(*homeBench) {}, false},
-		"seen lately":  {func(b *homeBench) { b.now = b.now.Add(-2 * time.Hour) }, true},
+		"as it was":   {func(*homeBench) {}, false},
+		"seen lately": {func(b *homeBench) { b.now = b.now.Add(-2 * time.Hour) }, false},
+		"many files": {func(b *homeBench) {
+			for i := range 40 {
+				b.settle(fmt.Sprint("/f", i), "text")
+			}
+		}, false},
+		"one of many changed": {func(b *homeBench) {
+			for i := range 40 {
+				b.settle(fmt.Sprint("/f", i), "text")
+			}
+			b.home.changed["/f39"] = true
+		}, true},
 		"file changed": {func(b *homeBench) { b.change("/f", "TEXT") }, true},
 		"file touched": {func(b *homeBench) { b.home.changed["/f"] = true }, true},
 		"file rots":    {func(b *homeBench) { b.home.files["/f"] = "tExt" }, true},
@@ -403,6 +415,10 @@ func TestHomeCollectLeavesToFiles(t *testing.T) {
 			b.collect()
 			if got := len(b.home.objects) > 0; got != c.stays {
 				t.Errorf("in objects: %v", got)
+			}
+			// A peer that was told of content apart may count on the file's as well.
+			if lately, is := name == "seen lately", b.forest.Wanted(tree.Sum([]byte("text"))); is != lately {
+				t.Errorf("wanted: %v", is)
 			}
 			b.want("text", true)
 		})

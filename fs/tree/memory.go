@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 )
@@ -430,8 +431,8 @@ func (tx *memoryTx) Unreferenced(after Hash, seenBefore int64, limit int) ([]Chu
 	return tx.chunksAfter(after, seenBefore, limit, false), nil
 }
 
-func (tx *memoryTx) ReferencedChunks(after Hash, seenBefore int64, limit int) ([]Chunk, error) {
-	return tx.chunksAfter(after, seenBefore, limit, true), nil
+func (tx *memoryTx) ReferencedChunks(after Hash, limit int) ([]Chunk, error) {
+	return tx.chunksAfter(after, math.MaxInt64, limit, true), nil
 }
 
 func (tx *memoryTx) chunksAfter(after Hash, seenBefore int64, limit int, referenced bool) []Chunk {

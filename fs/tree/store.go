@@ -122,8 +122,9 @@ type ChunkRows interface {
 	// Unreferenced returns up to limit chunks that no part names, in the order of their
 	// hashes, those behind after, that were last seen before a time.
 	Unreferenced(after Hash, seenBefore int64, limit int) ([]Chunk, error)
-	// ReferencedChunks is Unreferenced for chunks that parts name.
-	ReferencedChunks(after Hash, seenBefore int64, limit int) ([]Chunk, error)
+	// ReferencedChunks returns up to limit chunks that parts name, in the order of their hashes,
+	// those behind after.
+	ReferencedChunks(after Hash, limit int) ([]Chunk, error)
 	// Uses returns up to limit parts that name a chunk, in any order.
 	Uses(h Hash, limit int) ([]Use, error)
 	// ChunksIn returns the chunks in an object, by their offset, up to limit of them.

@@ -215,9 +215,8 @@ func (tx *treeTx) Unreferenced(after tree.Hash, seenBefore int64, limit int) ([]
 		AND NOT EXISTS (SELECT 1 FROM part p WHERE p.hash = c.hash) ORDER BY hash LIMIT ?`, after[:], seenBefore, limit)
 }
 
-func (tx *treeTx) ReferencedChunks(after tree.Hash, seenBefore int64, limit int) ([]tree.Chunk, error) {
-	return tx.chunks(` WHERE hash > ? AND seen_ms < ?
-		AND EXISTS (SELECT 1 FROM part p WHERE p.hash = c.hash) ORDER BY hash LIMIT ?`, after[:], seenBefore, limit)
+func (tx *treeTx) ReferencedChunks(after tree.Hash, limit int) ([]tree.Chunk, error) {
+	return tx.chunks(" WHERE hash > ? AND EXISTS (SELECT 1 FROM part p WHERE p.hash = c.hash) ORDER BY hash LIMIT ?", after[:], limit)
 }
 
 func (tx *treeTx) ChunksIn(object int64, limit int) ([]tree.Chunk, error) {
