@@ -69,6 +69,9 @@ type StreamResult struct {
 type SyncObject struct {
 	Hash  string `json:"hash"`
 	Bytes []byte `json:"bytes"`
+	// Last: no other window of the same file follows. Of objects of less than 512 KiB, and by ends
+	// that do not say so, it is absent.
+	Last bool `json:"last,omitempty" wire:"optional"`
 }
 
 // PushObjectsParams gives objects, a stream of SyncObject.

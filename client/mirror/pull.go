@@ -233,7 +233,7 @@ func (m *Mirror) wanted(e *tree.Entry, k *known, s *item) bool {
 func (m *Mirror) fetchContent(ctx context.Context, in <-chan *batch, out chan<- *batch, r *Result) error {
 	gone := map[tree.Hash]bool{}
 	for b := range in {
-		if err := m.fetchAll(ctx, b.objects, gone, r); err != nil {
+		if err := m.fetchAll(ctx, b.objects, b.entries, gone, r); err != nil {
 			return err
 		}
 		if err := m.drop(ctx, b, gone); err != nil {
@@ -254,7 +254,7 @@ func (m *Mirror) fetchMissing(ctx context.Context, entries []tree.Entry, gone ma
 	if err != nil {
 		return err
 	}
-	return m.fetchAll(ctx, missing, gone, r)
+	return m.fetchAll(ctx, missing, entries, gone, r)
 }
 
 // withContent runs fn with the content of entries, but for what is gone from the remote too. It
@@ -271,12 +271,13 @@ func (m *Mirror) withContent(ctx context.Context, entries []tree.Entry, r *Resul
 	}
 }
 
-// fetchAll gets content. gone takes the hashes that the remote does not have.
-func (m *Mirror) fetchAll(ctx context.Context, missing []tree.Hash, gone map[tree.Hash]bool, r *Result) error {
+// fetchAll gets content of entries. gone takes the hashes that the remote does not have.
+func (m *Mirror) fetchAll(ctx context.Context, missing []tree.Hash, entries []tree.Entry, gone map[tree.Hash]bool, r *Result) error {
+	last := lastWindows(entries, missing)
 	for len(missing) > 0 {
 		some := missing[:min(len(missing), m.limits.ask)]
 		missing = missing[len(some):]
-		if err := m.fetchObjects(ctx, some, gone, r); err != nil {
+		if err := m.fetchObjects(ctx, some, last, gone, r); err != nil {
 			return fmt.Errorf("fetch content: %w", err)
 		}
 	}
@@ -338,11 +339,11 @@ func (m *Mirror) lackingHere(ctx context.Context, ask []tree.Hash) ([]tree.Hash,
 func lookNowhere(_ context.Context, ask []tree.Hash) ([]tree.Hash, error) { return ask, nil }
 
 // fetchObjects fetches content and keeps it. What the remote does not have goes to gone.
-func (m *Mirror) fetchObjects(ctx context.Context, hashes []tree.Hash, gone map[tree.Hash]bool, r *Result) error {
+func (m *Mirror) fetchObjects(ctx context.Context, hashes []tree.Hash, last, gone map[tree.Hash]bool, r *Result) error {
 	for attempt := 1; ; attempt++ {
 		s, err := m.cfg.Remote.FetchObjects(ctx, hashes)
 		if err == nil {
-			err = m.keep(ctx, s, r)
+			err = m.keep(ctx, s, last, r)
 		}
 		if err == nil || changes.Code(err) != tree.Code(tree.ErrUnknownHash) || attempt == maxTries {
 			return err
@@ -369,7 +370,7 @@ func (m *Mirror) fetchObjects(ctx context.Context, hashes []tree.Hash, gone map[
 }
 
 // keep keeps what comes, also what came before an error.
-func (m *Mirror) keep(ctx context.Context, s changes.Stream[tree.Data], r *Result) (err error) {
+func (m *Mirror) keep(ctx context.Context, s changes.Stream[tree.Data], last map[tree.Hash]bool, r *Result) (err error) {
 	defer func() { s.Close(err) }()
 	to := m.forest.Stager()
 	defer func() { err = errors.Join(err, to.Flush(ctx), to.Close()) }()
@@ -381,6 +382,7 @@ func (m *Mirror) keep(ctx context.Context, s changes.Stream[tree.Data], r *Resul
 		if err != nil {
 			return err
 		}
+		d.Last = last[d.Hash]
 		if err = d.Check(); err == nil {
 			err = to.Put(ctx, d)
 		}

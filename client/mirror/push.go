@@ -230,7 +230,7 @@ func (m *Mirror) lackingThere(ctx context.Context, ask []tree.Hash) ([]tree.Hash
 func (m *Mirror) pushObjects(ctx context.Context, in <-chan *block, out chan<- *block, r *Result) error {
 	gone := map[tree.Hash]bool{}
 	for b := range in {
-		err := m.sendObjects(ctx, b.objects, gone, func(bytes int) {
+		err := m.sendObjects(ctx, b.objects, b.entries, gone, func(bytes int) {
 			r.ObjectsOut++
 			r.BytesOut += int64(bytes)
 		})
@@ -247,20 +247,46 @@ func (m *Mirror) pushObjects(ctx context.Context, in <-chan *block, out chan<- *
 	return nil
 }
 
-// sendObjects sends content. gone takes the hashes of what this side has no more.
-func (m *Mirror) sendObjects(ctx context.Context, hashes []tree.Hash, gone map[tree.Hash]bool, sent func(bytes int)) error {
+// sendObjects sends content of entries. gone takes the hashes of what this side has no more.
+func (m *Mirror) sendObjects(ctx context.Context, hashes []tree.Hash, entries []tree.Entry, gone map[tree.Hash]bool, sent func(bytes int)) error {
+	last := lastWindows(entries, hashes)
 	for len(hashes) > 0 {
 		some := hashes[:min(len(hashes), m.limits.ask)]
 		hashes = hashes[len(some):]
-		if err := m.cfg.Remote.PushObjects(ctx, m.objects(some, gone, sent)); err != nil {
+		if err := m.cfg.Remote.PushObjects(ctx, m.objects(some, last, gone, sent)); err != nil {
 			return fmt.Errorf("send content: %w", err)
 		}
 	}
 	return nil
 }
 
+// lastWindows are those of some chunks that are the last one of a file that moves, in the order of the
+// entries. Those whose size tells are left out.
+func lastWindows(entries []tree.Entry, moving []tree.Hash) map[tree.Hash]bool {
+	var last, left map[tree.Hash]bool
+	for i := range entries {
+		parts := entries[i].Parts
+		if n := len(parts); n == 0 || parts[n-1].Size < tree.ChunkSize {
+			continue
+		}
+		if left == nil {
+			left, last = make(map[tree.Hash]bool, len(moving)), map[tree.Hash]bool{}
+			for _, h := range moving {
+				left[h] = true
+			}
+		}
+		for k := len(parts) - 1; k >= 0; k-- {
+			if left[parts[k].Hash] {
+				last[parts[k].Hash] = true
+				break
+			}
+		}
+	}
+	return last
+}
+
 // objects is the content of some hashes, read when it is asked for.
-func (m *Mirror) objects(hashes []tree.Hash, gone map[tree.Hash]bool, sent func(bytes int)) changes.Stream[tree.Data] {
+func (m *Mirror) objects(hashes []tree.Hash, last, gone map[tree.Hash]bool, sent func(bytes int)) changes.Stream[tree.Data] {
 	return changes.FromFunc(func(ctx context.Context) (tree.Data, error) {
 		for len(hashes) > 0 {
 			h := hashes[0]
@@ -275,7 +301,7 @@ func (m *Mirror) objects(hashes []tree.Hash, gone map[tree.Hash]bool, sent func(
 			}
 			sent(len(data))
 			m.meter.count(func(p *Progress) { p.ObjectsOut++; p.BytesOut += int64(len(data)) })
-			return tree.Data{Hash: h, Bytes: data}, nil
+			return tree.Data{Hash: h, Bytes: data, Last: last[h]}, nil
 		}
 		return tree.Data{}, io.EOF
 	}, nil)
@@ -332,7 +358,7 @@ func (m *Mirror) pushAgain(ctx context.Context, in changes.PushInput, b *block, 
 			return res, errors.Join(err, err2)
 		}
 		gone := map[tree.Hash]bool{}
-		if err = m.sendObjects(ctx, lacking, gone, func(int) {}); err == nil {
+		if err = m.sendObjects(ctx, lacking, b.entries, gone, func(int) {}); err == nil {
 			err = m.leaveVanished(b, gone)
 		}
 		if err != nil {

@@ -239,12 +239,15 @@ func (u *unpacker) unpack(ctx context.Context) (tree.Cursor, error) {
 			if err = rec.Object.Check(); err != nil { // one that is none makes the pack none
 				return tree.Cursor{}, packError(err)
 			}
-			u.batch = append(u.batch, *rec.Object)
-			u.size += len(rec.Object.Bytes)
 			if len(u.batch) == batchObjects || u.size >= batchBytes {
 				err = u.keep(ctx)
 			}
+			u.batch = append(u.batch, *rec.Object)
+			u.size += len(rec.Object.Bytes)
 		case rec.Entry != nil:
+			if n := len(u.batch); n > 0 {
+				u.batch[n-1].Last = true // the entry comes behind its content
+			}
 			var e tree.Entry
 			if e, err = EntryFromWire(rec.Entry); u.plain {
 				encodeEntry(&e)

@@ -64,14 +64,14 @@ func told(err error) error {
 
 // ObjectToWire is the JSON form of an object.
 func ObjectToWire(d *tree.Data) *protocol.SyncObject {
-	return &protocol.SyncObject{Hash: d.Hash.String(), Bytes: d.Bytes}
+	return &protocol.SyncObject{Hash: d.Hash.String(), Bytes: d.Bytes, Last: d.Last}
 }
 
 // ObjectFromWire is the object that a JSON form stands for. Whether the bytes have the
 // hash is left to who keeps it.
 func ObjectFromWire(o *protocol.SyncObject) (tree.Data, error) {
 	h, err := ParseHash(o.Hash)
-	return tree.Data{Hash: h, Bytes: o.Bytes}, err
+	return tree.Data{Hash: h, Bytes: o.Bytes, Last: o.Last}, err
 }
 
 // PieceToWire is the JSON form of a piece of a pack.

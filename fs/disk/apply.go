@@ -30,6 +30,9 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 	var p *plan
 	var made map[tree.Hash]int64 // objects of content that was only in files, by manifest
 	plan := func(e *tree.Edit) error {
+		if p != nil {
+			made = p.made
+		}
 		p = newPlan(w, uint32(st.mode), made)
 		e.Changing(p.changes)
 		done = changes.Applied{}
@@ -68,9 +71,12 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 		if !errors.Is(err, errCopyFirst) {
 			break
 		}
-		if made, err = p.copies(ctx); err != nil {
+		if err = p.copies(ctx); err != nil {
 			break
 		}
+	}
+	if p != nil {
+		p.unused(err != nil)
 	}
 	if err != nil {
 		return changes.Applied{}, err

@@ -48,10 +48,11 @@ type contents struct {
 	objects map[int64]*object
 	// written is how many bytes are written for the files of the batch.
 	written int64
-	// made are objects that were made of such content, by manifest. drop are those that nothing
-	// is in any more.
-	made map[tree.Hash]int64
-	drop []int64
+	// made are objects that were made of such content, by manifest, placed those that a file is in.
+	// drop are those that nothing is in any more.
+	made   map[tree.Hash]int64
+	placed map[int64]bool
+	drop   []int64
 	// later is what is too much to be copied in a transaction, windows where leaving files have
 	// content.
 	later   []*item
@@ -205,34 +206,52 @@ func (c *contents) copyNow(e *tree.Edit, it *item, print tree.Hash) error {
 		if number, err = c.assemble(it.parts, func(h tree.Hash, dst []byte) ([]byte, error) { return e.Content(h, dst) }); err != nil {
 			return err
 		}
+		c.make(print, number)
 	}
 	drop, err := e.Place(it.parts, number)
 	if err != nil {
 		return err
 	}
+	if c.placed == nil {
+		c.placed = map[int64]bool{}
+	}
+	c.placed[number] = true
 	c.drop = append(c.drop, drop...)
 	c.becomes(it, number, size)
 	return nil
 }
 
-// copies makes objects of content that was left for later, and returns them with the earlier ones.
-func (c *contents) copies(ctx context.Context) (map[tree.Hash]int64, error) {
-	made := maps.Clone(c.made)
-	if made == nil {
-		made = map[tree.Hash]int64{}
+// make notes an object that was made of content.
+func (c *contents) make(print tree.Hash, number int64) {
+	if c.made == nil {
+		c.made = map[tree.Hash]int64{}
 	}
+	c.made[print] = number
+}
+
+// copies makes objects of content that was left for later.
+func (c *contents) copies(ctx context.Context) error {
 	for _, it := range c.later {
 		print := tree.ManifestOf(it.parts)
-		if made[print] != 0 {
+		if c.made[print] != 0 {
 			continue
 		}
 		number, err := c.assemble(it.parts, func(h tree.Hash, dst []byte) ([]byte, error) { return c.w.cfg.Forest.Chunk(ctx, h, dst) })
 		if err != nil {
-			return nil, err
+			return err
 		}
-		made[print] = number
+		c.make(print, number)
 	}
-	return made, nil
+	return nil
+}
+
+// unused removes the objects that were made for a plan and that nothing of it is in: all if it failed.
+func (c *contents) unused(failed bool) {
+	for _, number := range c.made {
+		if failed || !c.placed[number] {
+			c.w.home.Drop(number)
+		}
+	}
 }
 
 // assemble writes an object of some content.
@@ -246,7 +265,11 @@ func (c *contents) assemble(parts []tree.Part, read func(tree.Hash, []byte) ([]b
 		}
 	}
 	out := c.w.home.dir.Writer()
-	defer func() { err = errors.Join(err, out.Close()) }()
+	defer func() {
+		if err = errors.Join(err, out.Close()); err != nil && number != 0 {
+			c.w.home.Drop(number)
+		}
+	}()
 	var buf []byte
 	for _, p := range parts {
 		got := false
@@ -257,12 +280,12 @@ func (c *contents) assemble(parts []tree.Part, read func(tree.Hash, []byte) ([]b
 		}
 		if !got {
 			if buf, err = read(p.Hash, buf[:0]); err != nil {
-				return 0, err
+				return number, err
 			}
 		}
 		at, err := out.Write(buf)
 		if err != nil {
-			return 0, err
+			return number, err
 		}
 		number = at.File
 	}

@@ -113,6 +113,22 @@ func TestF5ContentThatStandsElsewhere(t *testing.T) {
 			b.apply(known(at("a"), window("1")+window("2")), known(at("b"), window("3")), known(at("c"), window("4")+window("5")))
 			return map[string]string{"a": window("1") + window("2"), "b": window("3"), "c": window("4") + window("5")}
 		},
+		"more than is copied in a transaction": func(b *bench) map[string]string {
+			want := map[string]string{}
+			for i := range 4 {
+				name, text := fmt.Sprint("d/", i), window(fmt.Sprint(i))+window("a")+window("b")+fmt.Sprint(i)
+				want[name], want["d2/"+name] = text, text
+				b.apply(b.file(at(name), text, 0o644))
+			}
+			var copies []tree.Entry
+			for name, text := range want {
+				if strings.HasPrefix(name, "d2") {
+					copies = append(copies, known(at(name), text))
+				}
+			}
+			b.apply(copies...)
+			return want
+		},
 		"more files than are looked at for one": func(b *bench) map[string]string {
 			want := map[string]string{}
 			for i := range 50 {
@@ -218,6 +234,30 @@ func TestF5ContentThatIsNeededElsewhere(t *testing.T) {
 			if held, err := b.forest.Held(t.Context(), []tree.Hash{hash}); err != nil || held[0] {
 				t.Errorf("%v, %v: nobody has it", held, err)
 			}
+		})
+	}
+}
+
+// A batch that fails leaves no object of what it has copied.
+func TestF5FailedBatchLeavesNoObject(t *testing.T) {
+	at := func(name string) string { return "/workspace/" + name }
+	long := strings.Repeat("l", 3*tree.ChunkSize) + "ong"
+	for name, entries := range map[string][]tree.Entry{
+		"no room":         {known(at("g"), long)},
+		"unknown content": {known(at("g"), long), known(at("h"), "nobody has this")},
+		"in the midst":    {known(at("g"), long), known(at("h"), long[1:]), known(at("i"), long[:5]+"nobody has this")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, disk.Config{})
+			b.apply(b.file(at("f"), long, 0o644), b.file(at("e"), long[1:], 0o644))
+			if name == "no room" {
+				b.ws.Apart()
+				b.ws.Room(10)
+			}
+			if _, err := b.ws.Apply(t.Context(), seq(entries), tree.SkipSame, nil); err == nil {
+				t.Error("no error")
+			}
+			b.noObjects()
 		})
 	}
 }

@@ -18,6 +18,8 @@ const freshFor = 5 * 60 * 1000
 type Data struct {
 	Hash  Hash
 	Bytes []byte // 1 to ChunkSize of them
+	// Last: no other window of the same file follows. A window of less than ChunkSize tells by itself.
+	Last bool
 }
 
 // PutChunks keeps chunks, all or none of them. A chunk whose bytes do not have its hash

@@ -45,6 +45,7 @@ type Home interface {
 // other are an object of their own.
 type ObjectWriter interface {
 	Write(data []byte) (Place, error)
+	// Close ends the object of a file. A later Write begins a new one.
 	Close() error
 }
 
@@ -62,7 +63,7 @@ func (e *Edit) secure(h Hash) (Chunk, error) {
 	if err != nil {
 		return Chunk{}, err
 	}
-	if _, err := f.pack(e.tx, []Data{{h, data}}, e.now.UnixMilli()); err != nil {
+	if _, err := f.pack(e.tx, []Data{{Hash: h, Bytes: data}}, e.now.UnixMilli()); err != nil {
 		return Chunk{}, err
 	}
 	return e.tx.Chunk(h)

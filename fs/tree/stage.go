@@ -54,6 +54,11 @@ func (s *Stager) add(d Data) error {
 		if _, known := s.used[at.Object]; !known {
 			s.used[at.Object] = false
 		}
+		if d.Last {
+			if err := s.w.Close(); err != nil {
+				return fmt.Errorf("keep chunks: %w", err)
+			}
+		}
 		s.places = append(s.places, at)
 		s.written = append(s.written, Data{Hash: d.Hash, Bytes: nil})
 		s.sizes = append(s.sizes, int64(len(d.Bytes)))
