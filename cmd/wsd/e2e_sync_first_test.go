@@ -148,7 +148,7 @@ func TestFirstContactGoesOn(t *testing.T) {
 				p.sync(flags...).want(t, 3, "has begun to bring .* together with --.*"+first+" and did not come to its end: --from "+other+" cannot take its place",
 					"Hint: leave --from "+other+" out to go on; to begin anew, remove ")
 			}
-			p.run("sync", "resolve", "--ours", "--state", p.state, filepath.Join(p.here, "a"), p.url).want(t, 3, "did not come to its end", "run 'wsd sync' before")
+			p.run("sync", "resolve", "--ours", "--state", p.state, filepath.Join(p.here, "a"), p.url).want(t, 3, "did not come to its end", "to go on with it first: wsd sync --state ")
 			p.want(here, there)
 			p.sync("--dry-run").want(t, 0, "going on with --.*"+first+", since")
 			p.sync().want(t, 0, "going on with --.*"+first+", since")

@@ -153,7 +153,13 @@ func (j *syncJob) goesOn(first, asked string) error {
 }
 
 // anew is a hint.
-func (j *syncJob) anew() string { return "to begin anew, remove " + j.local.db.Path() }
+func (j *syncJob) anew() string { return j.local.anew() }
+
+// anew says how all that is known of both sides is forgotten, and what goes with it.
+func (l *syncLocal) anew() string {
+	file := quoted(l.db.Path())
+	return "to begin anew, remove " + file + ", and the lost versions with it; to list those: wsd sync lost --state " + file
+}
 
 // yield removes what only this side has.
 func (j *syncJob) yield(ctx context.Context, m *mirror.Mirror, c *mirror.Contact) error {
@@ -369,7 +375,7 @@ func (l *syncLocal) checkEmptied(ctx context.Context, t *tree.Tree, limit *delet
 			return false, err
 		}
 	}
-	return false, refused("if all of it is to go at the server too, say --max-delete 100%; to begin anew, remove "+l.db.Path(),
+	return false, refused("if all of it is to go at the server too, say --max-delete 100%; "+l.anew(),
 		"%s had %d files when it was last synchronised, and has nothing now%s", l.dir, info.Files, safe(left))
 }
 

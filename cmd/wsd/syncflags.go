@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"os"
-	"strings"
+	"path"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -54,7 +54,7 @@ func (f *syncFlags) add(flags *pflag.FlagSet) {
 	flags.Var(&f.maxDelete, "max-delete", "stop before more than `LIMIT` files are removed at a side: a number, or\na share such as 10% (default half, where a side has more than 50)")
 	f.lost.add(flags)
 	f.allow.add(flags)
-	flags.StringVar(&f.remotePath, "remote-path", "", "the workspace is at `PATH` in the server's tree (default: what the\nserver says, else /workspace)")
+	flags.StringVar(&f.remotePath, "remote-path", "", "synchronise with the directory `PATH` of the server's tree: the\nworkspace, or one in it (default: where the server says that the\nworkspace is, else /workspace)")
 }
 
 // check finds what the flags themselves got wrong.
@@ -82,8 +82,8 @@ func (f *syncFlags) check(cmd *cobra.Command) (err error) {
 	if f.ruleTexts, err = f.rules.texts(); err != nil {
 		return err
 	}
-	if f.remotePath != "" && (f.remotePath[0] != '/' || len(f.remotePath) > 1 && strings.HasSuffix(f.remotePath, "/")) {
-		return usagef(helpHint(cmd), "invalid value %q for --remote-path: want an absolute path without a slash at its end", f.remotePath)
+	if f.remotePath != "" && (f.remotePath[0] != '/' || path.Clean(f.remotePath) != f.remotePath) {
+		return usagef(helpHint(cmd), "invalid value %q for --remote-path: want an absolute path without ., .. and a slash at its end", f.remotePath)
 	}
 	f.repeat(cmd.Flags())
 	return nil

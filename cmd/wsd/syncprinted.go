@@ -88,7 +88,7 @@ func (j *syncJob) again(what string, file string, flags ...string) string {
 // typed is the URL of the server, without a password.
 func (t *syncTarget) typed() string {
 	if u, err := url.Parse(t.url); err != nil || u.User != nil {
-		return t.identity()
+		return t.server()
 	}
 	return t.url
 }
@@ -110,7 +110,7 @@ func (j *syncJob) resolveCommand(path string) string {
 // nearer reports whether a directory between the one of the run and a file has a state with the server.
 func (j *syncJob) nearer(file string) bool {
 	for at := filepath.Dir(file); len(at) > len(j.local.dir); at = filepath.Dir(at) {
-		store, err := syncStore(at, j.target.identity())
+		store, err := syncStore(at, j.target.identity(j.flags.remotePath))
 		if err != nil {
 			return false
 		}

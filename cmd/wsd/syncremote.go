@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -51,8 +52,17 @@ func (f *connectFlags) syncTarget() (*syncTarget, error) {
 	return nil, withHint(errors.New("no server of yours keeps a workspace"), workspaceHint+"; for another machine's write its URL")
 }
 
-// identity is the same whenever it is the same server, as far as one can tell.
-func (t *syncTarget) identity() string {
+// identity is the same whenever it is the same server, as far as one can tell, and the same part of its
+// tree: "" for its workspace, or a --remote-path.
+func (t *syncTarget) identity(remotePath string) string {
+	if remotePath != "" {
+		return t.server() + " " + remotePath
+	}
+	return t.server()
+}
+
+// server is the same whenever it is the same server.
+func (t *syncTarget) server() string {
 	if t.running != nil {
 		return "store:" + t.running.Store
 	}
@@ -121,7 +131,21 @@ func clientRemote(ctx context.Context, c *client.Client, f *syncFlags) (*syncRem
 	if err != nil {
 		return nil, err
 	}
-	return &syncRemote{peer: c.Sync(), mount: firstSet(f.remotePath, info.WorkspaceMount, disk.DefaultMount), client: c, place: info.WorkspacePlace, close: c.Close}, nil
+	mount, err := f.mount(info.WorkspaceMount)
+	if err != nil {
+		return nil, err
+	}
+	return &syncRemote{peer: c.Sync(), mount: mount, client: c, place: info.WorkspacePlace, close: c.Close}, nil
+}
+
+// mount is where in the server's tree it is that is synchronised. told is where the server says that its
+// workspace is, "" for nothing: what is elsewhere in the tree reaches no disk, and no command.
+func (f *syncFlags) mount(told string) (string, error) {
+	if asked := f.remotePath; asked != "" && told != "" && asked != told && !strings.HasPrefix(asked, strings.TrimSuffix(told, "/")+"/") {
+		return "", usagef("leave --remote-path out for the whole workspace, or name a directory in it, such as "+path.Join(safe(told), "src"),
+			"--remote-path %s is not in the server's workspace, which is %s: files there would be in its store alone, on no disk", asked, told)
+	}
+	return firstSet(f.remotePath, told, disk.DefaultMount), nil
 }
 
 // dialComputer connects to a computer, or to a wsd as one.
@@ -139,7 +163,11 @@ func (t *syncTarget) dialComputer(ctx context.Context, f *syncFlags) (*syncRemot
 		return nil, explainDial(t.url, err)
 	}
 	info := infoOfComputer(ctx, t.url, &opts)
-	return &syncRemote{peer: c, mount: firstSet(f.remotePath, info.MountPoint, disk.DefaultMount), place: info.WorkspacePlace, close: c.Close}, nil
+	mount, err := f.mount(info.MountPoint)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &syncRemote{peer: c, mount: mount, place: info.WorkspacePlace, close: c.Close}, nil
 }
 
 // infoLimit bounds what is read of a page that has a few fields.

@@ -179,7 +179,7 @@ func (j *syncJob) dirOf(ctx context.Context, dir string) (string, error) {
 	}
 	for at := dir; ; at = filepath.Dir(at) {
 		if _, err := os.Stat(at); err == nil {
-			store, err := syncStore(at, target.identity())
+			store, err := syncStore(at, target.identity(j.flags.remotePath))
 			if err != nil {
 				return "", err
 			}
@@ -205,7 +205,7 @@ func (j *syncJob) once(ctx context.Context, dir string, fn func(context.Context,
 		return err
 	}
 	defer func() { err = errors.Join(err, remote.close()) }()
-	if j.local, err = openSyncLocal(ctx, dir, j.target.identity(), remote, &j.flags, false); err != nil {
+	if j.local, err = openSyncLocal(ctx, dir, j.target.identity(j.flags.remotePath), remote, &j.flags, false); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, j.local.close()) }()
