@@ -27,7 +27,9 @@ deletes it, sooner when there is much ('wsd serve --help' has the bounds). A
 server does so by itself. --now deletes all of it but what a client has sent, or
 was told is there, within the last 15 minutes: it may be about to use that.
 
-A store that a server of yours has open is collected by that server.
+A store that a server of yours has open is collected by that server. Content
+that files of the workspace have need not be in the store: it is looked for there
+if the directory is known by --workspace.
 
 Exit status: 0; 1 failure; 2 usage.`,
 		Example: "  wsd gc                      # of the workspace that your server serves\n  wsd gc --now --workspace .",
@@ -84,6 +86,11 @@ func (a *app) collected(cmd *cobra.Command, o *storeFlags, connect *connectFlags
 	}
 	if err != nil {
 		return done, explainStore(err)
+	}
+	if w.Dir != "" {
+		if err := w.OpenDirectory(ctx, cfg); err != nil {
+			_ = say(a.stderr, "wsd gc: what the workspace's files have as well stays: %v", err)
+		}
 	}
 	got, err := w.Collect(ctx, now)
 	return protocol.CollectResult{Chunks: got.Chunks, Bytes: got.Bytes, Marked: got.Marked}, errors.Join(err, w.Close())

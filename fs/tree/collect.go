@@ -92,7 +92,7 @@ func (f *Forest) Collect(ctx context.Context, p Policy) (Collected, error) {
 		err = s.bound(ctx, rest, max(p.MaxBytes, 0))
 	}
 	if err == nil && f.home != nil {
-		err = f.tidy(ctx)
+		err = s.tidy(ctx)
 	}
 	return s.done, wrap("collect garbage", err)
 }
@@ -231,7 +231,8 @@ func deleteChunk(tx Tx, c *Chunk, objects []int64) ([]int64, error) {
 
 // tidy deletes chunks that are in files of the directory as well, and writes objects anew that
 // are mostly garbage.
-func (f *Forest) tidy(ctx context.Context) error {
+func (s *sweep) tidy(ctx context.Context) error {
+	f := s.forest
 	for after := (Hash{}); ; {
 		var list []Chunk
 		err := f.store.View(ctx, func(tx Tx) error {
@@ -243,7 +244,7 @@ func (f *Forest) tidy(ctx context.Context) error {
 			return err
 		}
 		for few := range slices.Chunk(list, tidyRows) {
-			if err := f.leaveToFiles(ctx, few); err != nil {
+			if err := s.leaveToFiles(ctx, few); err != nil {
 				return err
 			}
 		}
@@ -271,10 +272,12 @@ const tidyRows = 16
 
 // leaveToFiles deletes those of some chunks that are in files of the home only, each of which
 // has them.
-func (f *Forest) leaveToFiles(ctx context.Context, list []Chunk) error {
+func (s *sweep) leaveToFiles(ctx context.Context, list []Chunk) error {
+	f := s.forest
 	var objects []int64
+	var done Collected
 	err := f.store.Update(ctx, func(tx Tx) error {
-		objects = nil
+		objects, done = nil, Collected{}
 		for i := range list {
 			c, err := tx.Chunk(list[i].Hash)
 			if errors.Is(err, ErrNoRow) {
@@ -288,6 +291,8 @@ func (f *Forest) leaveToFiles(ctx context.Context, list []Chunk) error {
 				if c.Seen >= f.now()-MinUnseen.Milliseconds() {
 					f.tellOf(c.Hash, c.Seen) // as of content that was in files when it was asked about
 				}
+				done.Chunks++
+				done.Bytes += c.Size
 				objects, err = deleteChunk(tx, &c, objects)
 			}
 			if err != nil {
@@ -297,6 +302,8 @@ func (f *Forest) leaveToFiles(ctx context.Context, list []Chunk) error {
 		return nil
 	})
 	if err == nil {
+		s.done.Chunks += done.Chunks
+		s.done.Bytes += done.Bytes
 		for _, o := range objects {
 			f.home.Drop(o)
 		}

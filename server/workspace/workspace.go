@@ -123,6 +123,17 @@ func OpenStore(ctx context.Context, cfg Config) (*Workspace, error) {
 	return w, nil
 }
 
+// OpenDirectory opens the directory of a workspace of which OpenStore has opened the store, as Open does,
+// so that a collection knows what files have. After an error the store can be used as before.
+func (w *Workspace) OpenDirectory(ctx context.Context, cfg Config) error {
+	cfg.NoWatch = true
+	err := w.openDisk(ctx, &cfg)
+	if err != nil {
+		w.Forest.SetHome(disk.ObjectsOnly(tree.DefaultName, w.Objects))
+	}
+	return err
+}
+
 // openStore returns what must be closed, with an error too.
 func openStore(ctx context.Context, cfg *Config) (*Workspace, error) {
 	if cfg.Logger == nil {
