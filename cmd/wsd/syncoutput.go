@@ -23,6 +23,7 @@ type syncOutput struct {
 	stdout io.Writer
 	stderr io.Writer
 	enc    *json.Encoder // nil without --json
+	draws  bool          // it shows a bar
 
 	mu   sync.Mutex
 	bar  *progress // nil when none is shown
@@ -37,6 +38,7 @@ type syncOutput struct {
 
 func newSyncOutput(j *syncJob) *syncOutput {
 	o := &syncOutput{job: j, stdout: j.app.stdout, stderr: j.app.stderr}
+	o.draws = !j.quiet && !j.asJSON && isTerminal(o.stderr)
 	if j.asJSON {
 		o.enc = json.NewEncoder(o.stdout)
 		o.enc.SetEscapeHTML(false)
@@ -53,10 +55,10 @@ func newSyncOutput(j *syncJob) *syncOutput {
 func (o *syncOutput) progress(p mirror.Progress) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if !o.draws {
+		return
+	}
 	if o.bar == nil {
-		if o.job.quiet || o.enc != nil || !isTerminal(o.stderr) {
-			return
-		}
 		o.bar = newProgress(o.stderr)
 		o.bar.start(0, 0)
 	}

@@ -164,6 +164,16 @@ func (w *Workspace) Consistent(ctx context.Context) error {
 	return errors.Join(append(found, err)...)
 }
 
+// OnCall sets what gets each look at a name, or at what is open ("stat", without a name), and each
+// opening of one ("open"), in all workspaces; nil for nothing.
+func OnCall(fn func(call, name string)) {
+	if fn == nil {
+		onCall.Store(nil)
+		return
+	}
+	onCall.Store(&fn)
+}
+
 // Apart has the workspace believe that objects are on another file system.
 func (w *Workspace) Apart() { w.apart.Store(true) }
 

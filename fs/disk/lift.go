@@ -271,8 +271,20 @@ func (f *fileBringer) cannotTake(err error) error {
 	return nil
 }
 
-// dress gives an object what the file has that it becomes, beside content and name.
-func (f *fileBringer) dress(o *object, dir int, replaced string, it *item) (stat, error) {
+// dress gives an object what the file has that it becomes, beside content and name. It refuses one
+// that cannot become a file.
+func (f *fileBringer) dress(o *object, dir int, replaced string, it *item) (st stat, err error) {
+	if replaced == "" {
+		// Names of the objects directory are ours alone, and opening takes as long as all else here.
+		err = f.b.w.home.dir.Named(o.number, func(in int, name string) error {
+			st, err = o.dress(it, func() (stat, error) { return statAt(in, name) },
+				func() error { return chmodFileAt(in, name, it.mode) }, func() error { return setTimes(in, name, it.mtime) })
+			return err
+		})
+		if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) {
+			return st, err
+		} // before Linux 6.6
+	}
 	fd, err := f.b.w.home.dir.Handle(o.number)
 	if err != nil {
 		return stat{}, err
@@ -283,19 +295,28 @@ func (f *fileBringer) dress(o *object, dir int, replaced string, it *item) (stat
 			return stat{}, err
 		}
 	}
-	st, err := statFD(fd)
+	return o.dress(it, func() (stat, error) { return statFD(fd) },
+		func() error { return retry(func() error { return unix.Fchmod(fd, it.mode) }) }, func() error { return setTimesFD(fd, it.mtime) })
+}
+
+// dress is fileBringer.dress with an object that is reached in one way.
+func (o *object) dress(it *item, look func() (stat, error), chmod, touch func() error) (stat, error) {
+	st, err := look()
 	if l := &o.lifted; err == nil && l.kind != 0 && (st.size != l.size || st.mtime != l.mtime) {
 		o.foreign = true
 	}
-	if err == nil && !o.foreign && st.size != o.size {
+	switch {
+	case err != nil:
+	case st.kind != tree.KindFile || st.flags&linked != 0:
+		err = errSpecial
+	case !o.foreign && st.size != o.size:
 		err = errNowhere // it is cut
-	}
-	if err == nil && uint32(st.mode) != it.mode {
-		err = retry(func() error { return unix.Fchmod(fd, it.mode) })
+	case uint32(st.mode) != it.mode:
+		err = chmod()
 		st.mode = uint16(it.mode)
 	}
 	if err == nil && !o.foreign {
-		err = setTimesFD(fd, it.mtime)
+		err = touch()
 		st.mtime = it.mtime
 	}
 	return st, err

@@ -23,55 +23,79 @@ var windows = sync.Pool{New: func() any { b := make([]byte, tree.ChunkSize); ret
 // the file changes meanwhile it is read again; if it does so each time, the last reading counts,
 // and the file is to be looked at again.
 func (w *Workspace) readFile(ctx context.Context, dir int, name string, keep *keeper) (content, error) {
+	return w.readSeen(ctx, dir, name, nil, keep)
+}
+
+// readSeen is readFile for a file that was looked at before, if seen is not nil. If it is still
+// as it was then when it has been read, that look and the one after the reading are all it takes.
+func (w *Workspace) readSeen(ctx context.Context, dir int, name string, seen *stat, keep *keeper) (content, error) {
 	fd, err := openFileAt(dir, name)
 	if err != nil {
 		return content{}, err
 	}
 	defer closeFD(fd)
-	return w.readOpen(ctx, fd, name, keep)
+	if seen != nil && seen.size > tree.ChunkSize {
+		seen = nil // to read it for nothing takes longer than a look
+	}
+	return w.readOpen(ctx, fd, name, seen, keep)
 }
 
-// readOpen is readFile for an open file.
-func (w *Workspace) readOpen(ctx context.Context, fd int, name string, keep *keeper) (content, error) {
-	var c content
+// readOpen is readSeen for an open file.
+func (w *Workspace) readOpen(ctx context.Context, fd int, name string, seen *stat, keep *keeper) (content, error) {
 	for attempt := 1; ; attempt++ {
-		at := time.Now()
-		before, err := statFD(fd)
-		if err != nil {
-			return c, err
+		at, before := time.Now(), seen
+		if before == nil {
+			now, err := statFD(fd)
+			if err != nil {
+				return content{}, err
+			}
+			before = &now
 		}
 		if before.kind != tree.KindFile {
-			return c, errSpecial
-		}
-		// Whoever opens it later changes its times when he writes.
-		written := openForWriting(fd)
-		if err := w.fault("read", name); err != nil {
-			return c, err
+			return content{}, errSpecial
 		}
 		if attempt == readAttempts && (keep == nil || keep.hands) {
 			keep = &keeper{ctx: ctx, forest: w.cfg.Forest} // it has other content when it is asked for
 		}
-		if err := keep.begin(); err != nil {
+		c, quiet, err := w.readOnce(fd, name, before, at, keep)
+		if err != nil && seen != nil {
+			if now, e := statFD(fd); e == nil && now.kind != tree.KindFile {
+				err = errSpecial // it has come to the place of the file
+			}
+		}
+		if err != nil || quiet || attempt == readAttempts {
 			return c, err
 		}
-		if c.parts, c.size, err = w.readParts(fd, before.size, keep); err != nil {
-			return c, err
-		}
-		if c.stat, err = statFD(fd); err != nil {
-			return c, err
-		}
-		quiet := c.stat.size == before.size && c.stat.mtime == before.mtime && c.stat.ctime == before.ctime && c.size == before.size
-		if !quiet && attempt < readAttempts {
-			continue
-		}
-		if !quiet || racy(&c.stat, at, time.Now()) {
-			c.stat.flags |= again
-		}
-		if written {
-			c.stat.flags |= opened
-		}
-		return c, nil
+		seen = nil
 	}
+}
+
+// readOnce reads an open file, and reports whether it is what it was when it was looked at before. at is
+// a time before the reading.
+func (w *Workspace) readOnce(fd int, name string, before *stat, at time.Time, keep *keeper) (c content, quiet bool, err error) {
+	// Whoever opens it later changes its times when he writes.
+	written := openForWriting(fd)
+	if err := w.fault("read", name); err != nil {
+		return c, false, err
+	}
+	if err := keep.begin(); err != nil {
+		return c, false, err
+	}
+	if c.parts, c.size, err = w.readParts(fd, before.size, keep); err != nil {
+		return c, false, err
+	}
+	if c.stat, err = statFD(fd); err != nil {
+		return c, false, err
+	}
+	quiet = c.stat.kind == before.kind && c.stat.ino == before.ino && c.stat.size == before.size &&
+		c.stat.mtime == before.mtime && c.stat.ctime == before.ctime && c.size == before.size
+	if !quiet || racy(&c.stat, at, time.Now()) {
+		c.stat.flags |= again
+	}
+	if written {
+		c.stat.flags |= opened
+	}
+	return c, quiet, nil
 }
 
 // racy reports whether a file that was read between two times may have changed after

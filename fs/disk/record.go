@@ -283,7 +283,7 @@ func (w *Workspace) read(ctx context.Context, walk *walker, c *change) error {
 		} else if w.gradual != nil {
 			keep = &keeper{forest: w.cfg.Forest, hands: true}
 		}
-		got, err = w.readFile(ctx, fd, name, keep)
+		got, err = w.readSeen(ctx, fd, name, &c.stat, keep)
 	}
 	switch {
 	case err == nil:

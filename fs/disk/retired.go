@@ -189,14 +189,14 @@ func (w *Workspace) finishRetired(ctx context.Context, r *retired) (bool, error)
 	}
 	if !r.news {
 		if r.print != nil {
-			got, err := w.readOpen(ctx, r.fd, r.it.path, nil)
+			got, err := w.readOpen(ctx, r.fd, r.it.path, nil, nil)
 			if err != nil || tree.ManifestOf(got.parts) == *r.print {
 				return err == nil, err
 			}
 		}
 		r.news = true // also when it cannot be kept now
 	}
-	got, err := w.readOpen(ctx, r.fd, r.it.path, &keeper{ctx: ctx, forest: w.cfg.Forest})
+	got, err := w.readOpen(ctx, r.fd, r.it.path, nil, &keeper{ctx: ctx, forest: w.cfg.Forest})
 	if err != nil {
 		return false, err
 	}

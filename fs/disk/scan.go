@@ -51,6 +51,8 @@ type scan struct {
 	// are not noted when the scan is of all.
 	all             bool
 	entered, looked map[string]struct{}
+	// deep are directories that are gone into, with all that is below them, in a scan of some names.
+	deep map[string]struct{}
 }
 
 func (w *Workspace) newScan(ctx context.Context, rootDev uint64) *scan {
@@ -161,6 +163,26 @@ func (s *scan) missing(fd int, path string, n *node) error {
 		}
 	}
 	return nil
+}
+
+// goesInto notes that all below some directories is looked at.
+func (s *scan) goesInto(dir string, subs []sub) {
+	for _, sub := range subs {
+		if s.deep == nil {
+			s.deep = map[string]struct{}{}
+		}
+		s.deep[under(dir, sub.name)] = struct{}{}
+	}
+}
+
+// covers reports whether a directory is one of those of goesInto, or is below one.
+func (s *scan) covers(dir string) bool {
+	for ; dir != "" && len(s.deep) > 0; dir, _ = split(dir) {
+		if _, is := s.deep[dir]; is {
+			return true
+		}
+	}
+	return false
 }
 
 // below goes into directories of an open one.
@@ -322,6 +344,7 @@ func (s *scan) some(walk *walker, dir string, list map[string]why) error {
 			s.add(&change{path: under(dir, name), old: kid.stat})
 		}
 	}
+	s.goesInto(dir, subs)
 	s.below(fd, dir, subs)
 	return nil
 }

@@ -240,6 +240,9 @@ func (w *Workspace) scanSome(root int, s *scan, dirty map[string]map[string]why)
 	walk := newWalker(root)
 	defer walk.forget()
 	for _, dir := range slices.SortedFunc(maps.Keys(dirty), comparePaths) {
+		if s.covers(dir) {
+			continue // what is to be read there is marked in the index
+		}
 		if err := s.some(walk, dir, dirty[dir]); err != nil {
 			s.fail(err)
 		}

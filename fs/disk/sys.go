@@ -5,6 +5,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -31,6 +32,16 @@ func onDisk(name string) (string, error) {
 	return raw, nil
 }
 
+// onCall, if a test has set it, gets each look at a name, or at what is open ("stat", without a name),
+// and each opening of one ("open").
+var onCall atomic.Pointer[func(call, name string)]
+
+func called(call, name string) {
+	if fn := onCall.Load(); fn != nil {
+		(*fn)(call, name)
+	}
+}
+
 // onName calls fn with the bytes of a name, again when a signal has interrupted it.
 func onName(name string, fn func(raw string) error) error {
 	raw, err := onDisk(name)
@@ -50,6 +61,7 @@ func retry(fn func() error) error {
 }
 
 func openAt(dir int, name string, flags int, perm uint32) (int, error) {
+	called("open", name)
 	fd := -1
 	err := onName(name, func(raw string) (err error) {
 		fd, err = unix.Openat(dir, raw, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NOCTTY, perm)

@@ -23,6 +23,7 @@ func statAt(dir int, name string) (stat, error) {
 func statFD(fd int) (stat, error) { return statx(fd, "", unix.AT_EMPTY_PATH) }
 
 func statx(dir int, name string, flags int) (stat, error) {
+	called("stat", name)
 	var s unix.Statx_t
 	raw, err := onDisk(name)
 	// Not by retry: of this there is more than of anything else.
@@ -163,6 +164,7 @@ func openBelow(root int, path string, flags int) (int, error) {
 	if flags&openPath == 0 { // it is refused beside O_PATH
 		how.Flags |= unix.O_NOCTTY
 	}
+	called("open", path)
 	fd := -1
 	err := onName(path, func(raw string) (err error) {
 		fd, err = unix.Openat2(root, raw, &how)

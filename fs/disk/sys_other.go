@@ -15,6 +15,7 @@ const utimeOmit = -2 // UTIME_OMIT, which the package lacks for some systems
 
 // statAt looks at a name in a directory, at a link itself.
 func statAt(dir int, name string) (stat, error) {
+	called("stat", name)
 	var s unix.Stat_t
 	if err := onName(name, func(raw string) error { return unix.Fstatat(dir, raw, &s, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
 		return stat{}, pathError("stat", name, err)
@@ -24,6 +25,7 @@ func statAt(dir int, name string) (stat, error) {
 
 // statFD looks at what is open.
 func statFD(fd int) (stat, error) {
+	called("stat", "")
 	var s unix.Stat_t
 	if err := retry(func() error { return unix.Fstat(fd, &s) }); err != nil {
 		return stat{}, pathError("stat", ".", err)

@@ -219,7 +219,7 @@ func (d *Dir) Has(file, size int64) (bool, error) {
 	if errors.Is(err, iofs.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil && st.Size >= size, err
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size >= size, err
 }
 
 // Each calls fn with each object file and its size in bytes, in ascending order of their

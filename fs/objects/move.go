@@ -42,9 +42,20 @@ func (d *Dir) Adopt(dir int, name string) (int64, error) {
 	}
 }
 
+// Named calls fn with the open objects directory and the name of an object file in it, which may be
+// anything by now: fn must not follow a link there. fn must not call d.
+func (d *Dir) Named(file int64, fn func(dir int, name string) error) error {
+	if err := d.use(); err != nil {
+		return err
+	}
+	defer d.done()
+	return d.errorOf("use", file, fn(d.fd, nameOf(file)))
+}
+
 // Take moves an object file to a name in an open directory. The name must be free, else
-// the error is unix.EEXIST. The file must be a regular file of exactly size bytes with no
-// other link to it, else the error is io/fs.ErrInvalid. It is io/fs.ErrNotExist if there is
+// the error is unix.EEXIST. The caller has looked at the file just before, through Handle or
+// Named: it is a regular file of exactly size bytes with no other link to it. For one that a
+// Writer has open with other bytes the error is io/fs.ErrInvalid. It is io/fs.ErrNotExist if there is
 // no such file, or if the directory is gone, and unix.EXDEV if the directory is on another
 // file system. After an error the file is where it was. A Writer that has the file open
 // goes on in a new one, and so does Pack.
@@ -57,13 +68,6 @@ func (d *Dir) Take(file, size int64, dir int, name string) error {
 	})
 	if err != nil {
 		return err
-	}
-	st, err := d.stat(file)
-	if err != nil {
-		return err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size != size || st.Nlink != 1 {
-		return d.errorOf("take", file, fmt.Errorf("it is not a file of %d bytes with one link: %w", size, iofs.ErrInvalid))
 	}
 	if err := d.use(); err != nil {
 		return err

@@ -265,27 +265,22 @@ func TestTake(t *testing.T) {
 		wantContent(t, d, p, []byte("content"))
 	}
 	kept(d.Take(p.File, 7, to, "f"), unix.EEXIST)
-	kept(d.Take(p.File, 6, to, "g"), iofs.ErrInvalid)
-	kept(d.Take(p.File, 8, to, "g"), iofs.ErrInvalid)
 	kept(d.Take(p.File, 7, to, "no/such"), iofs.ErrNotExist)
 	if err := os.Symlink("nothing", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
 	kept(d.Take(p.File, 7, to, "link"), unix.EEXIST)
-	second := filepath.Join(dir, "second")
-	if err := os.Link(path(d, p.File), second); err != nil {
-		t.Fatal(err)
-	}
-	kept(d.Take(p.File, 7, to, "g"), iofs.ErrInvalid)
-	os.Remove(second)
+	err = d.Named(p.File, func(in int, name string) error {
+		var st unix.Stat_t
+		if err := unix.Fstatat(in, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Size != 7 {
+			t.Errorf("by its name it has %d bytes, %v", st.Size, err)
+		}
+		return unix.EOPNOTSUPP
+	})
+	kept(err, unix.EOPNOTSUPP)
 	if err := d.Take(p.File, 7, to, "g"); err != nil {
 		t.Error(err)
 	}
-
-	if err := os.Symlink("nothing", path(d, p.File)); err != nil {
-		t.Fatal(err)
-	}
-	wantErr(t, d.Take(p.File, 7, to, "h"), iofs.ErrInvalid)
 	names, err := os.ReadDir(dir)
 	if err != nil || len(names) != 3 {
 		t.Errorf("the directory has %v, %v; want f, g, link", names, err)
@@ -612,6 +607,7 @@ func TestClosed(t *testing.T) {
 		"adopt":  func() error { _, err := d.Adopt(from, "x"); return err },
 		"take":   func() error { return d.Take(p.File, 1, from, "x") },
 		"handle": func() error { _, err := d.Handle(p.File); return err },
+		"named":  func() error { return d.Named(p.File, func(int, string) error { return nil }) },
 		"remove": func() error { return d.Remove(p.File) },
 		"each":   func() error { return d.Each(func(int64, int64) error { return nil }) },
 		"sync":   d.Sync, "sync files": d.SyncFiles,

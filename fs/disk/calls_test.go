@@ -1,0 +1,187 @@
+package disk_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// calls counts what the system is asked about files: those of a test, whose names begin with
+// "file", objects, and what is open.
+type calls struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func countCalls(t *testing.T) *calls {
+	c := &calls{n: map[string]int{}}
+	disk.OnCall(func(call, name string) {
+		switch base := filepath.Base(name); {
+		case name == "":
+			name = "open file"
+		case strings.HasPrefix(base, "file"):
+			name = "file"
+		case len(name) == 16 && strings.Trim(name, "0123456789abcdef") == "":
+			name = "object"
+		default:
+			return // a directory, which has many of them
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.n[call+" "+name]++
+	})
+	t.Cleanup(func() { disk.OnCall(nil) })
+	return c
+}
+
+// take returns the numbers since the last time, for each of n files.
+func (c *calls) take(t *testing.T, n int) map[string]int {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]int{}
+	for call, times := range c.n {
+		if times%n != 0 && times < n {
+			continue // of directories that were opened
+		}
+		out[call] = times / n
+	}
+	c.n = map[string]int{}
+	return out
+}
+
+// A file that is new is looked at twice and opened once, one that is as it was looked at
+// once; an object becomes a file with two looks, and is not opened. What the workspace itself has
+// done is looked at once more when the system tells of it, and not at all when it was looked at.
+func TestCallsPerFile(t *testing.T) {
+	const dirs, each = 4, 50
+	both(t, func(t *testing.T, b *bench) {
+		watched := b.ws.Watched() >= 0
+		c := countCalls(t)
+		want := func(what string, want map[string]int) {
+			t.Helper()
+			if diff := cmp.Diff(want, c.take(t, dirs*each)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+		old := map[string]int{}
+		if !watched {
+			old["stat file"] = 1
+		}
+		// rest settles until the times of the files tell that nothing has changed.
+		rest := func() {
+			for {
+				b.settle()
+				if got := c.take(t, 1); got["open file"] == 0 && got["stat open file"] < each {
+					return
+				}
+			}
+		}
+		for i := range dirs * each {
+			b.write(fmt.Sprintf("here%d/file%d", i%dirs, i), fmt.Sprint("here ", i))
+		}
+		b.settle()
+		want("new files", map[string]int{"stat file": 1, "open file": 1, "stat open file": 1})
+		rest()
+		b.settle()
+		want("nothing", old)
+
+		var entries []tree.Entry
+		for i := range dirs {
+			entries = append(entries, folder(fmt.Sprintf("/workspace/there%d", i), 0o755))
+		}
+		for i := range dirs * each {
+			entries = append(entries, b.file(fmt.Sprintf("/workspace/there%d/file%d", i%dirs, i), fmt.Sprint("there ", i), 0o644))
+		}
+		c.take(t, 1)
+		b.apply(entries...)
+		apply := map[string]int{"stat object": 1, "stat file": 1}
+		if !watched {
+			apply["stat file"]++ // all was looked at before
+		}
+		want("entries", apply)
+		b.settle()
+		if old["stat file"] = 1; !watched {
+			old["stat file"]++
+		}
+		want("settled after entries", old)
+		b.settle()
+		if old["stat file"]--; watched {
+			delete(old, "stat file")
+		} else {
+			old["stat file"] = 2
+		}
+		want("nothing after entries", old)
+	})
+}
+
+// An object that is not what it was does not become a file: the content is copied, or missing
+// until somebody sends it again.
+func TestObjectThatIsAnother(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, object string){
+		"linked": func(t *testing.T, object string) {
+			if err := os.Link(object, filepath.Join(t.TempDir(), "second")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"cut": func(t *testing.T, object string) {
+			if err := os.Truncate(object, 3); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a link": func(t *testing.T, object string) {
+			secret := filepath.Join(t.TempDir(), "secret")
+			for _, err := range []error{os.WriteFile(secret, []byte("content"), 0o600), os.Remove(object), os.Symlink(secret, object)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Cleanup(func() {
+				if info, err := os.Stat(secret); err != nil || info.Mode() != 0o600 {
+					t.Errorf("what a link leads to has the mode %v, %v", info.Mode(), err)
+				}
+			})
+		},
+		"a pipe": func(t *testing.T, object string) {
+			for _, err := range []error{os.Remove(object), unix.Mkfifo(object, 0o600)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, disk.Config{})
+			e := b.file("/workspace/f", "content", 0o644)
+			found, err := filepath.Glob(filepath.Join(b.objects.Path(), "*"))
+			if err != nil || len(found) != 1 {
+				t.Fatalf("objects %q, %v", found, err)
+			}
+			change(t, found[0])
+			_, err = b.ws.Apply(t.Context(), seq([]tree.Entry{e}), tree.SkipSame, nil)
+			info, statErr := os.Lstat(b.path("f"))
+			switch {
+			case name == "linked":
+				if err != nil || onDisk(t, b.dir)["f"] != "file 0644 content" {
+					t.Errorf("the directory has %q, %v", onDisk(t, b.dir), err)
+				}
+			case statErr == nil:
+				t.Errorf("there is a %v", info.Mode())
+			case err == nil:
+				t.Error("nothing is said")
+			}
+			b.parts("content") // it is sent again
+			b.settle()
+			b.want(map[string]string{"f": "file 0644 content"})
+		})
+	}
+}
