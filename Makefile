@@ -100,8 +100,15 @@ e2e: build ## run bin/wsd long and hard, from outside
 	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 2 -timeout 20m ./cmd/wsd/netem/ ./cmd/wsd/crash/
 
 SOAK ?= 10m
-soak: build ## write on both sides of a sync in trouble for SOAK (10m)
+PLANS ?= 10
+MODEL := $(GO) test -count=1 -timeout 60m
+soak: build ## write on both sides of a sync in trouble for SOAK (10m); PLANS (10) times the models' random plans
 	WSD_SOAK=$(SOAK) WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -timeout 60m -v ./cmd/wsd/soak/
+	$(MODEL) -run '^(TestModel|TestSH8Model|TestTwoWriters)$$' ./client/mirror/ -rapid.checks=$$((100 * $(PLANS)))
+	$(MODEL) -run '^TestTwoWritersOnDisk$$' ./client/mirror/ -rapid.checks=$$((12 * $(PLANS)))
+	$(MODEL) -run '^TestModel$$' ./fs/changes/ -rapid.checks=$$((2000 * $(PLANS)))
+	$(MODEL) -run '^TestModel(Disk|SQLite)$$' ./fs/changes/ -rapid.checks=$$((30 * $(PLANS)))
+	$(MODEL) -run '^TestModel$$' ./fs/disk/ -rapid.checks=$$((24 * $(PLANS)))
 
 ATTACK_FLAGS ?=
 attack: build ## do to bin/wsd what an attacker would (ATTACK_FLAGS=-short: three minutes)
