@@ -202,7 +202,11 @@ func TestF8SlowFollowerIsPassed(t *testing.T) {
 		for i := range all {
 			out.print(strings.Repeat(string(rune('a'+i%26)), piece))
 		}
-		var tr transcript
+		synctest.Wait()
+		var tr, late transcript
+		for range 3 { // less than has the command go on
+			late.add(t, next(t, slow))
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		for len(tr.stdout) < all*piece {
@@ -214,7 +218,9 @@ func TestF8SlowFollowerIsPassed(t *testing.T) {
 		}
 		sp.child(0).exit(0)
 		tr.add(t, next(t, fast))
-		late := collect(t, slow)
+		for late.exits == 0 {
+			late.add(t, next(t, slow))
+		}
 		late.want(t, 0, string(tr.stdout), "")
 		if tr.first != 1 || tr.exits != 1 {
 			t.Errorf("%d exits, from event %d on", tr.exits, tr.first)

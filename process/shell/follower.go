@@ -94,7 +94,7 @@ func (r *run) promote(f *follower) {
 // those that share a run, one that reads is held up by none that does not.
 func (r *run) relieve(f *follower) {
 	slow := r.follower
-	if slow == nil || !slow.shared || r.hasRoom() || len(r.tail) == 0 || r.tail[len(r.tail)-1].Seq < r.last {
+	if slow == nil || !slow.shared || r.room == nil || len(r.tail) == 0 || r.tail[len(r.tail)-1].Seq < r.last {
 		return
 	}
 	r.follower = nil
