@@ -72,8 +72,8 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 					yield(tree.Entry{}, err)
 					return
 				}
-				for _, entry := range d.take {
-					if !yield(entry, nil) {
+				for entry, err := range changes.Expecting(e, entriesOf(d.take)) {
+					if !yield(entry, err) {
 						return
 					}
 				}

@@ -145,7 +145,7 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, plai
 	}
 	from := func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
 		done.before = e.Rev()
-		entries := spooled.all()
+		entries := Expecting(e, spooled.all())
 		if in.Alone && in.Base != nil {
 			if err := alone(e, *in.Base); err != nil {
 				return func(yield func(tree.Entry, error) bool) { yield(tree.Entry{}, err) }

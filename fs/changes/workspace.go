@@ -22,7 +22,8 @@ type Workspace interface {
 	// also then does (nil for nothing), and returns once they can be seen on disk. What is
 	// on disk and not yet in the tree is settled before. entries is called in the update,
 	// with the tree as it is before them, so that it can decide by what it finds there; what
-	// it returns is read once and must not wait for anything. An error among them fails it.
+	// it returns is read once, each entry after the one before it is applied, and must not wait for
+	// anything. An error among them fails it.
 	//
 	// A PendingError says that the entries are in the tree, and not all of them on disk.
 	Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (Applied, error)
@@ -67,4 +68,40 @@ type Kept struct {
 	Path  string
 	Names []string // first of the paths that hold it up; itself, if it has changed
 	More  int      // how many there are beside
+}
+
+// expected is how many entries are looked ahead.
+const expected = 256
+
+// Expecting yields entries once an edit has looked for what is known of their content, of many at
+// once. It reads entries before the ones yielded earlier are applied: what depends on the state of
+// the edit goes around it.
+func Expecting(e *tree.Edit, entries iter.Seq2[tree.Entry, error]) iter.Seq2[tree.Entry, error] {
+	return func(yield func(tree.Entry, error) bool) {
+		list := make([]tree.Entry, 0, expected)
+		pass := func() bool {
+			if err := e.Expect(list); err != nil {
+				return yield(tree.Entry{}, err)
+			}
+			for i := range list {
+				if !yield(list[i], nil) {
+					return false
+				}
+			}
+			list = list[:0]
+			return true
+		}
+		for entry, err := range entries {
+			if err != nil {
+				if pass() {
+					yield(entry, err)
+				}
+				return
+			}
+			if list = append(list, entry); len(list) == expected && !pass() {
+				return
+			}
+		}
+		pass()
+	}
 }

@@ -36,7 +36,7 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 		p = newPlan(w, uint32(st.mode), made)
 		e.Changing(p.changes)
 		done = changes.Applied{}
-		for entry, err := range expecting(e, entries(e)) {
+		for entry, err := range entries(e) {
 			if err != nil {
 				return err
 			}
@@ -103,40 +103,6 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 		return done, &changes.PendingError{Err: brought, Partly: true}
 	}
 	return done, nil
-}
-
-// expected is how many entries are looked ahead.
-const expected = 256
-
-// expecting are entries of whose content an edit has looked for what is known, of many at once.
-func expecting(e *tree.Edit, entries iter.Seq2[tree.Entry, error]) iter.Seq2[tree.Entry, error] {
-	return func(yield func(tree.Entry, error) bool) {
-		list := make([]tree.Entry, 0, expected)
-		pass := func() bool {
-			if err := e.Expect(list); err != nil {
-				return yield(tree.Entry{}, err)
-			}
-			for i := range list {
-				if !yield(list[i], nil) {
-					return false
-				}
-			}
-			list = list[:0]
-			return true
-		}
-		for entry, err := range entries {
-			if err != nil {
-				if pass() {
-					yield(entry, err)
-				}
-				return
-			}
-			if list = append(list, entry); len(list) == expected && !pass() {
-				return
-			}
-		}
-		pass()
-	}
 }
 
 // An item is what a path of the directory is to become.

@@ -661,3 +661,27 @@ func TestC071TimeAlone(t *testing.T) {
 		}
 	})
 }
+
+// An entry is asked for after the one before it is applied, so that it may depend on that.
+func TestApplyAsksForOneAfterTheOther(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		list := []tree.Entry{b.file("/workspace/f", "x", 0o644), folder("/workspace/d", 0o755), link("/workspace/l", "f"), remove("/workspace/f")}
+		_, err := b.ws.Apply(t.Context(), func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
+			return func(yield func(tree.Entry, error) bool) {
+				for i := range list {
+					if i > 0 {
+						before, err := e.Entry(list[i-1].Path)
+						if err != nil || before.Kind != list[i-1].Kind {
+							t.Errorf("%s is %v, %v", list[i-1].Path, before.Kind, err)
+						}
+					}
+					if !yield(list[i], nil) {
+						return
+					}
+				}
+			}
+		}, 0, nil)
+		b.must(err)
+		b.want(map[string]string{"d": "dir 0755", "l": "link f"})
+	})
+}
