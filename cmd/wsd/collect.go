@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +17,7 @@ func newGCCmd(a *app) *cobra.Command {
 	var connect connectFlags
 	var asJSON, now bool
 	cmd := &cobra.Command{
-		Use:   "gc",
+		Use:   "gc [flags] [LOCAL]",
 		Short: "Collect the garbage of a workspace's store",
 		Long: `Deletes content that no file of the workspace has any more, and gives the room
 back to the file system. Content stays for an hour after a client last sent it or
@@ -31,10 +30,31 @@ A store that a server of yours has open is collected by that server. Content
 that files of the workspace have need not be in the store: it is looked for there
 if the directory is known by --workspace.
 
+With LOCAL it is about what 'wsd sync' keeps of that directory, for each server that
+it was synchronised with: versions that were lost stay ('wsd sync lost'), other content
+that no file has any more goes. A 'wsd sync --watch' does so by itself.
+
 Exit status: 0; 1 failure; 2 usage.`,
-		Example: "  wsd gc                      # of the workspace that your server serves\n  wsd gc --now --workspace .",
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.collect(cmd, &o, &connect, now, asJSON) },
+		Example: "  wsd gc                      # of the workspace that your server serves\n  wsd gc --now --workspace .\n  wsd gc --now ~/project      # of what 'wsd sync' keeps of it",
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 1:
+				return usagef("write 'wsd gc LOCAL'", "gc wants one directory, got %d arguments", len(args))
+			case len(args) == 1 && (o.dir != "" || o.store != "" || connect.url != ""):
+				return usagef("leave one of them out", "LOCAL excludes --workspace, --store and --connect")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			done, err := a.collected(cmd, &o, &connect, args, now)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(a.stdout, done)
+			}
+			return say(a.stdout, "deleted %d chunks with %d bytes, marked %d", done.Chunks, done.Bytes, done.Marked)
+		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -45,21 +65,21 @@ Exit status: 0; 1 failure; 2 usage.`,
 	return cmd
 }
 
-func (a *app) collect(cmd *cobra.Command, o *storeFlags, connect *connectFlags, now, asJSON bool) error {
-	done, err := a.collected(cmd, o, connect, now)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return writeJSON(a.stdout, done)
-	}
-	_, err = fmt.Fprintf(a.stdout, "deleted %d chunks with %d bytes, marked %d\n", done.Chunks, done.Bytes, done.Marked)
-	return err
-}
-
-// collected collects at the server that is named or has the store open, or here.
-func (a *app) collected(cmd *cobra.Command, o *storeFlags, connect *connectFlags, now bool) (done protocol.CollectResult, err error) {
+// collected collects what is kept of a directory, or at the server that is named or has the store
+// open, or here.
+func (a *app) collected(cmd *cobra.Command, o *storeFlags, connect *connectFlags, args []string, now bool) (done protocol.CollectResult, err error) {
 	ctx := cmd.Context()
+	if len(args) == 1 {
+		states, err := statesOf(args[0])
+		for _, file := range states {
+			if err == nil {
+				var of protocol.CollectResult
+				of, err = a.collectStore(ctx, workspace.Config{Store: file}, connect, now)
+				done.Chunks, done.Bytes, done.Marked = done.Chunks+of.Chunks, done.Bytes+of.Bytes, done.Marked+of.Marked
+			}
+		}
+		return done, err
+	}
 	if connect.url != "" || o.dir == "" && o.store == "" {
 		target, err := connect.syncTarget()
 		if err != nil {
@@ -71,12 +91,16 @@ func (a *app) collected(cmd *cobra.Command, o *storeFlags, connect *connectFlags
 		}
 		return askCollect(ctx, c, now)
 	}
-	cfg := o.config(cmd.Flags(), nil)
+	return a.collectStore(ctx, o.config(cmd.Flags(), nil), connect, now)
+}
+
+// collectStore collects a store, through the server that has it open.
+func (a *app) collectStore(ctx context.Context, cfg workspace.Config, connect *connectFlags, now bool) (done protocol.CollectResult, err error) {
 	w, err := workspace.OpenStore(ctx, cfg)
 	if inUse, ok := errors.AsType[*sqlite.InUseError](err); ok {
 		s := serverOf(inUse.Path)
 		if s == nil {
-			return done, withHint(err, "name its server by --connect URL")
+			return done, withHint(err, "a running 'wsd sync' collects by itself, within its --"+flagGarbageBytes+": end it to collect now; the server of another user is named by --connect URL")
 		}
 		c, err := connect.dialRunning(ctx, s, client.Options{ConnectTimeout: connect.timeout})
 		if err != nil {

@@ -70,7 +70,7 @@ func (f *connectFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.caFile, "tls-ca", "", "trust the PEM certificates in `PATH` and no others")
 	flags.StringVar(&f.certFile, "tls-cert", "", "show the server the PEM certificate in `PATH`")
 	flags.StringVar(&f.keyFile, "tls-key", "", "the private key of --tls-cert is in `PATH`")
-	flags.DurationVar(&f.timeout, "connect-timeout", 10*time.Second, "give up connecting after this time")
+	durationFlag(flags, &f.timeout, "connect-timeout", 10*time.Second, "give up connecting after this time")
 	f.relay.add(flags)
 }
 

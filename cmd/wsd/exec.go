@@ -30,7 +30,7 @@ func (f *runFlags) add(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.cwd, "cwd", "C", "", "run in the directory `PATH` of the server (default the server's own)")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set `NAME=VALUE` for the command, or NAME to pass yours on;\nmay be given again")
 	flags.StringVar(&f.sandbox, "sandbox", "", "confine the command; `MODE` is read-only or workspace-write")
-	flags.DurationVar(&f.timeout, "timeout", 0, "end the command after this time, with SIGTERM and then SIGKILL")
+	durationFlag(flags, &f.timeout, "timeout", 0, "end the command after this time, with SIGTERM and then SIGKILL")
 	flags.Var(&f.limit, "limit", "end the command, and all that it starts, beyond such `LIMITS`:\n"+limitExample)
 	f.connect.add(flags)
 }
@@ -155,7 +155,7 @@ cpu is the processor time of all, memory what they have besides files, processes
 counts processes and threads, wall is the time since the start: beyond one of these
 all are killed at once, without the SIGTERM of --timeout, and the exit status is 137.
 file-size is for each file by itself: it ends only the process that writes, with
-SIGXFSZ. Standard error names the limit. Times have a unit (ms, s, m, h), sizes may
+SIGXFSZ. Standard error names the limit. Times have a unit (ms, s, m, h, d), sizes may
 have one (K, M, G, T: powers of 1,024); --limit may be given again. With --json
 "limits" says what enforces each at that server. Runs of --detach have no limits.
 

@@ -27,11 +27,11 @@ type execSync struct {
 const execTold = 10
 
 // syncOnly are the flags that mean nothing without --sync.
-var syncOnly = []string{"dir", "quiet", flagIgnore, flagInclude, flagIgnoreFile, flagGitignore, "on-conflict", "state", "remote-path", "merge", "from", "mirror", "one-way-safe", "create", "allow-home", "max-delete", flagLostAge, flagLostBytes, flagAllowCode, flagAllowSetuid}
+var syncOnly = []string{"dir", "quiet", flagIgnore, flagInclude, flagIgnoreFile, flagGitignore, "on-conflict", "state", "remote-path", "merge", "from", "mirror", "one-way-safe", "create", "allow-home", "max-delete", flagLostAge, flagLostBytes, flagGarbageBytes, flagGarbageShare, flagAllowCode, flagAllowSetuid}
 
 func (s *execSync) add(f *pflag.FlagSet) {
 	f.BoolVar(&s.on, "sync", false, "run in the server's workspace, in step with your directory")
-	f.StringVar(&s.dir, "dir", ".", "with --sync: the directory is `DIR`")
+	f.StringVar(&s.dir, "dir", ".", "with --sync: your directory is `LOCAL`")
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "with --sync: do not print what the command has changed")
 	s.flags.add(f)
 }

@@ -92,9 +92,9 @@ func (f *limitFlag) set(name, value string) error {
 
 // parseLimitTime returns milliseconds.
 func parseLimitTime(value string) (uint64, error) {
-	d, err := time.ParseDuration(value)
+	d, err := parseDuration(value)
 	if err != nil || d < 0 || d%time.Millisecond != 0 {
-		return 0, errors.New("want a time in whole milliseconds with its unit, such as 300ms, 10s, 5m or 1h30m")
+		return 0, errors.New("want a time in whole milliseconds with its unit, such as 300ms, 10s, 5m, 1h30m or 30d")
 	}
 	return uint64(d.Milliseconds()), nil
 }

@@ -69,7 +69,7 @@ for 'wsd exec --connect relay://...' and the other client commands.
 
 Exit status: 0; 1 on failure; 2 a command line that wsd does not understand.`,
 		Example: `  wsd relay token create --role executor --environment lab > executor.token
-  wsd relay token create --role harness --environment lab --expires 720h --max-streams 16`,
+  wsd relay token create --role harness --environment lab --expires 30d --max-streams 16`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			token.Role = rendezvous.Role(role)
@@ -117,7 +117,7 @@ Exit status: 0; 1 on failure; 2 a command line that wsd does not understand.`,
 	f.SortFlags = false
 	f.StringVar(&role, "role", "", "what the holder may be: `ROLE` is executor or harness")
 	f.StringVar(&token.Environment, "environment", "", "the environment that it is for; `ID` is '*' for all")
-	f.DurationVar(&expires, "expires", 0, "it counts for a `DURATION` such as 720h (default for ever)")
+	durationFlag(f, &expires, "expires", 0, "it counts for a `DURATION` such as 30d (default for ever)")
 	f.IntVar(&token.Quota.Streams, "max-streams", 0, "a harness's may have `COUNT` streams at once (default no bound)")
 	f.IntVar(&token.Quota.BytesPerSecond, "max-bytes-per-second", 0, "`BYTES` may pass a second, both ways together (default no bound)")
 	f.StringVar(&token.Note, "note", "", "keep a `TEXT` with it, such as whose it is")

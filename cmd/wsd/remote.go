@@ -67,7 +67,7 @@ func (o *remoteOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.name, "name", "", "taken and not used, as in the original: a `NAME` for people")
 	f.StringVar(&o.identity, "identity", "", "keep the keys that clients know this machine by in `FILE`\n(default one for each environment id in your configuration)")
 	f.StringVar(&o.authorized, "authorized-keys", "", "let in only clients whose fingerprint is in `FILE`, one a line")
-	f.DurationVar(&o.life, "relay-life", 10*time.Minute, "for a `DURATION` a client that lost its connection can go on where it was")
+	durationFlag(f, &o.life, "relay-life", 10*time.Minute, "for a `DURATION` a client that lost its connection can go on where it was")
 	f.StringVar(&o.caFile, "remote-ca", "", "trust the PEM certificates in `PATH` for the relay and no others")
 	f.StringVar(&o.tokenFile, "token-file", "", "the token for the relay is the content of `PATH` (default $"+envTokenFile+",\nor the token itself in $"+envToken+")")
 	f.BoolVar(&o.bearerStdin, "registration-bearer-stdin", false, "the token for the relay is the first line of standard input")

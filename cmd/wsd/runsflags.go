@@ -27,14 +27,14 @@ const (
 func (f *runsFlags) add(flags *pflag.FlagSet) {
 	f.log, f.bytes = shell.DefaultMaxLogBytes, shell.DefaultKeepBytes
 	flags.Var(&f.log, flagRunLog, "keep the newest `SIZE` of what a durable run prints, such as 4M or 1G\n(default also from $"+envMaxLog+")")
-	flags.DurationVar(&f.age, flagRunsAge, shell.DefaultKeepFor, "forget durable runs a `DURATION` after their end; 0s keeps them for ever")
+	durationFlag(flags, &f.age, flagRunsAge, shell.DefaultKeepFor, "forget durable runs a `DURATION` after their end; 0s keeps them for ever")
 	flags.Var(&f.bytes, flagRunsBytes, "forget the oldest durable runs that have ended when all have printed\nmore than `SIZE`; 0 keeps them all")
 }
 
 func (f *runsFlags) check() error {
 	switch {
 	case f.age < 0:
-		return usagef("--"+flagRunsAge+" 720h is 30 days", "invalid value %v for --%s: it must not be negative", f.age, flagRunsAge)
+		return usagef("write --"+flagRunsAge+" 30d", "invalid value %v for --%s: it must not be negative", f.age, flagRunsAge)
 	case f.log <= 0:
 		return usagef("--"+flagRunLog+" 16M is the default", "invalid value 0 for --%s: a run keeps something", flagRunLog)
 	}

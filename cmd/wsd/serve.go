@@ -137,7 +137,7 @@ func (o *serveOptions) addFlags(f *pflag.FlagSet, listen, logLevel string) {
 	f.BoolVar(&o.anyUser, "any-local-user", false, "without authentication, let every user of this machine in at a\nloopback port, not only yourself and root")
 	f.StringArrayVar(&o.hosts, "allowed-host", nil, "without authentication, also answer requests for the host `NAME`;\nmay be given again")
 	f.IntVar(&o.concurrency, "concurrent-requests", rpc.DefaultConcurrency, "run `COUNT` requests of a connection at a time; 1 is one by one")
-	f.DurationVar(&o.grace, "session-grace", protocol.SessionGrace, "for a `DURATION` a session whose connection is lost keeps its processes\nand can be resumed; 0s ends them with the connection")
+	durationFlag(f, &o.grace, "session-grace", protocol.SessionGrace, "for a `DURATION` a session whose connection is lost keeps its processes\nand can be resumed; 0s ends them with the connection")
 	f.Var(&o.memory, "memory-budget", "all connections together hold at most `SIZE` of messages, answers and\nbodies, such as 512M or 2G; a quarter of the memory there is by default")
 	f.BoolVar(&o.stdinClose, "exit-on-stdin-close", false, "end when standard input is closed")
 	o.remote.addFlags(f)

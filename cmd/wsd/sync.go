@@ -7,6 +7,7 @@ import (
 	iofs "io/fs"
 	"net"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -98,8 +99,10 @@ in LOCAL. A directory that is left alone is so with all that is in it.
 
 A version of a file that something else took the place of before it was sent, or that
 lost a conflict, is kept: 'wsd sync lost' lists such versions and 'wsd sync restore'
-brings one back. A directory that is called as
-one of the commands below is ./lost here.
+brings one back. They, and content that no file has any more, are kept beside the state
+within the bounds of --` + flagLostAge + `, --` + flagLostBytes + `, --` + flagGarbageBytes + ` and
+--` + flagGarbageShare + `; 'wsd gc --now LOCAL' deletes the latter at once. A directory
+that is called as one of the commands below is ./lost here.
 
 With --watch it goes on until it is ended, and a lost connection is made again. It
 waits for a server at URL that has not been started yet.
@@ -125,15 +128,18 @@ the same. A --watch that a signal has ended has the status of its last look: 0, 
 		Example: `  wsd sync ~/project ws://127.0.0.1:45678
   wsd sync --create ~/copy ws://127.0.0.1:45678
   wsd sync . --watch --on-conflict theirs --ignore node_modules
+  wsd sync . --watch --lost-max-age 7d --garbage-max-bytes 256M
   wsd sync . --gitignore --ignore '*.log' --include /logs/keep.log
   wsd sync --dry-run . relay://relay.example.com/lab
   wsd sync site https://computer.example.com --token-file secret`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return usagef("write 'wsd sync DIR' or 'wsd sync DIR ws://HOST:PORT'", "no directory to synchronise")
+				return usagef("write 'wsd sync LOCAL' or 'wsd sync LOCAL ws://HOST:PORT'", "no directory to synchronise")
 			case len(args) > 2:
-				return usagef("write 'wsd sync DIR URL'", "sync wants a directory and a server, got %d arguments", len(args))
+				return usagef("write 'wsd sync LOCAL URL'", "sync wants a directory and a server, got %d arguments", len(args))
+			case strings.Contains(args[0], "://"):
+				return usagef("write the directory first: wsd sync "+quoted(append(args[1:], ".")[0])+" "+quoted(args[0]), "%s is no directory", args[0])
 			case job.watch && job.dryRun:
 				return usagef("leave one of them out", "--watch and --dry-run exclude each other")
 			}

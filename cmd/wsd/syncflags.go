@@ -28,6 +28,7 @@ type syncFlags struct {
 	onConflict string
 	allow      allowFlags
 	lost       lostFlags
+	garbage    garbageFlags
 	merge      bool
 	mirror     bool
 	safe       bool
@@ -53,6 +54,7 @@ func (f *syncFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.allowHome, "allow-home", false, "let LOCAL be or hold your home directory, or be /")
 	flags.Var(&f.maxDelete, "max-delete", "stop before more than `LIMIT` files are removed at a side: a number, or\na share such as 10% (default half, where a side has more than 50)")
 	f.lost.add(flags)
+	f.garbage.add(flags)
 	f.allow.add(flags)
 	flags.StringVar(&f.remotePath, "remote-path", "", "synchronise with the directory `PATH` of the server's tree: the\nworkspace, or one in it (default: where the server says that the\nworkspace is, else /workspace)")
 }
@@ -76,7 +78,7 @@ func (f *syncFlags) check(cmd *cobra.Command) (err error) {
 	case f.from != "" && f.merge:
 		return usagef("leave one of them out", "--merge and --from exclude each other")
 	}
-	if err := f.lost.check(); err != nil {
+	if err := errors.Join(f.lost.check(), f.garbage.check()); err != nil {
 		return err
 	}
 	if f.ruleTexts, err = f.rules.texts(); err != nil {

@@ -49,7 +49,7 @@ func openSyncLocal(ctx context.Context, dir, identity string, remote *syncRemote
 	if err := remote.overlaps(dir); err != nil {
 		return nil, err
 	}
-	l := &syncLocal{bounds: workspace.Bounds{Lost: f.lost.bounds()}, swept: time.Now()}
+	l := &syncLocal{bounds: workspace.Bounds{Lost: f.lost.bounds(), Garbage: f.garbage.bounds()}, swept: time.Now()}
 	store, err := l.place(dir, identity, f.store, dry)
 	if err == nil {
 		err = remote.overlapsState(store)

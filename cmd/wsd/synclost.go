@@ -57,13 +57,13 @@ const (
 
 func (f *lostFlags) add(flags *pflag.FlagSet) {
 	f.bytes = lost.DefaultBytes
-	flags.DurationVar(&f.age, flagLostAge, lost.DefaultAge, "forget lost versions of files after a `DURATION`; 0s keeps them\nfor ever")
+	durationFlag(flags, &f.age, flagLostAge, lost.DefaultAge, "forget lost versions of files after a `DURATION`; 0s keeps them\nfor ever")
 	flags.Var(&f.bytes, flagLostBytes, "forget the oldest lost versions when all have more than `SIZE`, such as\n512M or 2G, but none within an hour; 0 keeps them all")
 }
 
 func (f *lostFlags) check() error {
 	if f.age < 0 {
-		return usagef("--"+flagLostAge+" 720h is 30 days", "invalid value %v for --%s: it must not be negative", f.age, flagLostAge)
+		return usagef("write --"+flagLostAge+" 30d", "invalid value %v for --%s: it must not be negative", f.age, flagLostAge)
 	}
 	return nil
 }
@@ -96,9 +96,9 @@ func newSyncLostCmd(a *app) *cobra.Command {
 	var state string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "lost [flags] [DIR]",
+		Use:   "lost [flags] [LOCAL]",
 		Short: "List the versions of files that synchronising has replaced",
-		Long: `Lists the versions of files and links of DIR (default: the current directory) that
+		Long: `Lists the versions of files and links of LOCAL (default: the current directory) that
 nobody had seen when something else came to their place, or that lost a conflict:
 the number, when, why, the size and the path, the newest last. 'wsd sync restore'
 brings one back. They are kept for --` + flagLostAge + ` and up to --` + flagLostBytes + ` of
@@ -111,10 +111,10 @@ Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.
 		Example: "  wsd sync lost ~/project\n  wsd sync lost --state there.db --json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("write 'wsd sync lost DIR'", "lost wants one directory, got %d arguments", len(args))
+				return usagef("write 'wsd sync lost LOCAL'", "lost wants one directory, got %d arguments", len(args))
 			}
 			if len(args) == 1 && state != "" {
-				return usagef("leave one of them out", "DIR and --state exclude each other")
+				return usagef("leave one of them out", "LOCAL and --state exclude each other")
 			}
 			return nil
 		},

@@ -37,6 +37,8 @@ var repeatedFlags = []struct {
 	{flagGitignore, false},
 	{flagLostAge, false},
 	{flagLostBytes, false},
+	{flagGarbageBytes, false},
+	{flagGarbageShare, false},
 	{flagAllowCode, false},
 	{flagAllowSetuid, false},
 }

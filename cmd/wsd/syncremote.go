@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/wsd-dev/wsd/client"
@@ -84,8 +85,15 @@ type syncRemote struct {
 	close func() error
 }
 
+// syncSchemes are those of the URLs of servers that are synchronised with.
+var syncSchemes = []string{"ws", "wss", "unix", "relay", "http", "https"}
+
 // dial connects to the server.
 func (t *syncTarget) dial(ctx context.Context, a *app, f *syncFlags, opts client.Options) (*syncRemote, error) {
+	if scheme, _, ok := strings.Cut(t.url, "://"); t.running == nil && (!ok || !slices.Contains(syncSchemes, strings.ToLower(scheme))) {
+		return nil, usagef("write ws://HOST:PORT, wss://HOST:PORT, unix:///PATH, relay://HOST/ENVIRONMENT, or http://HOST:PORT or https://HOST:PORT for a server of the clients of Cloudflare's computer",
+			"%q is no URL of a server to synchronise with", t.url)
+	}
 	if strings.HasPrefix(t.url, "http://") || strings.HasPrefix(t.url, "https://") {
 		return t.dialComputer(ctx, f)
 	}

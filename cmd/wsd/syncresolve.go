@@ -29,7 +29,7 @@ Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.
 		Example: "  wsd sync conflicts ~/project\n  wsd sync conflicts --json . ws://127.0.0.1:45678",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
-				return usagef("write 'wsd sync conflicts DIR'", "conflicts wants a directory and a server, got %d arguments", len(args))
+				return usagef("write 'wsd sync conflicts LOCAL'", "conflicts wants a directory and a server, got %d arguments", len(args))
 			}
 			return job.flags.check(cmd)
 		},
