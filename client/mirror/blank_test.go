@@ -13,7 +13,7 @@ import (
 type racing struct {
 	changes.Peer
 	old         bool // it knows no PushInput.Alone
-	plain       bool // and no Base
+	plain       bool // and neither Base nor Ignore
 	fetch, push func()
 }
 
@@ -38,7 +38,7 @@ func (l *racing) Push(ctx context.Context, in changes.PushInput, entries changes
 	}
 	in.Alone = in.Alone && !l.old
 	if l.plain {
-		in.Base = nil
+		in.Base, in.Ignore = nil, nil
 	}
 	return l.Peer.Push(ctx, in, entries)
 }

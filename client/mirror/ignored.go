@@ -1,12 +1,14 @@
 package mirror
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	iofs "io/fs"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/ignore"
@@ -437,17 +439,22 @@ func keptOf(path string, names []string) *changes.Kept {
 
 // sparing has the remote leave what rules hide of what a block takes away: by its names, if
 // they hide nothing else that the block is about. Else those entries are left out.
-func (b *heldBack) sparing(of *block) {
+func (b *heldBack) sparing(ctx context.Context, of *block) error {
 	taking := map[int][]string{} // what is hidden below the path of an entry
+	named, err := b.namesThere(ctx, of)
+	if err != nil {
+		return err
+	}
+	namedAbove := named.above()
 	for i := range of.entries {
 		e := &of.entries[i]
 		path, _ := b.m.roots.toLocal(e.Path)
-		if e.Kind != tree.KindDir && b.ignoredAbove[path] {
-			taking[i] = b.ignored.below(path)
+		if e.Kind != tree.KindDir && (b.ignoredAbove[path] || namedAbove[path]) {
+			taking[i] = slices.Concat(b.ignored.below(path), named.below(path))
 		}
 	}
 	if len(taking) == 0 || b.m.spareNames(of, taking) {
-		return
+		return nil
 	}
 	entries := of.entries[:0]
 	for i, e := range of.entries {
@@ -464,7 +471,55 @@ func (b *heldBack) sparing(of *block) {
 		of.note(&s)
 	}
 	of.entries = entries
+	return nil
 }
+
+// namesThere is what the remote has that names hide, if it does not leave that alone itself and a
+// block may remove directories there. It is listed once for all blocks.
+func (b *heldBack) namesThere(ctx context.Context, of *block) (*ignoredSet, error) {
+	m := b.m
+	if m.checksBase || len(m.filter.names) == 0 || !of.clears() {
+		return nil, nil
+	}
+	if b.listed {
+		return b.named, nil
+	}
+	names, hidden := filter{local: m.roots.local, names: m.filter.names}, map[string]bool{}
+	err := m.listThere(ctx, changes.FetchQuery{Ignore: []string{}}, func(x *tree.Entry) error {
+		if top := names.top(x.Path, x.Kind == tree.KindDir); top != "" {
+			hidden[top] = true
+		}
+		return nil
+	})
+	if err == nil {
+		b.named, err = b.named.with(hidden)
+	}
+	b.listed = err == nil
+	return b.named, err
+}
+
+// clears reports whether a block may remove directories, or put something else in their place.
+func (b *block) clears() bool {
+	below := map[string]bool{} // what something is removed below
+	for i := range b.entries {
+		if e := &b.entries[i]; e.Kind == tree.KindDelete {
+			if e.Prior == "" || dirPrints()[e.Prior] {
+				return true
+			}
+			below[above(e.Path)] = true
+		}
+	}
+	return slices.ContainsFunc(b.entries, func(e tree.Entry) bool { return e.Kind != tree.KindDir && below[e.Path] })
+}
+
+// dirPrints are the prints of directories, which say their modes and nothing else.
+var dirPrints = sync.OnceValue(func() map[string]bool {
+	prints := map[string]bool{}
+	for mode := range tree.ModeMask + 1 {
+		prints[tree.Fingerprint(&tree.Entry{Kind: tree.KindDir, Mode: mode})] = true
+	}
+	return prints
+})
 
 // spareNames has the remote leave all that has one of the names of what is hidden below some
 // entries. It reports whether it can.

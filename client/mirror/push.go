@@ -101,7 +101,9 @@ func (m *Mirror) makeBlocks(ctx context.Context, list *changeList, known known, 
 	back, notes := m.holdBack(&known), known.notes
 	p := newPacker(list.from, m.limits, most, lacking, func(ctx context.Context, b *block) error {
 		b.rev = list.upTo.Rev
-		back.sparing(b)
+		if err := back.sparing(ctx, b); err != nil {
+			return err
+		}
 		m.meter.count(func(p *Progress) { p.BytesToPush += b.bytes })
 		return handOver(ctx, out, b)
 	})

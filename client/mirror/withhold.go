@@ -377,6 +377,9 @@ type heldBack struct {
 	m            *Mirror
 	ignored      *ignoredSet
 	ignoredAbove map[string]bool
+	// named is what it has that names hide, once that was listed.
+	named  *ignoredSet
+	listed bool
 }
 
 func (m *Mirror) holdBack(k *known) *heldBack {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // C-055: a directory that one side removes stays on the other with what was never
@@ -87,6 +89,42 @@ func TestC055MadeDuringTheRemoval(t *testing.T) {
 		got, err := exec.CommandContext(t.Context(), "find", filepath.Join(dir, "q"), "-type", "f", "-printf", "%P ").Output()
 		if err != nil || string(got) != "new " {
 			t.Errorf("%s has %q, %v", dir, got, err)
+		}
+	}
+}
+
+// C-055 over each wire: what is ignored stays with its directory, at either end, and is named.
+func TestC055OverEachWire(t *testing.T) {
+	for _, wire := range []string{"ws:", "http:"} {
+		for _, side := range []string{"here", "there"} {
+			t.Run(wire+side, func(t *testing.T) {
+				p := newSyncPair(t)
+				for path, text := range map[string]string{".wsdignore": ".env\nnode_modules\n", "pkg/code": "c", "pkg/sub/f": "f", "other": "o"} {
+					writeFile(t, filepath.Join(p.here, path), text)
+				}
+				p.server = startReal(t, p.command("serve", "--workspace", p.there, "--store", p.store, "--listen", "ws://127.0.0.1:0"))
+				p.url = strings.Replace(p.server.url, "ws:", wire, 1)
+				p.sync().want(t, 0)
+				keeps, removes := p.here, p.there
+				if side == "there" {
+					keeps, removes = p.there, p.here
+				}
+				writeFile(t, filepath.Join(keeps, "pkg/.env"), "SECRET")
+				writeFile(t, filepath.Join(keeps, "pkg/node_modules/x/y"), "y")
+				if err := os.RemoveAll(filepath.Join(removes, "pkg")); err != nil {
+					t.Fatal(err)
+				}
+				p.sync().want(t, 0, `kept: pkg: removed .*: pkg/.env, pkg/node_modules were never synchronised`)
+				p.sync().want(t, 0, "nothing has changed")
+				want := map[string]string{".wsdignore": ".env\nnode_modules\n", "other": "o"}
+				if diff := cmp.Diff(want, readTree(t, removes)); diff != "" {
+					t.Errorf("where it was removed (-want +got):\n%s", diff)
+				}
+				want["pkg/.env"], want["pkg/node_modules/x/y"] = "SECRET", "y"
+				if diff := cmp.Diff(want, readTree(t, keeps)); diff != "" {
+					t.Errorf("where it stays (-want +got):\n%s", diff)
+				}
+			})
 		}
 	}
 }
