@@ -53,10 +53,6 @@ const (
 	busyTimeout = 5 * time.Second
 	// DefaultReaders is how many views run at once.
 	DefaultReaders = 4
-	// checkpointPages is the length of the log, in pages, at which it is taken back.
-	checkpointPages = 4096
-	// logLimit is what is left of a log that was longer, in bytes.
-	logLimit = 64 << 20
 )
 
 // Config says where the database is and how it works.
@@ -90,7 +86,9 @@ type DB struct {
 	// reserving is held while the reserve is made or removed.
 	reserving sync.Mutex
 
-	group group // of small transactions
+	group       group // of small transactions
+	checkpoints *checkpointer
+	log         *slog.Logger // nil for none
 
 	mu      sync.Mutex
 	closed  bool
@@ -124,9 +122,10 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 
 // openFile is Open. tight and alone are those of the DB.
 func openFile(ctx context.Context, path string, cfg *Config, tight, alone bool) (*DB, error) {
-	db := &DB{path: path, done: make(chan struct{}), full: cfg.Full, reserves: cfg.Durability != none, alone: alone}
+	db := &DB{path: path, done: make(chan struct{}), full: cfg.Full, log: cfg.Logger, reserves: cfg.Durability != none, alone: alone}
 	db.tight.Store(tight)
 	db.group.db = db
+	db.checkpoints = newCheckpointer(db)
 	if err := db.open(ctx, cfg); err != nil {
 		return nil, errors.Join(db.explain("open", err), db.release())
 	}
@@ -173,50 +172,54 @@ func (db *DB) open(ctx context.Context, cfg *Config) error {
 		readers = DefaultReaders
 	}
 	db.writer, db.reader = make(chan *conn, 1), make(chan *conn, readers)
-	for i := range readers + 1 {
-		c, err := db.connect(dsn, i > 0)
-		if err != nil {
+	if err := db.connect(dsn, db.writer, writerPragmas); err != nil {
+		return err
+	}
+	if err := db.connect(dsn, db.checkpoints.conn, checkpointPragmas); err != nil {
+		return err
+	}
+	for range readers {
+		if err := db.connect(dsn, db.reader, readerPragmas); err != nil {
 			return err
-		}
-		if i == 0 {
-			db.writer <- c
-		} else {
-			db.reader <- c
 		}
 	}
 	var id []byte
-	err = db.pool.QueryRowContext(ctx, "SELECT v FROM meta WHERE k = 'store_id'").Scan(&id)
+	if err := db.pool.QueryRowContext(ctx, "SELECT v FROM meta WHERE k = 'store_id'").Scan(&id); err != nil {
+		return err
+	}
 	db.id = hex.EncodeToString(id)
-	return err
+	db.checkpoints.running.Go(db.checkpoints.run) // ends with db.done; Close waits for it
+	return nil
 }
 
-// connect opens a connection that stays.
-func (db *DB) connect(dsn string, reads bool) (*conn, error) {
-	dc, err := db.pool.Driver().Open(dsn)
-	if err != nil {
-		return nil, err
-	}
-	c := &conn{Conn: dc, stmts: map[string]*stmt{}}
-	db.conns = append(db.conns, c)
-	checkpoint := checkpointPages
-	if db.Tight() {
-		checkpoint = tightPages
-	}
-	pragmas := []string{
-		fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", checkpoint),
+// Settings of the connections.
+var (
+	writerPragmas = []string{
+		"PRAGMA wal_autocheckpoint = 0", // that is the checkpointer's work
 		fmt.Sprintf("PRAGMA journal_size_limit = %d", logLimit),
 		// A statement of many rows keeps the pages that it changes until it ends: not in a file.
 		"PRAGMA temp_store = MEMORY",
 	}
-	if reads {
-		pragmas = []string{"PRAGMA query_only = 1"}
+	// The checkpointer comes back later rather than have others wait.
+	checkpointPragmas = []string{"PRAGMA wal_autocheckpoint = 0", "PRAGMA busy_timeout = 0"}
+	readerPragmas     = []string{"PRAGMA query_only = 1"}
+)
+
+// connect opens a connection that stays, for those who take it from a channel.
+func (db *DB) connect(dsn string, to chan *conn, pragmas []string) error {
+	dc, err := db.pool.Driver().Open(dsn)
+	if err != nil {
+		return err
 	}
+	c := &conn{Conn: dc, stmts: map[string]*stmt{}}
+	db.conns = append(db.conns, c)
 	for _, p := range pragmas {
 		if err := c.exec(p); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return c, nil
+	to <- c
+	return nil
 }
 
 // ID is the store's: 32 hexadecimal digits, made with the file.
@@ -241,6 +244,7 @@ func (db *DB) Close() error {
 		return nil
 	}
 	close(db.done)
+	db.checkpoints.running.Wait()
 	// Whoever has a connection gives it back.
 	for range cap(db.reader) {
 		<-db.reader
@@ -332,6 +336,9 @@ func (db *DB) transact(ctx context.Context, from chan *conn, doing, begin string
 		return db.explain(doing, err)
 	}
 	ended = true
+	if from == db.writer {
+		db.checkpoints.committed(c)
+	}
 	return nil
 }
 
@@ -398,15 +405,4 @@ func (db *DB) Shrink(ctx context.Context) error {
 		}
 	}
 	return db.checkpoint(ctx)
-}
-
-// checkpoint takes the log back into the file.
-func (db *DB) checkpoint(ctx context.Context) error {
-	c, err := db.take(ctx, db.writer)
-	if err != nil {
-		return err
-	}
-	defer func() { db.writer <- c }()
-	// A view that is open keeps a part of the log; that comes back another time.
-	return db.explain("shrink", c.drain("PRAGMA wal_checkpoint(TRUNCATE)"))
 }

@@ -42,10 +42,11 @@ func TestNewFile(t *testing.T) {
 			for from, pragmas := range map[chan *conn]map[string]string{
 				db.writer: {
 					"foreign_keys": "1", "journal_mode": "wal", "synchronous": "1", "busy_timeout": "5000", "auto_vacuum": "2",
-					"page_size": "4096", "journal_size_limit": strconv.Itoa(logLimit), "wal_autocheckpoint": strconv.Itoa(checkpointPages),
+					"page_size": "4096", "journal_size_limit": strconv.Itoa(logLimit), "wal_autocheckpoint": "0",
 					"query_only": "0", "temp_store": "2", "user_version": steps(t), "application_id": strconv.Itoa(applicationID),
 				},
-				db.reader: {"foreign_keys": "1", "query_only": "1", "busy_timeout": "5000"},
+				db.checkpoints.conn: {"synchronous": "1", "busy_timeout": "0", "wal_autocheckpoint": "0", "query_only": "0"},
+				db.reader:           {"foreign_keys": "1", "query_only": "1", "busy_timeout": "5000"},
 			} {
 				c := <-from
 				for pragma, want := range pragmas {

@@ -24,8 +24,11 @@
 // With [Full] each commit is on the disk before it returns; a peer's cursor commits with
 // what it covers, so with either nothing that is lost counts as acknowledged.
 //
-// The log is taken back into the file whenever it has 16 MiB, and is cut to 64 MiB at most
-// when it was longer. [DB.Shrink] gives the room of what was deleted back to the file
+// The log is moved into the file whenever it has 16 MiB that the file has not. That is done
+// on a connection of its own, beside commits: they wait for it only at 32 MiB, and while
+// there is no reserve (128 KiB). Once nothing was committed for five seconds, and nobody
+// reads, the log is cut to nothing. What a commit is worth does not depend on that: before
+// the file is written, the log is on the disk. [DB.Shrink] gives the room of what was deleted back to the file
 // system.
 //
 // # Disk cost
