@@ -253,7 +253,6 @@ func (x *index) readAgain(old *index) {
 
 // load reads the rows of a root.
 func (x *index) load(rows Rows, root int64) error {
-	// In the order of the bytes no path comes before the directory that it is in.
 	return rows.DiskStats(root, func(path string, b []byte) error {
 		s, err := decodeStat(b)
 		if err != nil {

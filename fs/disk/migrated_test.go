@@ -28,6 +28,11 @@ func TestStoreOfBeforeObjects(t *testing.T) {
 	old, err := sql.Open("sqlite", b.store)
 	b.must(err)
 	for _, statement := range []string{
+		"DROP INDEX part_hash", "CREATE INDEX part_hash ON part (hash)",
+		`CREATE TABLE disk_stat (root INTEGER NOT NULL REFERENCES disk_root (id), path TEXT NOT NULL, stat BLOB NOT NULL,
+			PRIMARY KEY (root, path)) STRICT, WITHOUT ROWID`,
+		"INSERT INTO disk_stat SELECT d.root, trim(d.path || '/' || e.name, '/'), e.stat FROM disk_dir d JOIN disk_entry e ON e.dir = d.id",
+		"DROP TABLE disk_entry", "DROP TABLE disk_dir",
 		"DROP INDEX chunk_object", "ALTER TABLE chunk DROP COLUMN at", "ALTER TABLE chunk DROP COLUMN object",
 		"UPDATE chunk SET seen_ms = 1", "UPDATE meta SET v = 6 WHERE k = 'schema_version'", "PRAGMA user_version = 6",
 	} {

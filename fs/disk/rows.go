@@ -18,8 +18,8 @@ type Rows interface {
 
 	// DiskStat returns the row of a path, nil when there is none.
 	DiskStat(root int64, path string) ([]byte, error)
-	// DiskStats calls fn for all rows of a root, in the order of the paths' bytes. The
-	// bytes given to fn are not kept.
+	// DiskStats calls fn for all rows of a root, a directory before what is in it. The bytes given to
+	// fn are not kept.
 	DiskStats(root int64, fn func(path string, stat []byte) error) error
 	// PutDiskStats inserts or replaces rows.
 	PutDiskStats(root int64, rows []Row) error

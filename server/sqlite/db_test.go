@@ -89,7 +89,7 @@ func TestSchema(t *testing.T) {
 		"path_object": "ino key want_key etag size", "peer": "ns id push_rev push_path fetch_rev fetch_path seen_ms",
 		"lease": "ns path token owner exclusive subtree fence expires_ms", "session": "id ns cwd env created_ms used_ms",
 		"sqlite_sequence": "name seq",
-		"disk_root":       "id tree mount state", "disk_stat": "root path stat", "disk_journal": "id root paths",
+		"disk_root":       "id tree mount state", "disk_dir": "id root path", "disk_entry": "dir name stat", "disk_journal": "id root paths",
 		"process_log":    "log process_id session_id pid argv cwd tty sandbox started_ms next exit ended_ms bytes",
 		"process_output": "key stream data",
 		"run":            "run id started_ms evicted exited_ms code last bytes command cwd", "run_event": "key at_ms kind value",

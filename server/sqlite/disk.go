@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql"
 	"errors"
+	"strings"
 
 	"github.com/wsd-dev/wsd/fs/disk"
 )
@@ -30,55 +31,137 @@ func (tx *treeTx) PutDiskRoot(r *disk.Root) error {
 	return of("directory", err)
 }
 
+const diskRows = "the directory's index"
+
+// A diskDir is a directory of a root.
+type diskDir struct {
+	root int64
+	path string
+}
+
+// split returns the directory that a path is in, and its name there.
+func split(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:max(i, 0)], path[i+1:]
+}
+
+// maxDiskDirs bounds the directories that a transaction knows without looking.
+const maxDiskDirs = 10_000
+
+// diskDir returns the number of a directory, which it makes if there is none: 0 without making.
+func (tx *treeTx) diskDir(root int64, path string, make bool) (int64, error) {
+	key := diskDir{root, path}
+	if id, known := tx.dirs[key]; known {
+		return id, nil
+	}
+	var id int64
+	err := tx.c.row("SELECT id FROM disk_dir WHERE root = ? AND path = ?", root, path).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		if !make {
+			return 0, nil
+		}
+		err = tx.c.row("INSERT INTO disk_dir (root, path) VALUES (?, ?) RETURNING id", root, path).Scan(&id)
+	}
+	if err != nil {
+		return 0, of(diskRows, err)
+	}
+	if tx.dirs == nil || len(tx.dirs) >= maxDiskDirs {
+		tx.dirs = map[diskDir]int64{}
+	}
+	tx.dirs[key] = id
+	return id, nil
+}
+
 func (tx *treeTx) DiskStat(root int64, path string) ([]byte, error) {
+	dir, name := split(path)
 	var stat []byte
-	err := tx.row("SELECT stat FROM disk_stat WHERE root = ? AND path = ?", root, path).Scan(&stat)
+	err := tx.c.row("SELECT e.stat FROM disk_dir d CROSS JOIN disk_entry e ON e.dir = d.id WHERE d.root = ? AND d.path = ? AND e.name = ?",
+		root, dir, name).Scan(&stat)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	return stat, of("the directory's index", err)
+	return stat, of(diskRows, err)
 }
 
 func (tx *treeTx) DiskStats(root int64, fn func(string, []byte) error) error {
-	var path string
+	var dir, name string
 	var stat []byte
-	return tx.list("the directory's index", func(s scanner) error {
-		if err := s.Scan(&path, &stat); err != nil {
-			return of("the directory's index", err)
+	return tx.list(diskRows, func(s scanner) error {
+		if err := s.Scan(&dir, &name, &stat); err != nil {
+			return of(diskRows, err)
+		}
+		path := name
+		if dir != "" {
+			path = dir + "/" + name
 		}
 		return fn(path, stat)
-	}, "SELECT path, stat FROM disk_stat WHERE root = ? ORDER BY path", root)
+	}, "SELECT d.path, e.name, e.stat FROM disk_dir d CROSS JOIN disk_entry e ON e.dir = d.id WHERE d.root = ? ORDER BY d.path, e.name", root)
 }
 
-var putDiskStats = newBulk(3, "INSERT OR REPLACE INTO disk_stat (root, path, stat)", "")
+var putDiskStats = newBulk(3, "INSERT OR REPLACE INTO disk_entry (dir, name, stat)", "")
 
 func (tx *treeTx) PutDiskStats(root int64, rows []disk.Row) error {
 	values := make([]any, 0, putDiskStats.columns*len(rows))
 	for _, r := range rows {
-		values = append(values, root, r.Path, r.Stat)
+		dir, name := split(r.Path)
+		id, err := tx.diskDir(root, dir, true)
+		if err != nil {
+			return err
+		}
+		values = append(values, id, name, r.Stat)
 	}
-	return of("the directory's index", putDiskStats.put(tx.c, values))
+	return of(diskRows, putDiskStats.put(tx.c, values))
 }
+
+// belowDisk are the directories of a root that are a path or below it, with four parameters. '0' is the character behind '/'.
+const belowDisk = "root = ? AND path >= ? AND path < ? || '0' AND (length(path) = length(?) OR path > ? || '/')"
 
 func (tx *treeTx) DeleteDiskStats(root int64, path string) error {
 	if path == "" {
-		return of("the directory's index", tx.exec("DELETE FROM disk_stat WHERE root = ?", root))
+		clear(tx.dirs)
+		err := tx.exec("DELETE FROM disk_entry WHERE dir IN (SELECT id FROM disk_dir WHERE root = ?)", root)
+		return of(diskRows, errors.Join(err, tx.exec("DELETE FROM disk_dir WHERE root = ?", root)))
 	}
-	if err := tx.exec("DELETE FROM disk_stat WHERE root = ? AND path = ?", root, path); err != nil {
-		return of("the directory's index", err)
+	dir, name := split(path)
+	id, err := tx.diskDir(root, dir, false)
+	if err != nil {
+		return err
 	}
-	// '0' is the character behind '/'.
-	return of("the directory's index", tx.exec("DELETE FROM disk_stat WHERE root = ? AND path > ? AND path < ?", root, path+"/", path+"0"))
+	if err := tx.c.exec("DELETE FROM disk_entry WHERE dir = ? AND name = ?", id, name); err != nil {
+		return of(diskRows, err)
+	}
+	var is bool // of a file there is none
+	err = tx.c.row("SELECT EXISTS (SELECT 1 FROM disk_dir WHERE root = ? AND path >= ? AND path < ? || '0')", root, path, path).Scan(&is)
+	if err != nil || !is {
+		return of(diskRows, err)
+	}
+	clear(tx.dirs)
+	err = tx.c.exec("DELETE FROM disk_entry WHERE dir IN (SELECT id FROM disk_dir WHERE "+belowDisk+")", root, path, path, path, path)
+	if err == nil {
+		err = tx.c.exec("DELETE FROM disk_dir WHERE "+belowDisk, root, path, path, path, path)
+	}
+	return of(diskRows, err)
 }
 
 func (tx *treeTx) MoveDiskStats(root int64, from, to string) error {
-	// Not in one statement: with OR it looks at each row of the root.
-	err := tx.exec("UPDATE disk_stat SET path = ? WHERE root = ? AND path = ?", to, root, from)
-	if err == nil {
-		err = tx.exec("UPDATE disk_stat SET path = ? || substr(path, length(?) + 1) WHERE root = ? AND path > ? AND path < ?",
-			to, from, root, from+"/", from+"0")
+	fromDir, fromName := split(from)
+	toDir, toName := split(to)
+	old, err := tx.diskDir(root, fromDir, false)
+	if err != nil {
+		return err
 	}
-	return of("the directory's index", err)
+	into, err := tx.diskDir(root, toDir, true)
+	if err == nil {
+		err = tx.c.exec("UPDATE disk_entry SET dir = ?, name = ? WHERE dir = ? AND name = ?", into, toName, old, fromName)
+	}
+	clear(tx.dirs)
+	if err == nil { // directories that have nothing in them any more may be there
+		err = tx.c.exec("DELETE FROM disk_dir WHERE "+belowDisk+" AND NOT EXISTS (SELECT 1 FROM disk_entry WHERE dir = id)", root, to, to, to, to)
+	}
+	if err == nil {
+		err = tx.c.exec("UPDATE disk_dir SET path = ? || substr(path, length(?) + 1) WHERE "+belowDisk, to, from, root, from, from, from, from)
+	}
+	return of(diskRows, err)
 }
 
 func (tx *treeTx) DiskJournal(root int64, fn func(int64, []byte) error) error {

@@ -84,10 +84,10 @@ func TestDiskStats(t *testing.T) {
 		put(two.ID, "d=other d/x=other")
 		put(one.ID, "d/x=22")
 		for _, step := range []struct{ remove, want string }{
-			{"none", "=0 d=1 d-e=4 d/x=22 d/x/y=3 d0=5"},
+			{"none", "=0 d=1 d-e=4 d0=5 d/x=22 d/x/y=3"},
 			{"d>ü", "=0 d-e=4 d0=5 ü=1 ü/x=22 ü/x/y=3"},
-			{"ü>d/é", "=0 d-e=4 d/é=1 d/é/x=22 d/é/x/y=3 d0=5"},
-			{"d/é>d", "=0 d=1 d-e=4 d/x=22 d/x/y=3 d0=5"},
+			{"ü>d/é", "=0 d-e=4 d0=5 d/é=1 d/é/x=22 d/é/x/y=3"},
+			{"d/é>d", "=0 d=1 d-e=4 d0=5 d/x=22 d/x/y=3"},
 			{"d/x", "=0 d=1 d-e=4 d0=5"},
 			{"d", "=0 d-e=4 d0=5"},
 			{"", ""},

@@ -44,12 +44,17 @@ func chunkFields(c *tree.Chunk) []any {
 	return []any{hash{&c.Hash}, &c.Size, &c.Where, &c.At.Object, &c.At.Offset, &c.Seen, &c.Dead}
 }
 
+// partIs is the condition that a part p has a hash. The index has the beginnings of hashes.
+func partIs(hash string) string {
+	return "substr(p.hash, 1, 8) = substr(" + hash + ", 1, 8) AND p.hash = " + hash
+}
+
 // maxExpected bounds the chunks that a transaction knows without looking.
 const maxExpected = 4096
 
 var (
 	askChunks = newBulk(1, "WITH h (hash) AS (", ") SELECT "+chunkColumns+" FROM h CROSS JOIN chunk c ON c.hash = h.hash")
-	askUses   = newBulk(1, "WITH h (hash) AS (", ") SELECT h.hash, (SELECT count(*) FROM (SELECT 1 FROM part p WHERE p.hash = h.hash LIMIT ? + 0)) FROM h")
+	askUses   = newBulk(1, "WITH h (hash) AS (", ") SELECT h.hash, (SELECT count(*) FROM (SELECT 1 FROM part p WHERE "+partIs("h.hash")+" LIMIT ? + 0)) FROM h")
 	cutPlaced = newBulk(2, "WITH o (number, size) AS (",
 		") DELETE FROM chunk WHERE hash IN (SELECT c.hash FROM o CROSS JOIN chunk c ON c.object = o.number AND c.at < o.size)")
 	askEmpty = newBulk(1, "WITH o (number) AS (", ") SELECT number FROM o WHERE NOT EXISTS (SELECT 1 FROM chunk c WHERE c.object = o.number)")
@@ -206,17 +211,17 @@ func (tx *treeTx) DeleteChunk(h tree.Hash) error {
 
 func (tx *treeTx) Referenced(h tree.Hash) (bool, error) {
 	var is bool
-	err := tx.row("SELECT EXISTS (SELECT 1 FROM part WHERE hash = ?)", h[:]).Scan(&is)
+	err := tx.row("SELECT EXISTS (SELECT 1 FROM part p WHERE "+partIs("?")+")", h[:], h[:]).Scan(&is)
 	return is, of("parts", err)
 }
 
 func (tx *treeTx) Unreferenced(after tree.Hash, seenBefore int64, limit int) ([]tree.Chunk, error) {
-	return tx.chunks(` WHERE hash > ? AND seen_ms < ?
-		AND NOT EXISTS (SELECT 1 FROM part p WHERE p.hash = c.hash) ORDER BY hash LIMIT ?`, after[:], seenBefore, limit)
+	return tx.chunks(" WHERE hash > ? AND seen_ms < ? AND NOT EXISTS (SELECT 1 FROM part p WHERE "+partIs("c.hash")+") ORDER BY hash LIMIT ?",
+		after[:], seenBefore, limit)
 }
 
 func (tx *treeTx) ReferencedChunks(after tree.Hash, limit int) ([]tree.Chunk, error) {
-	return tx.chunks(" WHERE hash > ? AND EXISTS (SELECT 1 FROM part p WHERE p.hash = c.hash) ORDER BY hash LIMIT ?", after[:], limit)
+	return tx.chunks(" WHERE hash > ? AND EXISTS (SELECT 1 FROM part p WHERE "+partIs("c.hash")+") ORDER BY hash LIMIT ?", after[:], limit)
 }
 
 func (tx *treeTx) ChunksIn(object int64, limit int) ([]tree.Chunk, error) {
@@ -259,7 +264,7 @@ func (tx *treeTx) Uses(h tree.Hash, limit int) ([]tree.Use, error) {
 		err := s.Scan(&u.Ino, &u.Index)
 		list = append(list, u)
 		return err
-	}, "SELECT ino, idx FROM part WHERE hash = ? LIMIT ? + 0", h[:], limit)
+	}, "SELECT ino, idx FROM part p WHERE "+partIs("?")+" LIMIT ? + 0", h[:], h[:], limit)
 	return list, err
 }
 

@@ -97,6 +97,7 @@ type treeTx struct {
 	// expected are chunks as they are, nil for one without a row.
 	expected map[tree.Hash]*tree.Chunk
 	values   []any
+	dirs     map[diskDir]int64 // numbers of directories
 }
 
 // row is conn.row, with all rows written.
