@@ -50,7 +50,7 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 			}
 		}
 		stands := func(it *item) (bool, error) { return p.stands(e, it) }
-		if err := p.locate(e, stands, func(list []*object) error { return p.share(e, list) }); err != nil {
+		if err := p.locate(ctx, e, stands, func(list []*object) error { return p.share(e, list) }); err != nil {
 			return err
 		}
 		if how&changes.AnyRoom == 0 {

@@ -128,7 +128,7 @@ func (c *contents) becomes(it *item, number int64, size int64) {
 
 // locate finds content that only files have: it leaves one that an entry removes, or is copied.
 // Then it finds out which objects nothing else needs.
-func (c *contents) locate(e *tree.Edit, now func(*item) (bool, error), share func([]*object) error) error {
+func (c *contents) locate(ctx context.Context, e *tree.Edit, now func(*item) (bool, error), share func([]*object) error) error {
 	byPrint := map[tree.Hash][]*leaving{}
 	if len(c.missing) > 0 && !c.w.apart.Load() {
 		for _, path := range slices.Sorted(maps.Keys(c.leaving)) {
@@ -151,7 +151,7 @@ func (c *contents) locate(e *tree.Edit, now func(*item) (bool, error), share fun
 			byPrint[print] = list[1:]
 			continue
 		}
-		if err := c.copyNow(e, it, print); err != nil {
+		if err := c.copyNow(ctx, e, it, print); err != nil {
 			return err
 		}
 	}
@@ -194,7 +194,7 @@ func sizeOfParts(parts []tree.Part) (size int64) {
 }
 
 // copyNow makes an object of the content of an item, or leaves that for later if it is much.
-func (c *contents) copyNow(e *tree.Edit, it *item, print tree.Hash) error {
+func (c *contents) copyNow(ctx context.Context, e *tree.Edit, it *item, print tree.Hash) error {
 	size := sizeOfParts(it.parts)
 	number := c.made[print]
 	if number == 0 {
@@ -203,7 +203,7 @@ func (c *contents) copyNow(e *tree.Edit, it *item, print tree.Hash) error {
 			return nil
 		}
 		var err error
-		if number, err = c.assemble(it.parts, func(h tree.Hash, dst []byte) ([]byte, error) { return e.Content(h, dst) }); err != nil {
+		if number, err = c.assemble(ctx, it.parts, e.Beginning, e.Content); err != nil {
 			return err
 		}
 		c.make(print, number)
@@ -236,7 +236,8 @@ func (c *contents) copies(ctx context.Context) error {
 		if c.made[print] != 0 {
 			continue
 		}
-		number, err := c.assemble(it.parts, func(h tree.Hash, dst []byte) ([]byte, error) { return c.w.cfg.Forest.Chunk(ctx, h, dst) })
+		number, err := c.assemble(ctx, it.parts, func(h tree.Hash) ([]string, error) { return c.w.cfg.Forest.Beginning(ctx, h) },
+			func(h tree.Hash, dst []byte) ([]byte, error) { return c.w.cfg.Forest.Chunk(ctx, h, dst) })
 		if err != nil {
 			return err
 		}
@@ -254,8 +255,8 @@ func (c *contents) unused(failed bool) {
 	}
 }
 
-// assemble writes an object of some content.
-func (c *contents) assemble(parts []tree.Part, read func(tree.Hash, []byte) ([]byte, error)) (number int64, err error) {
+// assemble makes an object of some content: of a file that has all of it, or of what is read.
+func (c *contents) assemble(ctx context.Context, parts []tree.Part, beginning func(tree.Hash) ([]string, error), read func(tree.Hash, []byte) ([]byte, error)) (number int64, err error) {
 	if c.windows == nil {
 		c.windows = map[tree.Hash]window{}
 		for path, l := range c.leaving {
@@ -263,6 +264,9 @@ func (c *contents) assemble(parts []tree.Part, read func(tree.Hash, []byte) ([]b
 				c.windows[p.Hash] = window{path, int64(i) * tree.ChunkSize}
 			}
 		}
+	}
+	if number := c.clone(ctx, parts, beginning); number != 0 {
+		return number, nil
 	}
 	out := c.w.home.dir.Writer()
 	defer func() {

@@ -73,12 +73,16 @@ type Workspace struct {
 	room func(fd int) (int64, bool)
 	// trusts is trusted; tests have file systems of others.
 	trusts func(fd int) error
+	// reflink is that of the system; tests have file systems that can do it.
+	reflink func(dst, src int) error
 
 	home *home
 	// rescued counts files that were to be removed and are objects now.
 	rescued int
 	// apart: objects are on another file system.
 	apart atomic.Bool
+	// unshared: files cannot share blocks.
+	unshared atomic.Bool
 
 	// turn is held by whoever looks at the directory or changes it: what follows is theirs.
 	turn   chan struct{}
@@ -153,7 +157,7 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 		return nil, err
 	}
 	cfg.Dir = abs
-	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, room: freeBytes, trusts: trusted, full: true, unclean: true}
+	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, room: freeBytes, trusts: trusted, reflink: reflink, full: true, unclean: true}
 	w.home = &home{w: w, name: cfg.Tree.Name(), dir: cfg.Objects, log: cfg.Logger}
 	w.apart.Store(!sameMount(cfg.Objects.Path(), cfg.Dir))
 	cfg.Forest.SetHome(w.home)

@@ -174,6 +174,14 @@ func OnCall(fn func(call, name string)) {
 	onCall.Store(&fn)
 }
 
+// Reflink sets what has files share their blocks.
+func (w *Workspace) Reflink(fn func(dst, src int) error) {
+	w.turn <- struct{}{}
+	defer w.release()
+	w.reflink = fn
+	w.unshared.Store(false)
+}
+
 // Apart has the workspace believe that objects are on another file system.
 func (w *Workspace) Apart() { w.apart.Store(true) }
 

@@ -143,6 +143,15 @@ func (b *bringer) unlift(dir int, out, path, name string, was *found, settled bo
 // copyOf makes an object of what a file has that an entry renames, 0 if that is not what the tree
 // had any more.
 func (w *Workspace) copyOf(ctx context.Context, dir int, name string, l *leaving) (int64, error) {
+	if w.clones(sizeOfParts(l.parts)) {
+		if fd, err := openFileAt(dir, name); err == nil {
+			number, err := w.cloneObject(ctx, fd, l.parts)
+			closeFD(fd)
+			if err == nil {
+				return number, nil
+			}
+		}
+	}
 	out := w.home.dir.Writer()
 	k := &keeper{out: out}
 	got, err := w.readFile(ctx, dir, name, k)
@@ -483,13 +492,17 @@ func (b *bringer) copyBack(dir int, name string, it *item) error {
 	}
 	defer closeFD(fd)
 	temp := b.w.temp.next()
-	out, err := openAt(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	out, err := openAt(dir, temp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer closeFD(out)
+	parts := it.parts
+	if b.w.clone(b.ctx, out, fd, parts) {
+		parts = nil
+	}
 	buf := make([]byte, tree.ChunkSize)
-	for i, p := range it.parts {
+	for i, p := range parts {
 		n := 0
 		if err == nil {
 			n, err = preadFull(fd, buf[:p.Size], int64(i)*tree.ChunkSize)

@@ -55,6 +55,10 @@ const (
 	// maxMissed bounds the paths that are remembered since their content was asked for in vain.
 	// Others are offered as they are.
 	maxMissed = 1000
+	// minCloned is the size from which a file is cloned instead of copied: what is smaller is copied as
+	// quickly. maxBeginning is how many files are tried to clone one of them.
+	minCloned    = 64 << 10
+	maxBeginning = 4
 	// maxCopied is how many bytes that only files have are copied in the transaction of a batch. More
 	// is copied before it is tried again, up to planAttempts times.
 	maxCopied    = 4 << 20

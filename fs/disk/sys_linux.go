@@ -177,6 +177,11 @@ func openBelow(root int, path string, flags int) (int, error) {
 	return fd, pathError("open", path, err)
 }
 
+// reflink has an empty file share the blocks of all that another one has.
+func reflink(dst, src int) error {
+	return retry(func() error { return unix.IoctlFileClone(dst, src) })
+}
+
 // setTimesFD sets the mtime of what is open.
 func setTimesFD(fd int, mtime int64) error {
 	ts := []unix.Timespec{{Nsec: utimeOmit}, unix.NsecToTimespec(mtime)}

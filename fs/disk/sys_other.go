@@ -59,6 +59,8 @@ func trusted(int) error {
 	return errors.New("this system does not tell of changes at once")
 }
 
+func reflink(int, int) error { return unix.ENOTSUP }
+
 func renameNew(int, string, string) error { return errNoExchange }
 
 func exchange(int, string, string) error { return errNoExchange }

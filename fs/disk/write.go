@@ -319,6 +319,19 @@ func (b *bringer) fits(it *item) error {
 	return nil
 }
 
+// clone is Workspace.clone for an object that has all of an item.
+func (f *fileBringer) clone(dst int, it *item) bool {
+	if it.object == nil || it.object.foreign || !f.b.w.clones(it.object.size) {
+		return false
+	}
+	src, err := f.b.w.home.dir.Handle(it.object.number)
+	if err != nil {
+		return false // it has become a file
+	}
+	defer closeFD(src)
+	return f.b.w.clone(f.b.ctx, dst, src, it.parts)
+}
+
 // make makes a file with the content and the mode of an item, and all else of the file that it
 // replaces, if any. It is closed under the name
 // that nobody looks at: under its own it would be read by the next settle, as what others
@@ -327,12 +340,16 @@ func (f *fileBringer) make(dir int, name, replaced string, it *item) error {
 	if err := f.b.w.fault("make", it.path); err != nil {
 		return err
 	}
-	fd, err := openAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, it.mode&0o777)
+	fd, err := openAt(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, it.mode&0o777)
 	if err != nil {
 		return err
 	}
 	defer closeFD(fd)
-	for _, p := range it.parts {
+	parts := it.parts
+	if f.clone(fd, it) {
+		parts = nil
+	}
+	for _, p := range parts {
 		data, err := f.chunk(p.Hash)
 		if err != nil {
 			return err

@@ -160,6 +160,35 @@ func TestWriterRuns(t *testing.T) {
 	}
 }
 
+func TestMake(t *testing.T) {
+	d := openNew(t)
+	file, err := d.Make(func(fd int) error {
+		if _, err := unix.Write(fd, []byte("content")); err != nil {
+			return err
+		}
+		got := make([]byte, 8)
+		if n, err := unix.Pread(fd, got, 0); err != nil || string(got[:n]) != "content" {
+			t.Errorf("read %q, %v", got, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantContent(t, d, objects.Place{File: file}, []byte("content"))
+	if d.Unsynced() != file {
+		t.Errorf("syncs from %x, want %x", d.Unsynced(), file)
+	}
+	for err, fill := range map[error]func(fd int) error{
+		iofs.ErrExist:   func(fd int) error { _, _ = unix.Write(fd, []byte("x")); return iofs.ErrExist },
+		iofs.ErrInvalid: func(int) error { return nil },
+	} {
+		_, got := d.Make(fill)
+		wantErr(t, got, err)
+	}
+	wantFiles(t, d, 7)
+}
+
 func TestReadMissing(t *testing.T) {
 	d := openNew(t)
 	p := write(t, d.Writer(), []byte("four"))
@@ -607,6 +636,7 @@ func TestClosed(t *testing.T) {
 		"adopt":  func() error { _, err := d.Adopt(from, "x"); return err },
 		"take":   func() error { return d.Take(p.File, 1, from, "x") },
 		"handle": func() error { _, err := d.Handle(p.File); return err },
+		"make":   func() error { _, err := d.Make(func(int) error { return nil }); return err },
 		"named":  func() error { return d.Named(p.File, func(int, string) error { return nil }) },
 		"remove": func() error { return d.Remove(p.File) },
 		"each":   func() error { return d.Each(func(int64, int64) error { return nil }) },

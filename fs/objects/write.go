@@ -60,6 +60,33 @@ func (w *Writer) Close() error {
 	return w.d.end(&w.out)
 }
 
+// Make makes an object file of what fill puts into an empty one, which is open for reading and
+// writing. After an error there is none.
+func (d *Dir) Make(fill func(fd int) error) (int64, error) {
+	var o output
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := d.create(&o); err != nil {
+		return 0, err
+	}
+	file := o.file
+	err := fill(o.fd)
+	if err == nil {
+		var st unix.Stat_t
+		err = retry(func() error { return unix.Fstat(o.fd, &st) })
+		o.size = st.Size
+	}
+	if err == nil && o.size == 0 {
+		err = fmt.Errorf("it has no bytes: %w", iofs.ErrInvalid)
+	}
+	if err != nil {
+		o.size = 0 // it is removed
+		return 0, errors.Join(d.errorOf("fill", file, err), d.end(&o))
+	}
+	d.written(file)
+	return file, d.end(&o)
+}
+
 // Pack appends data, at least one byte, to the present pack, and returns where it is. Each
 // Open begins a new pack, and so does data that would make the present one larger than
 // 64 MiB. After an error nothing of data is left, and the next Pack begins a new pack.
@@ -128,7 +155,7 @@ func (d *Dir) create(o *output) error {
 		if err != nil {
 			return err
 		}
-		fd, err := openAt(d.fd, nameOf(file), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+		fd, err := openAt(d.fd, nameOf(file), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
 		if errors.Is(err, unix.EEXIST) { // a stranger's, or of another process
 			continue
 		}

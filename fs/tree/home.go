@@ -316,6 +316,31 @@ func (e *Edit) Content(h Hash, dst []byte) ([]byte, error) {
 	return f.chunkNow(e.tx, h, dst)
 }
 
+// Beginning lists paths of files of the home that should begin with a chunk, as the edit has them.
+// The home may have other files there by now, or none.
+func (e *Edit) Beginning(h Hash) ([]string, error) {
+	return beginning(e.tree.forest.sources(e.tx, h))
+}
+
+// Beginning is Edit.Beginning for what the tree has now.
+func (f *Forest) Beginning(ctx context.Context, h Hash) (list []string, err error) {
+	err = f.store.View(ctx, func(tx Tx) (err error) {
+		list, err = beginning(f.sources(tx, h))
+		return err
+	})
+	return list, wrap("look for files that begin with a chunk", err)
+}
+
+func beginning(list []source, err error) ([]string, error) {
+	var paths []string
+	for _, s := range list {
+		if s.offset == 0 {
+			paths = append(paths, s.path)
+		}
+	}
+	return paths, err
+}
+
 // Gone reports whether some content of a file is nowhere any more, for good: it was in files of
 // the home only, which have been changed or removed.
 func (f *Forest) Gone(ctx context.Context, parts []Part) (bool, error) {
