@@ -32,7 +32,8 @@ if the directory is known by --workspace.
 
 With LOCAL it is about what 'wsd sync' keeps of that directory, for each server that
 it was synchronised with: versions that were lost stay ('wsd sync lost'), other content
-that no file has any more goes. A 'wsd sync --watch' does so by itself.
+that no file has any more goes. A 'wsd sync --watch' does so by itself, and
+for this command when it is asked.
 
 Exit status: 0; 1 failure; 2 usage.`,
 		Example: "  wsd gc                      # of the workspace that your server serves\n  wsd gc --now --workspace .\n  wsd gc --now ~/project      # of what 'wsd sync' keeps of it",
@@ -100,7 +101,10 @@ func (a *app) collectStore(ctx context.Context, cfg workspace.Config, connect *c
 	if inUse, ok := errors.AsType[*sqlite.InUseError](err); ok {
 		s := serverOf(inUse.Path)
 		if s == nil {
-			return done, withHint(err, "a running 'wsd sync' collects by itself, within its --"+flagGarbageBytes+": end it to collect now; the server of another user is named by --connect URL")
+			if done, open, err := askDoor(ctx, inUse.Path, now); open {
+				return done, err
+			}
+			return done, withHint(err, "a 'wsd sync' collects at its end: wait for that; the server of another user is named by --connect URL")
 		}
 		c, err := connect.dialRunning(ctx, s, client.Options{ConnectTimeout: connect.timeout})
 		if err != nil {

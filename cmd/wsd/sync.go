@@ -188,6 +188,11 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 	}
 	defer func() { err = errors.Join(err, j.local.close()) }()
 	j.local.forgot = j.out.forgot
+	if j.watch {
+		if door, closed := openCollectDoor(j.local.db.Path(), j.local.collect); closed == nil { // else gc says that the state is in use
+			defer func() { err = errors.Join(err, door.Close()) }()
+		}
+	}
 	if j.dryRun {
 		err = j.meet(ctx, j.mirror(remote))
 		if err == nil {

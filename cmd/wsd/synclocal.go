@@ -17,6 +17,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/objects"
 	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/server/sqlite"
 	"github.com/wsd-dev/wsd/server/workspace"
 )
@@ -189,6 +190,12 @@ func (l *syncLocal) sweep(ctx context.Context) error {
 		l.forgot(done.Lost)
 	}
 	return err
+}
+
+// collect deletes garbage, for 'wsd gc'. It is safe beside all else.
+func (l *syncLocal) collect(ctx context.Context, now bool) (protocol.CollectResult, error) {
+	done, err := workspace.Collect(ctx, l.db, l.forest, l.bounds.Garbage, now)
+	return protocol.CollectResult{Chunks: done.Chunks, Bytes: done.Bytes, Marked: done.Marked}, err
 }
 
 // close sweeps and closes what is open.

@@ -139,9 +139,14 @@ func collectOnce(ctx context.Context, db *sqlite.DB, forest *tree.Forest, policy
 // Collect deletes garbage now. With now it does so whatever the age of it, but for what a push
 // may be about to refer to.
 func (w *Workspace) Collect(ctx context.Context, now bool) (tree.Collected, error) {
-	policy := w.garbage.policy(w.Store)
+	return Collect(ctx, w.DB, w.Forest, w.garbage, now)
+}
+
+// Collect is Workspace.Collect for a store that is no workspace's.
+func Collect(ctx context.Context, db *sqlite.DB, forest *tree.Forest, garbage Garbage, now bool) (tree.Collected, error) {
+	policy := garbage.policy(db.Path())
 	if now {
 		policy = tree.Policy{MaxBytes: -1}
 	}
-	return collect(ctx, w.DB, w.Forest, policy)
+	return collect(ctx, db, forest, policy)
 }
