@@ -220,6 +220,62 @@ func TestF8FollowersOfOneRun(t *testing.T) {
 	}
 }
 
+// The run after the last that is possible is refused on each wire, leaves no record, and takes
+// nothing from those that are live. One that ends makes room.
+func TestRun257(t *testing.T) {
+	s := serveWorkspace(t, "")
+	published, err := computer.Dial(t.Context(), "ws://"+s.host+"/ws", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { published.Close() })
+	ours, err := wsd.Dial(t.Context(), "ws://"+s.host, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	var first shell.Events
+	for i := range shell.DefaultMaxRuns {
+		_, events, err := published.Exec(t.Context(), shell.Request{ID: fmt.Sprint("run ", i), Command: "exec sleep 1000"})
+		if err != nil {
+			t.Fatalf("run %d: %v", i, err)
+		}
+		if first == nil {
+			first = events
+		}
+		t.Cleanup(events.Close)
+	}
+	refused := func(id, text string) {
+		t.Helper()
+		_, _, err := published.Exec(t.Context(), shell.Request{ID: id, Command: "true"})
+		if !errors.Is(err, &shell.Error{Code: shell.CodeBusy}) || !strings.Contains(err.Error(), text) {
+			t.Errorf("the published wire says %v", err)
+		}
+		_, err = ours.Exec(t.Context(), wsd.DurableCommand{ID: id, Line: "true"})
+		if failure, ok := errors.AsType[*wsd.Error](err); !ok || failure.Name != shell.CodeBusy || !strings.Contains(err.Error(), text) {
+			t.Errorf("our wire says %v", err)
+		}
+	}
+	refused("more", "256 commands are running, as many as are possible")
+	refused("run 3", "exec run 3 is already running")
+	if _, err := published.GetExec(t.Context(), "more", shell.After{}); !errors.Is(err, &shell.Error{Code: shell.CodeNotFound}) {
+		t.Errorf("the run that was refused: %v", err)
+	}
+	if err := published.KillExec(t.Context(), "run 0", "SIGTERM"); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := follow(t, first); out != "" || code != 143 {
+		t.Errorf("it printed %q and ended with %d", out, code)
+	}
+	_, events, err := published.Exec(t.Context(), shell.Request{ID: "more", Command: "echo more"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, code := follow(t, events); out != "more\n" || code != 0 {
+		t.Errorf("it printed %q and ended with %d", out, code)
+	}
+}
+
 // A carrier is a way to a workspace.
 type carrier struct {
 	name string
