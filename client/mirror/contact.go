@@ -18,10 +18,11 @@ const maxNamed = 5
 
 // A Contact is what two sides have that were never in step. Files are files and links.
 type Contact struct {
-	Here, There int      // files that only one side has
-	Differ      int      // files that both have, and not the same
-	Same        int      // files that both have
-	Names       []string // some that differ, then some that only the remote has; of the local tree
+	Here, There int // files that only one side has
+	Differ      int // files that both have, and not the same
+	Same        int // files that both have
+	// The first of those that differ, and that only one side has; of the local tree.
+	DifferNames, HereNames, ThereNames []string
 
 	here []tree.Entry // what only this side has, directories too
 }
@@ -76,6 +77,19 @@ func (m *Mirror) Blank(ctx context.Context) (bool, error) {
 	return blank, nil
 }
 
+// Begun reports whether the other end that a tree calls so may have had anything of it, or the tree
+// of the other end's; "" stands for DefaultPeerID.
+func Begun(ctx context.Context, t *tree.Tree, peerID string) (bool, error) {
+	if peerID == "" {
+		peerID = DefaultPeerID
+	}
+	s, err := (&Mirror{cfg: Config{PeerID: peerID}, tree: t}).loadState(ctx)
+	if err != nil {
+		return false, fmt.Errorf("load the cursors: %w", err)
+	}
+	return s.peer.Push != tree.Cursor{} || s.notes.AgreedPush != tree.Cursor{} || s.notes.Lost > 0 || len(s.notes.Pulled)+len(s.sent.Prints) > 0, nil
+}
+
 // Contact compares two sides that were never in step, or have not all that there was at
 // first (Mirror.First); nil when they were and have. It settles this side, and changes nothing.
 func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
@@ -107,7 +121,6 @@ func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
 func (m *Mirror) contact(ctx context.Context, s *state) (*Contact, error) {
 	c := &Contact{}
 	there := map[string]bool{} // live paths there
-	var only []string          // names that only the remote has
 	err := m.allThere(ctx, m.filter.names, func(x *tree.Entry) error {
 		if m.filter.hides(x.Path, x.Kind == tree.KindDir) {
 			return nil
@@ -122,25 +135,20 @@ func (m *Mirror) contact(ctx context.Context, s *state) (*Contact, error) {
 		case x.Kind == tree.KindDir && (nothing || err == nil && cur.Kind == tree.KindDir):
 		case nothing:
 			c.There++
-			if len(only) < maxNamed {
-				only = append(only, x.Path)
-			}
+			c.ThereNames = named(c.ThereNames, x.Path)
 		case err != nil:
 			return err
 		case same(&cur, x):
 			c.Same++
 		default:
 			c.Differ++
-			if len(c.Names) < maxNamed {
-				c.Names = append(c.Names, x.Path)
-			}
+			c.DifferNames = named(c.DifferNames, x.Path)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.Names = append(c.Names, only[:min(len(only), maxNamed-len(c.Names))]...)
 	list, err := m.tree.Changes(ctx, tree.ChangesQuery{Ignore: m.filter.names})
 	if err != nil {
 		return nil, err
@@ -155,9 +163,18 @@ func (m *Mirror) contact(ctx context.Context, s *state) (*Contact, error) {
 		c.here = append(c.here, e)
 		if e.Kind != tree.KindDir {
 			c.Here++
+			c.HereNames = named(c.HereNames, e.Path)
 		}
 	}
 	return c, nil
+}
+
+// named adds a name to the first of some.
+func named(names []string, name string) []string {
+	if len(names) == maxNamed {
+		return names
+	}
+	return append(names, name)
 }
 
 // allThere calls fn for all that the settled remote has, by the paths here, but for some names.

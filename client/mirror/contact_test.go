@@ -73,7 +73,7 @@ func strangers(t tb, cfg Config) *world {
 
 func TestContact(t *testing.T) {
 	w := strangers(t, Config{Ignore: []string{"ignored"}})
-	want := &Contact{Here: 2, There: 3, Differ: 2, Same: 1, Names: []string{"/f", "/kind", "/d/there", "/e/f/g", "/kind/in"}}
+	want := &Contact{Here: 2, There: 3, Differ: 2, Same: 1, DifferNames: []string{"/f", "/kind"}, HereNames: []string{"/d/here", "/l"}, ThereNames: []string{"/d/there", "/e/f/g", "/kind/in"}}
 	if diff := cmp.Diff(want, w.contact(), cmpopts.IgnoreUnexported(Contact{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

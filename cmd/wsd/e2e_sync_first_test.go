@@ -48,12 +48,12 @@ func TestFirstContact(t *testing.T) {
 	here, there := readTree(t, p.here), readTree(t, p.there)
 	for range 2 {
 		p.sync().want(t, 3,
-			`Error: \S+/here and the server both have files and were never in step: 1 file would go to the server, 1 would come from there, 1 differ \(a, e/f/only-there\); nothing was changed`,
+			`Error: \S+/here and the server both have files and were never in step: 1 file would go to the server \(d/only-here\), 1 would come from there \(e/f/only-there\), 1 differs \(a\); nothing was changed`,
 			"Hint: --merge brings both together, --from here .*, --from there ")
 	}
 	p.sync("--dry-run").want(t, 3, "--merge")
 	p.sync("--watch").want(t, 3, "--merge")
-	p.sync("--json").want(t, 3, `(?m)^{"type":"contact","toRemote":1,"toLocal":1,"differ":1,"same":1,"names":\["a","e/f/only-there"\]}$`)
+	p.sync("--json").want(t, 3, `(?m)^{"type":"contact","toRemote":1,"toLocal":1,"differ":1,"same":1,"toRemoteNames":\["d/only-here"\],"toLocalNames":\["e/f/only-there"\],"differNames":\["a"\]}$`)
 	cmd := p.command("exec", "--sync", "--dir", p.here, "--state", p.state, "--connect", p.url, "--", "touch", "ran")
 	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 3 {
 		t.Errorf("exec --sync: %v, %s", err, out)
@@ -64,6 +64,111 @@ func TestFirstContact(t *testing.T) {
 	}
 	p.sync("--merge").want(t, 0, "conflict: a: ", "kept the server's, and the one here as a.conflict-")
 	p.sync().want(t, 0, "nothing has changed")
+}
+
+// What is offered instead is what goes with the other flags.
+func TestFirstContactOneWay(t *testing.T) {
+	p := newSyncPair(t)
+	p.strangers()
+	p.serve()
+	p.sync("--mirror").want(t, 3, "Hint: --from here makes the server what is here; without --mirror, --merge brings both together")
+	p.sync("--one-way-safe").want(t, 3, "Hint: --merge sends what is here and holds .*, --from here makes the server what is here; nothing comes from there")
+}
+
+// A first contact that is refused, or tried with --dry-run, leaves nothing behind.
+func TestFirstContactLeavesNothing(t *testing.T) {
+	p := newSyncPair(t)
+	p.strangers()
+	p.serve()
+	top, created := filepath.Dir(p.here), filepath.Join(filepath.Dir(p.here), "created")
+	tmp := filepath.Join(top, "tmp")
+	if err := os.Mkdir(tmp, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", tmp)
+	all := func() (list []string) {
+		t.Helper()
+		err := filepath.WalkDir(top, func(path string, _ os.DirEntry, err error) error {
+			if rel, _ := filepath.Rel(top, path); !strings.HasPrefix(rel, "there.db") { // the server's
+				list = append(list, rel)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	before := all()
+	for _, tt := range []struct {
+		code int
+		args []string
+	}{
+		{3, []string{p.here}},
+		{3, []string{"--dry-run", p.here}},
+		{0, []string{"--dry-run", "--merge", p.here}},
+		{0, []string{"--dry-run", "--from", "there", p.here}},
+		{3, []string{"--mirror", p.here}},
+		{3, []string{"--mirror", "--create", created}},
+		{3, []string{"--from", "here", "--create", created}},
+		{0, []string{"--dry-run", "--create", created}},
+		{3, []string{"--from", "there", "--max-delete", "0", p.here}},
+		{3, []string{"--state", filepath.Join(top, "new", "state", "s.db"), p.here}},
+	} {
+		p.run(append(append([]string{"sync"}, tt.args...), p.url)...).want(t, tt.code)
+		if diff := cmp.Diff(before, all()); diff != "" {
+			t.Errorf("%v left (-want +got):\n%s", tt.args, diff)
+		}
+	}
+	cmd := p.command("exec", "--sync", "--dir", p.here, "--connect", p.url, "--", "true")
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 3 {
+		t.Errorf("exec --sync: %v, %s", err, out)
+	}
+	if diff := cmp.Diff(before, all()); diff != "" {
+		t.Errorf("exec --sync left (-want +got):\n%s", diff)
+	}
+}
+
+// A LOCAL that has nothing, and was never in step, is not what the server is made, nor held against
+// all that it has.
+func TestFirstContactWithNothingHere(t *testing.T) {
+	p := newSyncPair(t)
+	writeFile(t, filepath.Join(p.there, "a"), "1")
+	writeFile(t, filepath.Join(p.there, "d/b"), "2")
+	p.serve()
+	there := readTree(t, p.there)
+	for _, flags := range [][]string{{"--mirror"}, {"--mirror", "--dry-run"}, {"--mirror", "--max-delete", "1"}, {"--mirror", "--watch"}} {
+		p.sync(flags...).want(t, 3, `here has no files and was never in step with the server, where --mirror would remove 2 files \(a, d/b\); nothing was changed`,
+			"Hint: leave --mirror out to bring what the server has")
+	}
+	p.sync("--one-way-safe").want(t, 3, `here has no files and was never in step with the server, and --one-way-safe brings none of 2 files \(a, d/b\)`, "Hint: leave --one-way-safe out")
+	p.want(map[string]string{}, there)
+	p.sync("--mirror", "--dry-run", "--max-delete", "100%").want(t, 0, "(?m)^> delete d/b$")
+	p.sync("--mirror", "--max-delete", "100%").want(t, 0, "2 versions of the server's are kept here")
+	p.want(map[string]string{}, map[string]string{})
+}
+
+// --from takes no more away than --max-delete says, if that is given.
+func TestFromHeedsMaxDelete(t *testing.T) {
+	for from, where := range map[string]string{"here": "at the server", "there": "here"} {
+		t.Run(from, func(t *testing.T) {
+			p := newSyncPair(t)
+			p.strangers()
+			writeFile(t, filepath.Join(p.here, "d/another"), "1")
+			writeFile(t, filepath.Join(p.there, "e/another"), "2")
+			p.serve()
+			here, there := readTree(t, p.here), readTree(t, p.there)
+			for _, limit := range []string{"1", "49%"} {
+				p.sync("--from", from, "--max-delete", limit).want(t, 3, "2 of 4 files would be removed "+where+` \([de]/`)
+				p.want(here, there)
+			}
+			p.sync("--from", from, "--max-delete", "2").want(t, 0)
+			if from == "here" {
+				there = here
+			}
+			p.want(there, there)
+		})
+	}
 }
 
 // --from here makes the server what is here, and keeps its versions here.

@@ -71,7 +71,7 @@ func TestFirstContactRace(t *testing.T) {
 	p.run("sync", "--state", filepath.Join(filepath.Dir(p.here), "other.db"), other, p.url).want(t, 0)
 	on()
 	_ = cmd.Wait() // its status is looked at
-	if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(out.String(), "both have files and were never in step: 1 file would go to the server, 1 would come from there") {
+	if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(out.String(), "both have files and were never in step: 1 file would go to the server (mine), 1 would come from there (theirs), 0 differ;") {
 		t.Errorf("status %d: %s", code, &out)
 	}
 	p.want(here, map[string]string{"theirs": "theirs\n"})

@@ -272,11 +272,10 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 	if j.flags.safe {
 		cfg.OnConflict = mirror.Hold
 	}
-	switch j.first {
-	case fromHere: // it was asked for
-	case fromThere:
+	if j.first == fromThere {
 		cfg.OnConflict = mirror.Theirs
-	default:
+	}
+	if j.flags.maxDelete.given || j.first != fromHere && j.first != fromThere { // else it was asked for
 		cfg.MayDelete = j.flags.maxDelete.allows
 	}
 	if j.verbose || j.asJSON {

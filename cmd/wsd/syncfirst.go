@@ -48,12 +48,15 @@ func isRefused(err error) bool {
 
 // syncContact is a "contact" of --json.
 type syncContact struct {
-	Type     string   `json:"type"`
-	ToRemote int      `json:"toRemote"` // files
-	ToLocal  int      `json:"toLocal"`
-	Differ   int      `json:"differ"`
-	Same     int      `json:"same"`
-	Names    []string `json:"names"`
+	Type     string `json:"type"`
+	ToRemote int    `json:"toRemote"` // files
+	ToLocal  int    `json:"toLocal"`
+	Differ   int    `json:"differ"`
+	Same     int    `json:"same"`
+	// The first names of those.
+	ToRemoteNames []string `json:"toRemoteNames"`
+	ToLocalNames  []string `json:"toLocalNames"`
+	DifferNames   []string `json:"differNames"`
 }
 
 // meet looks at two sides that were never in step, and refuses to mix what they have unless
@@ -109,10 +112,19 @@ func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
 		if c.There+c.Differ+c.Same == 0 {
 			return refused(hint, "the server has no files, and all in %s would be removed", j.local.dir)
 		}
+		if limit := &j.flags.maxDelete; limit.given && !limit.allows(c.Here, c.Here+c.Differ+c.Same) {
+			return j.out.tooMany(&mirror.DeletesError{Count: c.Here, Of: c.Here + c.Differ + c.Same, Names: c.HereNames})
+		}
 		j.first = fromThere
 		if err := j.yield(ctx, m, c); err != nil {
 			return err
 		}
+	case c.Here+c.Differ+c.Same == 0 && c.There > 0 && j.flags.mirror && (!j.flags.maxDelete.given || !j.flags.maxDelete.allows(c.There, c.There)):
+		return refused("leave --mirror out to bring what the server has; if all of it is to go, say --max-delete 100%",
+			"%s has no files and was never in step with the server, where --mirror would remove %s%s; nothing was changed", j.local.dir, filesText(c.There), j.thereText(c))
+	case c.Here+c.Differ+c.Same == 0 && c.There > 0 && j.flags.safe:
+		return refused("leave --one-way-safe out to bring what the server has; --merge has all of it held in conflict",
+			"%s has no files and was never in step with the server, and --one-way-safe brings none of %s%s; nothing was changed", j.local.dir, filesText(c.There), j.thereText(c))
 	case c.Here+c.Differ+c.Same > 0 && c.There+c.Differ+c.Same > 0 && c.Here+c.There+c.Differ > 0:
 		return j.out.refuseContact(c)
 	default:
@@ -120,6 +132,15 @@ func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
 	}
 	j.met = true
 	return nil
+}
+
+// thereText names what only the server has.
+func (*syncJob) thereText(c *mirror.Contact) string {
+	var names []string
+	for _, name := range c.ThereNames {
+		names = append(names, localName(name))
+	}
+	return namesText(names, c.There-len(names))
 }
 
 // meetAgain is meet after an error, which it returns unless that says that the server is blank no
@@ -176,16 +197,39 @@ func (j *syncJob) yield(ctx context.Context, m *mirror.Mirror, c *mirror.Contact
 
 // refuseContact says what there is on both sides.
 func (o *syncOutput) refuseContact(c *mirror.Contact) error {
-	out := syncContact{Type: "contact", ToRemote: c.Here, ToLocal: c.There, Differ: c.Differ, Same: c.Same, Names: []string{}}
-	for _, name := range c.Names {
-		out.Names = append(out.Names, localName(name))
+	local := func(names []string) []string {
+		out := make([]string, len(names))
+		for i, name := range names {
+			out[i] = localName(name)
+		}
+		return out
+	}
+	out := syncContact{
+		Type: "contact", ToRemote: c.Here, ToLocal: c.There, Differ: c.Differ, Same: c.Same,
+		ToRemoteNames: local(c.HereNames), ToLocalNames: local(c.ThereNames), DifferNames: local(c.DifferNames),
 	}
 	if o.enc != nil {
 		o.object(out)
 	}
-	return refused("--merge brings both together, --from here makes the server what is here, --from there makes "+safe(o.job.local.dir)+" what the server has",
-		"%s and the server both have files and were never in step: %s would go to the server, %s would come from there, %d differ%s; nothing was changed",
-		safe(o.job.local.dir), filesText(c.Here), strconv.Itoa(c.There), c.Differ, namesText(out.Names, 0))
+	named := func(names []string, of int) string { return namesText(names, of-len(names)) }
+	differ := "differ"
+	if c.Differ == 1 {
+		differ = "differs"
+	}
+	return refused(o.job.meetHint(), "%s and the server both have files and were never in step: %s would go to the server%s, %d would come from there%s, %d %s%s; nothing was changed",
+		safe(o.job.local.dir), filesText(c.Here), named(out.ToRemoteNames, c.Here), c.There, named(out.ToLocalNames, c.There), c.Differ, differ, named(out.DifferNames, c.Differ))
+}
+
+// meetHint says what a first contact may be asked to do.
+func (j *syncJob) meetHint() string {
+	const here = "--from here makes the server what is here"
+	switch {
+	case j.flags.mirror:
+		return here + "; without --mirror, --merge brings both together and --from there makes " + safe(j.local.dir) + " what the server has"
+	case j.flags.safe:
+		return "--merge sends what is here and holds in conflict what differs or only the server has, " + here + "; nothing comes from there with --one-way-safe"
+	}
+	return "--merge brings both together, " + here + ", --from there makes " + safe(j.local.dir) + " what the server has"
 }
 
 func filesText(n int) string {
@@ -352,6 +396,9 @@ func (l *syncLocal) checkEmptied(ctx context.Context, t *tree.Tree, limit *delet
 	info, err := t.Info(ctx)
 	if err != nil || info.Files == 0 {
 		return false, err
+	}
+	if begun, err := mirror.Begun(ctx, t, ""); err != nil || !begun {
+		return err == nil, err // the server has had none of them
 	}
 	if limit.given && limit.allows(int(info.Files), int(info.Files)) {
 		return true, nil

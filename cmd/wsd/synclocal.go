@@ -9,6 +9,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,10 @@ type syncLocal struct {
 	full   atomic.Bool // the disk was full since
 	temp   string      // a directory that goes as it is closed, "" for none
 	made   bool        // the store is new
+	// makes are the directories that were made, the outermost first. With gone they are removed as it
+	// is closed, with the store.
+	makes []string
+	gone  bool
 }
 
 // openSyncLocal opens a directory and what is known of it and a server. With dry nothing is
@@ -78,7 +83,9 @@ func (l *syncLocal) place(dir, identity, store string, dry bool) (string, error)
 			return "", err
 		}
 	default:
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, iofs.ErrExist) {
+		if err := os.Mkdir(dir, 0o755); err == nil {
+			l.makes = append(l.makes, dir)
+		} else if !errors.Is(err, iofs.ErrExist) {
 			return "", fmt.Errorf("make the directory: %w", err)
 		}
 	}
@@ -104,8 +111,22 @@ func (l *syncLocal) place(dir, identity, store string, dry bool) (string, error)
 			err := l.makeTemp()
 			return filepath.Join(l.temp, "state.db"), err
 		}
+		l.makes = append(l.makes, missingAbove(store)...)
 	}
 	return store, nil
+}
+
+// missingAbove lists the directories above a file that are not there, the outermost first.
+func missingAbove(file string) []string {
+	var list []string
+	for dir := filepath.Dir(file); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, iofs.ErrNotExist) {
+			break
+		}
+		list = append(list, dir)
+	}
+	slices.Reverse(list)
+	return list
 }
 
 // makeTemp makes a directory for what a dry run needs.
@@ -202,7 +223,10 @@ func (l *syncLocal) collect(ctx context.Context, now bool) (protocol.CollectResu
 func (l *syncLocal) close() error {
 	var err error
 	if l.disk != nil {
-		err = errors.Join(l.sweep(context.Background()), l.disk.Close())
+		if !l.gone {
+			err = l.sweep(context.Background())
+		}
+		err = errors.Join(err, l.disk.Close())
 	}
 	if l.objects != nil {
 		err = errors.Join(err, l.objects.Close())
@@ -210,19 +234,26 @@ func (l *syncLocal) close() error {
 	if l.db != nil {
 		err = errors.Join(err, l.db.Close())
 	}
+	if l.gone {
+		l.remove()
+	}
 	if l.temp != "" {
 		err = errors.Join(err, os.RemoveAll(l.temp))
 	}
 	return err
 }
 
-// forget removes a store that is new, and still open: nothing was brought in step.
-func (l *syncLocal) forget() {
-	if !l.made {
-		return
-	}
+// forget has a store that is new removed as it is closed: nothing was brought in step.
+func (l *syncLocal) forget() { l.gone = l.made }
+
+// remove removes the store, and the directories that were made and are empty. What cannot be
+// removed is of no use, and does no harm.
+func (l *syncLocal) remove() {
 	for _, path := range sqlite.Files(l.db.Path()) {
-		_ = os.Remove(path) // it is of no use, and does no harm
+		_ = os.Remove(path)
 	}
 	_ = os.RemoveAll(sqlite.ObjectsPath(l.db.Path()))
+	for _, dir := range slices.Backward(l.makes) {
+		_ = os.Remove(dir)
+	}
 }
