@@ -44,6 +44,7 @@ type decision struct {
 	entries   []tree.Entry      // that are decided about
 	arrivals  arrivals          // with those that go along, once it is known that some do
 	numbers   map[string]int64  // of versions from here that are kept, by path
+	nothing   map[string]bool   // what oursIsNothing has said of paths that are held in conflict
 	deleted   map[string]bool   // paths that the remote has removed, if .gitignore files count
 	hides     map[string]bool   // what the batch says of what rules hide
 	touched   bool              // something is sent only because of what was decided
@@ -122,7 +123,11 @@ func (d *decision) decideEach(begun int64, entries []tree.Entry) error {
 			}
 			continue
 		}
-		if conflict && d.policy == Ours && entries[i].Path != top && entries[i].Rev <= h.Fetched {
+		nothing, err := d.oursIsNothing(top, conflict)
+		if err != nil {
+			return err
+		}
+		if conflict && !nothing && d.policy == Ours && entries[i].Path != top && entries[i].Rev <= h.Fetched {
 			if err := d.sendAgain(entries[i].Path); err != nil { // it is no change
 				return err
 			}
@@ -147,7 +152,7 @@ func (d *decision) decideEach(begun int64, entries []tree.Entry) error {
 			}
 			continue
 		}
-		if d.m.cfg.Undo {
+		if d.m.cfg.Undo || nothing {
 			if err := d.undo(x); err != nil {
 				return err
 			}

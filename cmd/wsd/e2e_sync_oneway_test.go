@@ -61,3 +61,27 @@ func TestOneWaySafe(t *testing.T) {
 	both := map[string]string{"a": "mine\n", "b": "mine\n", "c": "base\n", "only": "theirs\n"}
 	p.want(both, both)
 }
+
+// What only the server has made is nothing here: 'wsd sync resolve --ours' removes it there and keeps
+// it here as a lost version, and brings nothing.
+func TestOneWaySafeResolveOurs(t *testing.T) {
+	for name, flags := range map[string][]string{"with the flag": {"--one-way-safe"}, "without": nil} {
+		t.Run(name, func(t *testing.T) {
+			p := newSyncPair(t)
+			writeFile(t, filepath.Join(p.here, "mine"), "1")
+			p.serve()
+			p.sync("--one-way-safe").want(t, 0)
+			writeFile(t, filepath.Join(p.there, "theirs"), "2")
+			writeFile(t, filepath.Join(p.there, "d/e/f"), "3")
+			p.sync("--one-way-safe")
+			for _, path := range []string{"theirs", "d"} {
+				args := append([]string{"sync", "resolve", "--ours", "--state", p.state}, flags...)
+				p.run(append(args, filepath.Join(p.here, path), p.url)...).want(t, 0, "of the server's (is|are) kept here")
+			}
+			want := map[string]string{"mine": "1"}
+			p.want(want, want)
+			p.run("sync", "lost", "--state", p.state).want(t, 0, "undone .* theirs\n", "undone .* d/e/f\n")
+			p.sync("--one-way-safe").want(t, 0, "nothing has changed")
+		})
+	}
+}

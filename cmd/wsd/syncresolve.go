@@ -69,9 +69,9 @@ func newSyncResolveCmd(a *app) *cobra.Command {
 		Short: "Decide about a path that is held in conflict",
 		Long: `Decides about PATH, and all below it, that 'wsd sync --on-conflict hold' has left as they
 are on both sides: --ours sends the version here, --theirs takes the server's, --both
-takes both. The version that loses is kept ('wsd sync lost'). What else there is to
-move moves as with 'wsd sync --on-conflict hold'. PATH may be written as it was printed,
-with \xe9 for a byte that is not UTF-8.
+takes both. Of what is not here --ours removes the server's. The version that loses is
+kept ('wsd sync lost'). What else there is to move moves as with 'wsd sync --on-conflict
+hold'. PATH may be written as it was printed, with \xe9 for a byte that is not UTF-8.
 
 The directory is the nearest one above PATH that was in step with the server; the
 server and the flags are those of the 'wsd sync'.
