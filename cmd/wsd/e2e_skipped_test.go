@@ -250,6 +250,7 @@ func (p *syncPair) watched(sig syscall.Signal) int {
 		p.t.Fatal(err)
 	}
 	waitFor(p.t, out, "to the server: 1 path")
+	waitFor(p.t, out, "\nwatching both sides for changes; ^C ends it\n")
 	if err := watch.Process.Signal(sig); err != nil {
 		p.t.Fatal(err)
 	}

@@ -340,7 +340,7 @@ func TestConflictHeldAndResolved(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(p.here, "other"), "moves\n")
 	p.sync("--on-conflict", "hold").want(t, 0,
-		`(?m)^conflict: a: here 5 B of \S+ \S+ \(1caeb808\), at the server 7 B of \S+ \S+ \(f46647a5\); held; to decide, with --ours \(the one here\), --theirs or --both: wsd sync resolve --ours --state \S+ \S+/here/a unix:\S+$`, "held in conflict, and left as they are on both sides: 3 paths")
+		`(?m)^conflict: a: here 5 B of \S+ \S+, at the server 7 B of \S+ \S+; held; to decide, with --ours \(the one here\), --theirs or --both: wsd sync resolve --ours --state \S+ \S+/here/a unix:\S+$`, "held in conflict, and left as they are on both sides: 3 paths")
 	wantFile(t, filepath.Join(p.there, "other"), "moves\n")
 	wantFile(t, filepath.Join(p.here, "a"), "mine\n")
 	wantFile(t, filepath.Join(p.there, "a"), "theirs\n")

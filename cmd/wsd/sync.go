@@ -336,7 +336,7 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 			j.out.trouble(fmt.Errorf("make the state smaller: %w", err))
 		}
 	})
-	for {
+	for looked := false; ; {
 		r, err := m.Sync(ctx)
 		if err != nil {
 			if err := j.meetAgain(ctx, j.mirror(remote), err); err != nil {
@@ -353,6 +353,10 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 		}
 		if j.watch {
 			j.left = left
+			if !looked {
+				looked = true
+				j.out.watching()
+			}
 		} else {
 			if failed, ok := errors.AsType[*exitError](left); ok && failed.code == exitFailure {
 				return left

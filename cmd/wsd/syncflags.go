@@ -70,7 +70,7 @@ func (f *syncFlags) check(cmd *cobra.Command) (err error) {
 	case f.mirror && f.safe:
 		return usagef("leave one of them out", "--mirror and --one-way-safe exclude each other")
 	case (f.mirror || f.safe) && cmd.Flags().Changed("on-conflict"):
-		return usagef("leave one of them out", "--on-conflict is for both ways")
+		return usagef("leave one of them out", "--on-conflict is for both ways, and --mirror and --one-way-safe go one way")
 	case (f.mirror || f.safe) && f.from == fromThere:
 		return usagef("write --from here, or synchronise both ways first", "nothing comes from there one way")
 	case f.mirror && f.merge:

@@ -259,16 +259,23 @@ func lostPath(c *mirror.Conflict) string {
 }
 
 // versionTexts are the versions of a conflict in a few words: the modes, where nothing else
-// tells them apart.
+// tells them apart, and digits of the hash, where size and time do not.
 func versionTexts(c *mirror.Conflict) (here, there string) {
 	if c.OfModes() {
 		return fmt.Sprintf("mode %04o", c.Local.Mode), fmt.Sprintf("mode %04o", c.Remote.Mode)
 	}
-	return versionText(&c.Local), versionText(&c.Remote)
+	here, there = versionText(&c.Local), versionText(&c.Remote)
+	if here == there && c.Local.Hash != "" {
+		here, there = here+" ("+shortHash(c.Local.Hash)+")", there+" ("+shortHash(c.Remote.Hash)+")"
+	}
+	return here, there
 }
 
-// shortHash is how much of a hash tells versions apart for a person. Names of copies have as much.
-const shortHash = 8
+// shortHash is as much of a hash as tells two versions apart for a person.
+func shortHash(hash string) string {
+	const digits = 8
+	return hash[:min(len(hash), digits)]
+}
 
 // versionText is a version in a few words.
 func versionText(v *mirror.Version) string {
@@ -280,7 +287,7 @@ func versionText(v *mirror.Version) string {
 		if !v.MTime.IsZero() {
 			text += " of " + v.MTime.Local().Format(time.DateTime)
 		}
-		return text + " (" + v.Hash[:min(len(v.Hash), shortHash)] + ")"
+		return text
 	case tree.KindSymlink:
 		return "a link to " + safe(rawname.Show(v.Target))
 	case tree.KindDir:
@@ -362,6 +369,13 @@ func (o *syncOutput) result(r *mirror.Result) error {
 	left := o.leftOut(r)
 	o.summary(r)
 	return left
+}
+
+// watching says that the first look of a watch, or the first one after a lost connection, is over.
+func (o *syncOutput) watching() {
+	if !o.job.quiet {
+		o.note("watching both sides for changes; ^C ends it")
+	}
 }
 
 func (o *syncOutput) summary(r *mirror.Result) {

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/client/computer"
 	"github.com/wsd-dev/wsd/client/mirror"
+	"github.com/wsd-dev/wsd/fs/tree"
 )
 
 // The errors of conflicts say what has happened, and what to do.
@@ -69,6 +71,31 @@ func TestNotListening(t *testing.T) {
 	} {
 		if got := notListening(tt.err); got != tt.want {
 			t.Errorf("%v: %v, want %v", tt.err, got, tt.want)
+		}
+	}
+}
+
+// A conflict tells the versions apart in words that a person knows.
+func TestConflictsInWords(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 7, 0, time.Local)
+	file := func(size int64, hash string) mirror.Version {
+		return mirror.Version{Kind: tree.KindFile, Mode: 0o644, Size: size, MTime: at, Hash: hash}
+	}
+	executable := file(5, "1caeb808d7")
+	executable.Mode = 0o755
+	const when = " of 2026-03-01 12:00:07"
+	for _, tt := range []struct {
+		c    mirror.Conflict
+		want [2]string
+	}{
+		{mirror.Conflict{Local: file(5, "1caeb808d7"), Remote: file(1<<20, "f46647a5aa")}, [2]string{"5 B" + when, byteCount(1<<20) + when}},
+		{mirror.Conflict{Local: file(5, "1caeb808d7"), Remote: file(5, "f46647a5aa")}, [2]string{"5 B" + when + " (1caeb808)", "5 B" + when + " (f46647a5)"}},
+		{mirror.Conflict{Local: executable, Remote: file(5, "1caeb808d7")}, [2]string{"mode 0755", "mode 0644"}},
+		{mirror.Conflict{Local: mirror.Version{Kind: tree.KindDelete}, Remote: file(5, "1caeb808d7")}, [2]string{"removed", "5 B" + when}},
+		{mirror.Conflict{Local: mirror.Version{Kind: tree.KindDir}, Remote: mirror.Version{Kind: tree.KindSymlink, Target: "x\x1b"}}, [2]string{"a directory", "a link to x?"}},
+	} {
+		if here, there := versionTexts(&tt.c); here != tt.want[0] || there != tt.want[1] {
+			t.Errorf("%q, %q; want %q", here, there, tt.want)
 		}
 	}
 }
