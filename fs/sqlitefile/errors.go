@@ -51,9 +51,13 @@ var kinds = map[int]struct {
 
 // Explain says what was being done to which file ("open", "the relay's state /x"), and
 // what an error of SQLite means where that is known: it then wraps one of the sentinels
-// and hints at what a person can do. Errors of a context pass as they are.
+// and hints at what a person can do. Errors of a context pass as they are, and so do those
+// that it has explained: the first to explain one says most closely what was being done.
 func Explain(doing, file string, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if _, ok := errors.AsType[explained](err); ok {
 		return err
 	}
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
@@ -64,11 +68,17 @@ func Explain(doing, file string, err error) error {
 			code = sqlite3.SQLITE_FULL
 		}
 		if k, ok := kinds[code]; ok {
-			return fmt.Errorf("%s %s: %w (%w); %s", doing, file, k.is, err, k.hint)
+			return explained{fmt.Errorf("%s %s: %w (%w); %s", doing, file, k.is, err, k.hint)}
 		}
 	}
 	return fmt.Errorf("%s %s: %w", doing, file, err)
 }
+
+// explained is an error that Explain has added a hint to.
+type explained struct{ error }
+
+// Unwrap returns what errors.Is and errors.As look at.
+func (e explained) Unwrap() error { return e.error }
 
 func isBusy(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,6 +147,10 @@ func TestExplain(t *testing.T) {
 	err = Explain("open", "the store /x", db.PingContext(t.Context()))
 	if !errors.Is(err, ErrReadOnly) || !strings.HasPrefix(err.Error(), "open the store /x: ") || !strings.Contains(err.Error(), "owner and mode") {
 		t.Error(err)
+	}
+	again := Explain("write", "the store /x", fmt.Errorf("begin: %w", err))
+	if text := again.Error(); !errors.Is(again, ErrReadOnly) || text != "begin: "+err.Error() {
+		t.Errorf("explained twice: %v", again)
 	}
 	other := errors.New("other")
 	if err := Explain("read", "f", other); !errors.Is(err, other) || err.Error() != "read f: other" {
