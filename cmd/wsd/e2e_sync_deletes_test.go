@@ -50,3 +50,48 @@ func TestMaxDeleteUnsent(t *testing.T) {
 	}
 	p.sync().want(t, 3, `1360 of 2160 files would be removed at the server`)
 }
+
+// A dry run of a directory that was emptied lists what would go, and ends as the run would: nothing of
+// it comes into the state.
+func TestDryRunOfEmptied(t *testing.T) {
+	p := newSyncPair(t)
+	want := map[string]string{"a": "1", "d/b": "2", "d/c": "3"}
+	for name, text := range want {
+		writeFile(t, filepath.Join(p.here, name), text)
+	}
+	p.serve()
+	p.sync().want(t, 0)
+	tmp := filepath.Join(filepath.Dir(p.here), "tmp")
+	if err := os.Mkdir(tmp, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", tmp)
+	away := p.here + ".away"
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move(p.here, away)
+	if err := os.Mkdir(p.here, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const refuses = "here had 3 files when it was last synchronised, and has nothing now"
+	for range 2 {
+		p.sync("--dry-run").want(t, 3, "(?m)^> delete a$", "(?m)^> delete d/c$", refuses, "--max-delete 100%")
+		p.sync("--dry-run", "--max-delete", "100%").want(t, 0, "(?m)^> delete a$", "(?m)^> delete d/c$", "to the server: 4 paths")
+		p.sync("--dry-run", "--mirror", "--max-delete", "100%").want(t, 0, "(?m)^> delete a$")
+		p.sync().want(t, 3, refuses)
+	}
+	p.want(map[string]string{}, want)
+	if left, err := os.ReadDir(tmp); len(left) > 0 || err != nil {
+		t.Errorf("left in TMPDIR: %v, %v", left, err)
+	}
+	if err := os.Remove(p.here); err != nil {
+		t.Fatal(err)
+	}
+	move(away, p.here)
+	p.sync().want(t, 0, "nothing has changed")
+	p.want(want, want)
+}

@@ -198,6 +198,9 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 		if err == nil {
 			err = j.out.plan(ctx, j.mirror(remote))
 		}
+		if err == nil {
+			err = j.local.refusal
+		}
 		err = errors.Join(err, remote.close())
 	} else {
 		err = j.keepOn(ctx, remote)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
@@ -44,6 +45,8 @@ type syncLocal struct {
 	// is closed, with the store.
 	makes []string
 	gone  bool
+	// refusal is what a run that is not dry ends with, nil for nothing.
+	refusal error
 }
 
 // openSyncLocal opens a directory and what is known of it and a server. With dry nothing is
@@ -61,7 +64,7 @@ func openSyncLocal(ctx context.Context, dir, identity string, remote *syncRemote
 		err = remote.overlapsState(store)
 	}
 	if err == nil {
-		err = explainLocal(l.open(ctx, store, f))
+		err = explainLocal(l.open(ctx, store, f, dry))
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.close())
@@ -153,20 +156,17 @@ func syncStore(dir, remote string) (string, error) {
 // then on, so that all of it is looked at once only. Where it cannot, each look is at
 // everything, and nothing else differs. The first look is left to the synchronisation, unless what
 // it finds says what is ignored.
-func (l *syncLocal) open(ctx context.Context, store string, f *syncFlags) (err error) {
-	if l.db, err = sqlite.Open(ctx, sqlite.Config{Path: store, Full: func() { l.full.Store(true) }}); err != nil {
-		return err
-	}
-	if l.objects, err = objects.Open(sqlite.ObjectsPath(store)); err != nil {
-		return err
-	}
-	l.forest = tree.New(l.db.Tree(), tree.Config{})
-	l.forest.SetHome(disk.ObjectsOnly(tree.DefaultName, l.objects))
-	t, err := l.forest.Tree(ctx, tree.DefaultName)
+func (l *syncLocal) open(ctx context.Context, store string, f *syncFlags, dry bool) error {
+	t, err := l.openStore(ctx, store)
 	if err != nil {
 		return err
 	}
 	emptied, err := l.checkEmptied(ctx, t, &f.maxDelete)
+	if dry && (emptied || isRefused(err)) {
+		// That all has gone must not come into the state.
+		emptied, l.refusal = true, err
+		t, err = l.openCopy(ctx, store)
+	}
 	if err != nil {
 		return err
 	}
@@ -178,6 +178,54 @@ func (l *syncLocal) open(ctx context.Context, store string, f *syncFlags) (err e
 		Dir: l.dir, Mount: localMount, Forest: l.forest, Tree: t, Objects: l.objects, Watch: true, Emptied: emptied, Unsettled: !ruled && !emptied,
 	})
 	return err
+}
+
+// openStore opens a state.
+func (l *syncLocal) openStore(ctx context.Context, store string) (_ *tree.Tree, err error) {
+	if l.db, err = sqlite.Open(ctx, sqlite.Config{Path: store, Full: func() { l.full.Store(true) }}); err != nil {
+		return nil, err
+	}
+	if l.objects, err = objects.Open(sqlite.ObjectsPath(store)); err != nil {
+		return nil, err
+	}
+	l.forest = tree.New(l.db.Tree(), tree.Config{})
+	l.forest.SetHome(disk.ObjectsOnly(tree.DefaultName, l.objects))
+	return l.forest.Tree(ctx, tree.DefaultName)
+}
+
+// openCopy opens a copy of the state that is open, which goes as it is closed.
+func (l *syncLocal) openCopy(ctx context.Context, store string) (*tree.Tree, error) {
+	err := errors.Join(l.objects.Close(), l.db.Close())
+	l.objects, l.db = nil, nil
+	if err == nil {
+		err = l.makeTemp()
+	}
+	if err != nil {
+		return nil, err
+	}
+	to := filepath.Join(l.temp, "state.db")
+	if err := copyFile(store, to); err != nil {
+		return nil, fmt.Errorf("copy the state: %w", err)
+	}
+	if err := copyFile(store+"-wal", to+"-wal"); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return nil, fmt.Errorf("copy the state: %w", err)
+	}
+	return l.openStore(ctx, to)
+}
+
+// copyFile copies a file to one that is not there.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // hasRules reports whether files in the directory may say what is ignored, or have said so the last
