@@ -162,13 +162,15 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 	w.apart.Store(!sameMount(cfg.Objects.Path(), cfg.Dir))
 	cfg.Forest.SetHome(w.home)
 	if err := w.start(ctx); err != nil {
-		return nil, err
+		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
 }
 
-// start brings directory and tree in step.
+// start brings directory and tree in step. It has the turn: files that it retires are looked at soon.
 func (w *Workspace) start(ctx context.Context) error {
+	w.turn <- struct{}{}
+	defer w.release()
 	fd, st, err := w.openRoot()
 	if err != nil {
 		return err
@@ -181,16 +183,12 @@ func (w *Workspace) start(ctx context.Context) error {
 		return err
 	}
 	w.startWatching(fd)
-	defer func() { w.skips.takeRaw(w.index) }()
 	if w.cfg.Unsettled {
 		return nil
 	}
 	if err := w.settle(ctx, fd, st); errors.Is(err, unix.ENOSPC) {
 		w.log.WarnContext(ctx, "there is no room to take up what has changed; it is tried again", "dir", w.cfg.Dir, "err", err)
 	} else if err != nil {
-		if w.watch != nil {
-			w.watch.close()
-		}
 		return err
 	}
 	return nil
