@@ -24,7 +24,6 @@ type finder struct {
 	tx     Tx
 	ns     *Namespace       // nil before it is known
 	dirs   map[int64]string // paths of directories, ended by a slash; "" for one of another tree
-	looked int              // uses that kept has looked at
 }
 
 // maxDirs bounds the directories whose paths a finder remembers.
@@ -80,9 +79,12 @@ func (f *finder) sources(h Hash) ([]source, error) {
 	return list, nil
 }
 
-// maxKeepers bounds the files that a finder looks at to find out whether they keep content. Of more it is
-// not known.
-const maxKeepers = 10_000
+// maxKeepers bounds the files, and maxKept their windows, that are looked at to find out whether files
+// keep a chunk. Of more it is not known.
+const (
+	maxKeepers = 10_000
+	maxKept    = 1 << 16
+)
 
 // kept reports whether all that consists of a chunk are files of the home, for each of which has
 // reports that the directory has it.
@@ -90,20 +92,22 @@ func (f *finder) kept(h Hash, has Keeper) (bool, error) {
 	if has == nil {
 		return false, nil
 	}
-	uses, err := f.tx.Uses(h, maxKeepers+1-f.looked)
-	if err != nil || len(uses) == 0 || f.looked+len(uses) > maxKeepers {
+	uses, err := f.tx.Uses(h, maxKept+1)
+	if err != nil || len(uses) == 0 || len(uses) > maxKept {
 		return false, err
 	}
 	if home, err := f.begin(); !home || err != nil {
 		return false, err
 	}
-	f.looked += len(uses)
 	known := map[int64]struct{}{}
 	for _, u := range uses {
 		if _, twice := known[u.Ino]; twice {
 			continue
 		}
 		known[u.Ino] = struct{}{}
+		if len(known) > maxKeepers {
+			return false, nil
+		}
 		names, err := f.tx.NamesOf(u.Ino)
 		if err != nil || len(names) == 0 {
 			return false, err

@@ -425,6 +425,49 @@ func TestHomeCollectLeavesToFiles(t *testing.T) {
 	}
 }
 
+// A file that has one window very often, as one of zeroes does, keeps it, and so do many files.
+func TestF5ManyUsesOfAWindow(t *testing.T) {
+	window := string(bytes.Repeat([]byte("0"), tree.ChunkSize))
+	parts, _ := cut(window)
+	for name, c := range map[string]struct {
+		files, windows int
+		kept           bool
+	}{
+		"a long file":     {1, 20_000, true},
+		"many files":      {9_000, 1, true},
+		"too many files":  {10_001, 1, false},
+		"too long a file": {1, 1<<16 + 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newHome(t)
+			b.put(window)
+			b.update(b.tree, func(e *tree.Edit) error {
+				for i := range c.files {
+					entry := tree.Entry{
+						Kind: tree.KindFile, Path: fmt.Sprint("/f", i), Mode: 0o644, MTime: b.now,
+						Size: int64(c.windows) * tree.ChunkSize, Parts: slices.Repeat(parts, c.windows),
+					}
+					if _, err := e.Apply(&entry, tree.Located); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			asked := 0
+			b.update(b.tree, func(e *tree.Edit) error {
+				drop, err := e.LeaveToFiles(parts, func(string) (bool, error) { asked++; return true, nil })
+				if kept := slices.Equal(drop, []int64{1}); kept != c.kept {
+					t.Errorf("nothing is in %v any more", drop)
+				}
+				return err
+			})
+			if asked > 10_000 || c.kept && asked != c.files {
+				t.Errorf("%d files were looked at", asked)
+			}
+		})
+	}
+}
+
 // An object that is mostly unused is written anew; what is in it is found before and after.
 func TestHomeCollectRewrites(t *testing.T) {
 	b := newHome(t)
