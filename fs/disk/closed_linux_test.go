@@ -4,13 +4,44 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wsd-dev/wsd/fs/disk"
 )
 
-// SettleClosed leaves out long files that somebody is writing, and nothing else. The next
+// SettleEnded leaves out long files that have not changed since the command began. The next
 // Settle has them.
-func TestSettleClosedLeavesWhatIsWritten(t *testing.T) {
+func TestSettleEndedLeavesWhatWasThere(t *testing.T) {
+	began := time.Now()
+	b := newBench(t, disk.Config{Watch: true})
+	long := strings.Repeat("x", 3<<20)
+	for name, text := range map[string]string{"long": long, "short": "x"} {
+		if err := os.WriteFile(b.path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(since time.Time, long bool) {
+		t.Helper()
+		if err := b.ws.SettleEnded(t.Context(), since); err != nil {
+			t.Fatal(err)
+		}
+		_, err := b.tree.Entry(t.Context(), disk.DefaultMount+"/short")
+		if err != nil {
+			t.Error(err)
+		}
+		if _, err = b.tree.Entry(t.Context(), disk.DefaultMount+"/long"); (err == nil) != long {
+			t.Errorf("the long file: %v", err)
+		}
+	}
+	want(time.Now().Add(time.Hour), false)
+	want(time.Now().Add(time.Hour), false)
+	want(began, true)
+}
+
+// SettleEnded leaves out long files that somebody is writing, and nothing else. The next
+// Settle has them.
+func TestSettleEndedLeavesWhatIsWritten(t *testing.T) {
+	began := time.Now()
 	b := newBench(t, disk.Config{Watch: true})
 	long := strings.Repeat("x", 3<<20)
 	writes := func(name, text string) *os.File {
@@ -28,7 +59,7 @@ func TestSettleClosedLeavesWhatIsWritten(t *testing.T) {
 	writes("log", "line")
 	writes("done", long).Close()
 	big := writes("big", long)
-	if err := b.ws.SettleClosed(t.Context()); err != nil {
+	if err := b.ws.SettleEnded(t.Context(), began); err != nil {
 		t.Fatal(err)
 	}
 	has := func(name string) bool {
@@ -48,13 +79,13 @@ func TestSettleClosedLeavesWhatIsWritten(t *testing.T) {
 	if _, err := big.WriteString("more"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.ws.SettleClosed(t.Context()); err != nil {
+	if err := b.ws.SettleEnded(t.Context(), began); err != nil {
 		t.Fatal(err)
 	}
 	if err := big.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.ws.SettleClosed(t.Context()); err != nil {
+	if err := b.ws.SettleEnded(t.Context(), began); err != nil {
 		t.Fatal(err)
 	}
 	e, err := b.tree.Entry(t.Context(), disk.DefaultMount+"/big")

@@ -110,8 +110,9 @@ type Workspace struct {
 	replaced map[string]stat
 	// littered: a version is still under a name of ours, as if a crash had left it.
 	littered atomic.Bool
-	// closedOnly: this call leaves out long files that are open for writing.
-	closedOnly bool
+	// begun is since when the command of SettleEnded may have written, in nanoseconds since
+	// 1970; 0 for other calls.
+	begun int64
 	// gradual is what this call was given to settle some at a time, nil for all at once.
 	gradual *gradual
 

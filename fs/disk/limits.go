@@ -32,9 +32,9 @@ const (
 	// replaced or removed while somebody has them open for writing. Those that are open
 	// for longer are disposed of by a later settle.
 	maxWaits = 100
-	// openBytes is the length from which SettleClosed leaves out a file that is open for
-	// writing.
-	openBytes = 1 << 20
+	// longBytes is the length from which SettleEnded leaves out a file that its command cannot
+	// have written.
+	longBytes = 1 << 20
 	// grace is for how long a file that was removed stays open, in case a program is about to
 	// write to it, graceOpen until it is looked at again if one does. maxRetired and
 	// retiredBytes are how many files, of what length together, stay open so long; when there

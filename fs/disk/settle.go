@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -23,15 +24,16 @@ func (w *Workspace) Settle(ctx context.Context) error {
 	return nil
 }
 
-// SettleClosed is Settle but for long files that somebody has open for writing: they are
-// left to the next Settle. It is for one who has ended and wrote none of them.
-func (w *Workspace) SettleClosed(ctx context.Context) error {
+// SettleEnded is Settle for a command that began at since and has ended. Long files that it
+// cannot have written are left to the next Settle: those that somebody has open for writing,
+// and those that have not changed since then.
+func (w *Workspace) SettleEnded(ctx context.Context, since time.Time) error {
 	fd, st, err := w.begin(ctx)
 	if err == nil {
 		defer w.release()
 		defer closeFD(fd)
-		w.closedOnly = true
-		defer func() { w.closedOnly = false }()
+		w.begun = since.Add(-coarseGranularity).UnixNano()
+		defer func() { w.begun = 0 }()
 		err = w.settle(ctx, fd, st)
 	}
 	if err != nil {
@@ -56,18 +58,18 @@ func (w *Workspace) SettleBy(ctx context.Context, paths int, bytes int64, some f
 	return nil
 }
 
-// leaveOpen leaves long files out that somebody has open for writing. The next look finds
-// them again.
-func (w *Workspace) leaveOpen(root int, s *scan) {
+// leaveStrangers leaves long files out that the command of SettleEnded cannot have written.
+// The next look finds them again.
+func (w *Workspace) leaveStrangers(root int, s *scan) {
 	walk := newWalker(root)
 	defer walk.forget()
 	left := false
 	for _, c := range s.changes {
-		if c.stat.kind != tree.KindFile || c.stat.size < openBytes {
+		if c.stat.kind != tree.KindFile || c.stat.size < longBytes {
 			continue
 		}
 		dir, name := split(c.path)
-		if fd, err := walk.open(dir); err == nil && beingWritten(fd, name) {
+		if fd, err := walk.open(dir); err == nil && (c.stat.ctime < w.begun || beingWritten(fd, name)) {
 			c.vanished, left = true, true
 			s.later(c.path)
 		}
@@ -163,8 +165,8 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 		c.read = c.read || c.keep
 	}
 	cleaned := w.cleanAll(ctx, root, s.temps)
-	if w.closedOnly {
-		w.leaveOpen(root, s)
+	if w.begun != 0 {
+		w.leaveStrangers(root, s)
 	}
 	clear(w.index.again)
 	if err := w.record(ctx, root, s); err != nil {

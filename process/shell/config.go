@@ -27,10 +27,10 @@ type Config struct {
 	// by way of COMPUTER_VAR_.
 	Secrets []string
 	// Settle, if set, is called after each command that has ended, once its output was
-	// read and before its exit is told: it has what the command wrote taken up. Commands
-	// that end meanwhile share the next call, and none waits for longer than a moment. Its
-	// error is logged.
-	Settle func(ctx context.Context) error
+	// read and before its exit is told: it has what the command wrote taken up since it began.
+	// Commands that end meanwhile share the next call, with the earliest of their beginnings,
+	// and none waits for longer than a moment. Its error is logged.
+	Settle func(ctx context.Context, since time.Time) error
 	// Spawner starts the commands and is closed by the Shell; nil means a
 	// process.HostSpawner.
 	Spawner process.Spawner

@@ -147,6 +147,27 @@ func TestSweepEarly(t *testing.T) {
 	}
 }
 
+// Runs that wait for one settle have it look from the earliest of their beginnings on.
+func TestSettleSince(t *testing.T) {
+	noon := time.Now()
+	var asked []time.Time
+	s := settler{settle: func(_ context.Context, since time.Time) error {
+		asked = append(asked, since)
+		return nil
+	}}
+	var run func()
+	start := func(fn func()) { run = fn }
+	for _, minutes := range []time.Duration{5, 1, 3} {
+		s.ask(t.Context(), noon.Add(minutes*time.Minute), start)
+	}
+	run()
+	s.ask(t.Context(), noon.Add(7*time.Minute), start)
+	run()
+	if len(asked) != 2 || !asked[0].Equal(noon.Add(time.Minute)) || !asked[1].Equal(noon.Add(7*time.Minute)) {
+		t.Errorf("it looks from %v on, noon is %v", asked, noon)
+	}
+}
+
 func TestNewID(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 1000 {

@@ -116,7 +116,7 @@ func (r *run) settle() {
 	if r.shell.settler.settle == nil || r.isDropped() {
 		return
 	}
-	settled := r.shell.settler.ask(r.shell.lifetime, func(fn func()) { r.shell.children.Go(fn) }) // ends with settle, which Close waits for
+	settled := r.shell.settler.ask(r.shell.lifetime, r.since, func(fn func()) { r.shell.children.Go(fn) }) // ends with settle, which Close waits for
 	timer := time.NewTimer(settleTime)
 	defer timer.Stop()
 	select {

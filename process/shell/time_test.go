@@ -350,7 +350,7 @@ func TestRunLimits(t *testing.T) {
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	settling, settled := make(chan struct{}), make(chan error)
-	cfg := shell.Config{Settle: func(context.Context) error {
+	cfg := shell.Config{Settle: func(context.Context, time.Time) error {
 		settling <- struct{}{}
 		return <-settled
 	}}
@@ -382,7 +382,7 @@ func TestEndDoesNotWaitForStrangers(t *testing.T) {
 	bubbleOf := func(fn func(t *testing.T, calls *atomic.Int32, let chan struct{}, s *shell.Shell, sp *fakeSpawner)) {
 		var calls atomic.Int32
 		var let chan struct{}
-		cfg := shell.Config{Settle: func(ctx context.Context) error {
+		cfg := shell.Config{Settle: func(context.Context, time.Time) error {
 			calls.Add(1)
 			<-let
 			return nil

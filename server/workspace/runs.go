@@ -23,7 +23,7 @@ func (w *Workspace) openRuns(cfg *Config) (err error) {
 			return nil
 		},
 		Secrets:     []string{SecretVariable},
-		Settle:      w.Disk.SettleClosed,
+		Settle:      w.Disk.SettleEnded,
 		MaxLogBytes: cfg.MaxLogBytes,
 		KeepFor:     cfg.RunsAge,
 		KeepBytes:   cfg.RunsBytes,
