@@ -158,6 +158,7 @@ func (m *Mirror) applied(b *batch, d *decision, changed int, r *Result) {
 	r.Withheld += len(d.withheld)
 	r.Undone += d.undone
 	m.tellStayed(m.stayedOf(d.stayed, false), r)
+	m.tellStayed(d.stayAgain(), r)
 	m.meter.count(func(p *Progress) { p.Pulled += int64(len(b.entries)) })
 	if m.cfg.OnChange != nil {
 		for _, c := range d.changes {

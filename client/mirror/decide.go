@@ -37,18 +37,19 @@ type decision struct {
 	holds     map[string]*held // what changes of what is withheld; nil for no longer
 	withheld  []Withheld
 	stayed    []changes.Kept
-	moved     []string          // paths of what is ignored, as far as it comes to other places here
-	undone    int               // versions of the remote that are undone
-	removed   map[string]string // what versions the entries remove, by path
-	renamed   map[string]string // directories that the entries rename, by their old paths
-	entries   []tree.Entry      // that are decided about
-	arrivals  arrivals          // with those that go along, once it is known that some do
-	numbers   map[string]int64  // of versions from here that are kept, by path
-	nothing   map[string]bool   // what oursIsNothing has said of paths that are held in conflict
-	deleted   map[string]bool   // paths that the remote has removed, if .gitignore files count
-	hides     map[string]bool   // what the batch says of what rules hide
-	touched   bool              // something is sent only because of what was decided
-	rawHere   bool              // this side may have what the remote can not
+	again     map[string]*changes.Kept // directories that were removed here and stay at the remote, by path
+	moved     []string                 // paths of what is ignored, as far as it comes to other places here
+	undone    int                      // versions of the remote that are undone
+	removed   map[string]string        // what versions the entries remove, by path
+	renamed   map[string]string        // directories that the entries rename, by their old paths
+	entries   []tree.Entry             // that are decided about
+	arrivals  arrivals                 // with those that go along, once it is known that some do
+	numbers   map[string]int64         // of versions from here that are kept, by path
+	nothing   map[string]bool          // what oursIsNothing has said of paths that are held in conflict
+	deleted   map[string]bool          // paths that the remote has removed, if .gitignore files count
+	hides     map[string]bool          // what the batch says of what rules hide
+	touched   bool                     // something is sent only because of what was decided
+	rawHere   bool                     // this side may have what the remote can not
 }
 
 // decide decides about all entries of a batch.
@@ -226,6 +227,7 @@ func (d *decision) one(x *tree.Entry) error {
 		return err
 	}
 	var losers []tree.Entry
+	removed := "" // a directory above it that was removed here
 	known, _ := d.isHeld(x.Path)
 	if cur != nil && (known.Apart || d.changed(cur.Path, cur.Rev)) && !same(cur, x) {
 		print := printOf(x)
@@ -254,12 +256,15 @@ func (d *decision) one(x *tree.Entry) error {
 	case live(cur) && cur.Kind == tree.KindDir && x.Kind != tree.KindDir:
 		err = d.below(x.Path, &losers)
 	case !live(cur) && x.Kind != tree.KindDelete:
-		err = d.onTheWay(x.Path, &losers)
+		removed, err = d.onTheWay(x.Path, &losers)
 	}
 	if err != nil {
 		return err
 	}
 	if len(losers) == 0 {
+		if removed != "" {
+			d.madeAgain(removed, x.Path)
+		}
 		d.accept(x, cur)
 		return nil
 	}
@@ -339,22 +344,26 @@ func (d *decision) below(path string, out *[]tree.Entry) error {
 	}
 }
 
-// onTheWay finds what has changed above a path and is no directory.
-func (d *decision) onTheWay(path string, out *[]tree.Entry) error {
+// onTheWay finds what has changed above a path and is no directory. It returns the topmost directory
+// there that was removed here, which the remote has not heard of; "" for none.
+func (d *decision) onTheWay(path string, out *[]tree.Entry) (removed string, err error) {
 	for p := above(path); p != "/"; p = above(p) {
 		e, err := d.at(p)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if !live(e) {
+			if e != nil && d.changedSince(p, e.Rev) {
+				removed = p
+			}
 			continue
 		}
 		if e.Kind != tree.KindDir && d.changed(p, e.Rev) {
 			*out = append(*out, *e)
 		}
-		return nil
+		break
 	}
-	return nil
+	return removed, nil
 }
 
 // taken notes that an entry is applied.

@@ -1,6 +1,10 @@
 package mirror
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -209,6 +213,46 @@ func (m *Mirror) stayedOf(list []changes.Kept, remote bool) []Stayed {
 			}
 		}
 		out = append(out, t)
+	}
+	return out
+}
+
+// madeAgain notes that a directory which was removed here stays at the remote, and comes again, since a
+// path in it is new there. What rules hide in it stays as well.
+func (d *decision) madeAgain(dir, path string) {
+	k := d.again[dir]
+	if k == nil {
+		if d.again == nil {
+			d.again = map[string]*changes.Kept{}
+		}
+		hidden := d.m.s.ignored.below(dir)
+		for path, is := range d.hides {
+			if is && strings.HasPrefix(path, dir+"/") && !slices.Contains(hidden, path) {
+				hidden = append(hidden, path)
+			}
+		}
+		slices.Sort(hidden)
+		k = keptOf(dir, hidden)
+		d.again[dir] = k
+	}
+	switch {
+	case slices.ContainsFunc(k.Names, func(name string) bool { return strings.HasPrefix(path, name+"/") }):
+	case len(k.Names) < maxKeptNames:
+		k.Names = append(k.Names, path)
+	default:
+		k.More++
+	}
+}
+
+// stayAgain lists what madeAgain has noted.
+func (d *decision) stayAgain() []Stayed {
+	var list []changes.Kept
+	for _, dir := range slices.Sorted(maps.Keys(d.again)) {
+		list = append(list, *d.again[dir])
+	}
+	out := d.m.stayedOf(list, false)
+	for i := range out {
+		out[i].AtRemote = true
 	}
 	return out
 }

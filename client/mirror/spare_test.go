@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // C-055, F2: a directory that one side removes stays on the other with what was never
@@ -128,4 +130,45 @@ func withoutMarks(list []string) []string {
 		}
 	}
 	return out
+}
+
+// F2: a directory that was removed here and in which something is new at the remote stays there, and
+// is named, as it is the other way round. So is what rules hide in it.
+func TestF2RemovedHereMadeNewThere(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cfg   Config
+		here  []string
+		there []string
+		want  []string
+	}{
+		"a file":            {Config{}, []string{"rm /d"}, []string{"write /d/new 1"}, []string{"/d [/d/new] 0 true"}},
+		"a directory":       {Config{Ignore: []string{".env"}}, []string{"rm /d"}, []string{"write /d/.env S", "mkdir /d/new"}, []string{"/d [/d/new] 0 true"}},
+		"and by a pattern":  {Config{Rules: []string{"*.env"}}, []string{"rm /d"}, []string{"write /d/.env S", "mkdir /d/new"}, []string{"/d [/d/.env /d/new] 0 true"}},
+		"deep":              {Config{}, []string{"rm /d"}, []string{"mkdir /d/sub/x", "write /d/sub/x/y 1", "write /d/sub/z 2"}, []string{"/d [/d/sub/x /d/sub/z] 0 true"}},
+		"below":             {Config{}, []string{"rm /d/sub"}, []string{"write /d/sub/z 2"}, []string{"/d/sub [/d/sub/z] 0 true"}},
+		"many":              {Config{}, []string{"rm /d"}, []string{"write /d/1 1", "write /d/2 1", "write /d/3 1", "write /d/4 1", "write /d/5 1"}, []string{"/d [/d/1 /d/2 /d/3] 2 true"}},
+		"nothing is new":    {Config{}, []string{"rm /d"}, nil, nil},
+		"new somewhere":     {Config{}, []string{"rm /d"}, []string{"write /e 1"}, nil},
+		"removed, and made": {Config{}, []string{"rm /d", "mkdir /d"}, []string{"write /d/new 1"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stayed []string
+			tt.cfg.Stayed = func(s Stayed) {
+				stayed = append(stayed, fmt.Sprint(s.Path, " ", s.Names, " ", s.More, " ", s.AtRemote))
+			}
+			w := newWorld(t, tt.cfg)
+			w.local.do("write /d/code 1", "write /d/sub/code 2", "write /other 3")
+			w.sync()
+			w.local.do(tt.here...)
+			w.remote.do(tt.there...)
+			w.sync()
+			if diff := cmp.Diff(tt.want, stayed); diff != "" {
+				t.Errorf("stayed (-want +got):\n%s", diff)
+			}
+			w.sync()
+			if len(stayed) != len(tt.want) {
+				t.Errorf("told again: %v", stayed)
+			}
+		})
+	}
 }
