@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/wsd-dev/wsd/client/mirror"
+	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -417,13 +418,17 @@ func (l *syncLocal) checkEmptied(ctx context.Context, t *tree.Tree, limit *delet
 		}
 	}
 	if left != "" {
-		had, err := hadMore(ctx, t)
-		if err != nil || !had {
+		more, err := hadMore(ctx, t)
+		if err != nil || !more {
 			return false, err
 		}
 	}
+	had, err := disk.Files(ctx, t, localMount)
+	if err != nil || had == 0 {
+		return false, err // it never had any: they are still to be written
+	}
 	return false, refused("if all of it is to go at the server too, say --max-delete 100%; "+l.anew(),
-		"%s had %d files when it was last synchronised, and has nothing now%s", l.dir, info.Files, safe(left))
+		"%s had %s when it was last synchronised, and has nothing now%s", l.dir, filesText(had), safe(left))
 }
 
 // hadMore reports whether a tree has a name that does not begin with a dot.

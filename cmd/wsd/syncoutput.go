@@ -336,6 +336,7 @@ type syncResult struct {
 	Undone     int    `json:"undone"`   // versions of the server that are kept here
 	InStep     bool   `json:"inStep"`
 	Skipped    int    `json:"skipped"` // paths that one side left out
+	Late       int    `json:"late"`    // paths that runs before were to write here
 }
 
 // syncWithheld is a "withheld" of --json.
@@ -379,22 +380,29 @@ func (o *syncOutput) watching() {
 }
 
 func (o *syncOutput) summary(r *mirror.Result) {
+	late := 0
+	if l := o.job.local; l != nil && l.disk != nil {
+		late = l.disk.TakeLate()
+	}
 	if r.Held > 0 {
 		o.note("held in conflict, and left as they are on both sides: %s; to list them: %s", paths(r.Held), o.job.conflictsCommand())
 	}
 	if r.Undone > 0 {
 		o.note("changed at the server, and undone there: %s of the server's are kept here; to list them: %s", versionsText(r.Undone), o.job.lostCommand())
 	}
-	moved := r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0 || r.Withheld > 0 || r.Stayed > 0
+	moved := r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0 || r.Withheld > 0 || r.Stayed > 0 || late > 0
 	if o.job.watch && !moved {
 		return
 	}
 	if o.enc != nil {
-		o.object(syncResult{"result", r.Pushed, r.Pulled, r.Changed, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.Stayed, r.Held, r.Undone, r.InStep, skippedCount(r.Here, r.There)})
+		o.object(syncResult{"result", r.Pushed, r.Pulled, r.Changed, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.Stayed, r.Held, r.Undone, r.InStep, skippedCount(r.Here, r.There), late})
 		return
 	}
 	if o.job.quiet {
 		return
+	}
+	if late > 0 {
+		o.note("written here now, as runs before were to: %s", paths(late))
 	}
 	if !moved {
 		o.line(o.stdout, "nothing has changed")

@@ -1,6 +1,9 @@
 package disk
 
 import (
+	"maps"
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/atomicfile"
@@ -37,7 +40,10 @@ func (b *bringer) adopt(fd, dir int, name string, it *item) error {
 func (b *bringer) disown(path string, st *unix.Stat_t, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.disowned = append(b.disowned, b.w.treePath(path)); len(b.disowned) == 1 {
+	if b.disowned == nil {
+		b.disowned = map[string]struct{}{}
+	}
+	if b.disowned[path] = struct{}{}; len(b.disowned) == 1 {
 		b.w.log.Warn("a file was replaced whose owner or group may not be kept", "path", path, "uid", st.Uid, "gid", st.Gid, "err", err)
 	}
 }
@@ -46,5 +52,9 @@ func (b *bringer) disown(path string, st *unix.Stat_t, err error) {
 func (b *bringer) report(done *changes.Applied) {
 	done.Overtaken = append(done.Overtaken, b.overtaken...)
 	done.Kept = append(done.Kept, b.kept...)
-	done.Disowned = append(done.Disowned, b.disowned...)
+	for _, path := range slices.Sorted(maps.Keys(b.disowned)) {
+		if !b.stuck.has(path) { // else it is what it was
+			done.Disowned = append(done.Disowned, b.w.treePath(path))
+		}
+	}
 }

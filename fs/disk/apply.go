@@ -481,6 +481,11 @@ func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *chan
 		if err := w.note(ctx, b, p); err != nil {
 			return err
 		}
+		for _, it := range list {
+			if kept[it.path] == nil && !stuck.has(it.path) {
+				w.late.Add(1)
+			}
+		}
 	}
 }
 

@@ -37,8 +37,8 @@ type bringer struct {
 
 	mu        sync.Mutex
 	overtaken []lost.Version
-	waits     int      // for files to be closed
-	disowned  []string // files whose owner or group could not be kept, as the tree calls them
+	waits     int                 // for files to be closed
+	disowned  map[string]struct{} // files whose owner or group could not be kept
 }
 
 func newBringer(ctx context.Context, w *Workspace, root int, stuck *stuckList) *bringer {

@@ -36,3 +36,27 @@ func Directory(ctx context.Context, t *tree.Tree, path string) (dir, mount strin
 	})
 	return dir, mount, err
 }
+
+// Files counts the files and links that a store knows to be in the directory that stands for a mount of
+// a tree. What is still to be written there is not among them.
+func Files(ctx context.Context, t *tree.Tree, mount string) (n int, err error) {
+	_, err = t.Update(ctx, func(e *tree.Edit) error {
+		n = 0
+		rows, err := rowsOf(e)
+		if err != nil {
+			return err
+		}
+		root, err := rows.DiskRoot(t.Name(), mount)
+		if err != nil || root.ID == 0 {
+			return err
+		}
+		return rows.DiskStats(root.ID, func(_ string, b []byte) error {
+			s, err := decodeStat(b)
+			if err == nil && s.kind != tree.KindDir {
+				n++
+			}
+			return err
+		})
+	})
+	return n, err
+}

@@ -159,6 +159,10 @@ func (w *Workspace) tolerate(err error) error {
 	return nil
 }
 
+// TakeLate returns how many paths were brought after the call that was to bring them, which could
+// not or was cut short, since it was asked last.
+func (w *Workspace) TakeLate() int { return int(w.late.Swap(0)) }
+
 // isStuck reports whether a path, or something above it, cannot be brought.
 func (w *Workspace) isStuck(path string) bool {
 	for at := path; len(w.stuck) > 0 && at != ""; at, _ = split(at) {
