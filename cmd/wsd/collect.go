@@ -41,6 +41,8 @@ Exit status: 0; 1 failure; 2 usage.`,
 			switch {
 			case len(args) > 1:
 				return usagef("write 'wsd gc LOCAL'", "gc wants one directory, got %d arguments", len(args))
+			case connect.url != "" && (o.dir != "" || o.store != ""):
+				return usagef("leave one of them out", "--connect excludes --workspace and --store: a server collects the store that it has")
 			case len(args) == 1 && (o.dir != "" || o.store != "" || connect.url != ""):
 				return usagef("leave one of them out", "LOCAL excludes --workspace, --store and --connect")
 			}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What could not be written here is no file that was removed here: each run tries again, and says
@@ -48,5 +50,47 @@ func TestLateAOwner(t *testing.T) {
 	w.wantLines(out, code, 1, "not written here: ro/n: permission denied")
 	if n := strings.Count(out, "ro/n"); n != 1 {
 		t.Errorf("it says %d lines about ro/n:\n%s", n, out)
+	}
+}
+
+// A watch of a directory that is emptied ends, however few the files were.
+func TestLateB(t *testing.T) {
+	p := newSyncPair(t)
+	want := map[string]string{}
+	for i := range 5 {
+		name := fmt.Sprint("d/f", i)
+		want[name] = name
+		writeFile(t, filepath.Join(p.here, name), name)
+	}
+	p.serve()
+	watch := p.command("sync", "--watch", "--state", p.state, p.here, p.url)
+	out := &logBuffer{}
+	watch.Stdout, watch.Stderr = out, out
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(patience, func() { _ = watch.Process.Kill() }).Stop()
+	waitFor(t, out, "watching both sides")
+	if err := os.Rename(filepath.Join(p.here, "d"), filepath.Join(p.home, "d")); err != nil { // all at one moment
+		t.Fatal(err)
+	}
+	_ = watch.Wait()
+	if code := watch.ProcessState.ExitCode(); code != 3 || !strings.Contains(out.String(), "here had 5 files when it was last synchronised, and has nothing now") {
+		t.Errorf("status %d: %s", code, out)
+	}
+	p.want(map[string]string{}, want)
+	p.sync().want(t, 3, "here had 5 files")
+}
+
+// Two servers, or a store beside a server, are one too many.
+func TestLateE(t *testing.T) {
+	p := newSyncPair(t)
+	p.serve()
+	for _, args := range [][]string{{"sync"}, {"sync", "conflicts"}, {"sync", "resolve", "--ours"}} {
+		p.run(append(args, "--connect", "ws://127.0.0.1:1", p.here, p.url)...).want(t, 2, "two servers are named: --connect ws://127.0.0.1:1, and unix://")
+	}
+	p.run("sync", "--state", p.state, "--connect", p.url, p.here, p.url).want(t, 0)
+	for _, flag := range []string{"--workspace", "--store"} {
+		p.run("gc", flag, filepath.Join(p.home, "none"), "--connect", p.url).want(t, 2, "--connect excludes --workspace and --store")
 	}
 }

@@ -146,8 +146,8 @@ the same. A --watch that a signal has ended has the status of its last look: 0, 
 			return job.flags.check(cmd)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 {
-				connect.url = args[1]
+			if err := connect.take(args[1:]); err != nil {
+				return err
 			}
 			return job.run(cmd.Context(), args[0])
 		},
@@ -338,6 +338,12 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 		if err := j.local.sweep(ctx); err != nil && ctx.Err() == nil {
 			j.out.trouble(fmt.Errorf("make the state smaller: %w", err))
 		}
+	}, func(ctx context.Context) error {
+		_, err := j.local.checkEmptied(ctx, j.local.disk.Tree(), &j.flags.maxDelete)
+		if errors.Is(err, iofs.ErrNotExist) {
+			err = nil // the look says that there is no directory
+		}
+		return err
 	})
 	for looked := false; ; {
 		r, err := m.Sync(ctx)

@@ -32,6 +32,18 @@ var errNoWorkspace = errors.New("the server keeps no workspace")
 
 const workspaceHint = "'wsd serve --workspace DIR' serves one"
 
+// take takes the URL that stands behind a directory, if there is one. Two servers are too many.
+func (f *connectFlags) take(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if f.url != "" && f.url != args[0] {
+		return usagef("leave one of them out", "two servers are named: --connect %s, and %s", quoted(f.url), quoted(args[0]))
+	}
+	f.url = args[0]
+	return nil
+}
+
 // syncTarget finds the server that the flags, the environment or the runtime files name.
 func (f *connectFlags) syncTarget() (*syncTarget, error) {
 	if u := f.serverURL(); u != "" {

@@ -34,8 +34,8 @@ Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.
 			return job.flags.check(cmd)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 {
-				connect.url = args[1]
+			if err := connect.take(args[1:]); err != nil {
+				return err
 			}
 			return job.once(cmd.Context(), args[0], func(ctx context.Context, m *mirror.Mirror) error {
 				list, err := m.Conflicts(ctx)
@@ -97,8 +97,8 @@ be read or cannot be synchronised, as with 'wsd sync'.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			policy := map[bool]mirror.Policy{ours: mirror.Ours, theirs: mirror.Theirs, both: mirror.Both}[true]
-			if len(args) == 2 {
-				connect.url = args[1]
+			if err := connect.take(args[1:]); err != nil {
+				return err
 			}
 			file, err := landingPath(args[0])
 			if err != nil {

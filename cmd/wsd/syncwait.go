@@ -21,14 +21,16 @@ const (
 // A syncWaiter waits for something to synchronise, over one connection.
 type syncWaiter struct {
 	local *syncLocal
-	sweep func()     // makes the state smaller
+	sweep func() // makes the state smaller
+	// check is asked before a look at the directory takes note of what has gone.
+	check func(context.Context) error
 	told  chan error // gets the answer of the question under way
 	asked bool       // there is one
 	mute  bool       // the server does not tell
 }
 
-func newSyncWaiter(local *syncLocal, sweep func()) *syncWaiter {
-	return &syncWaiter{local: local, sweep: sweep, told: make(chan error, 1)}
+func newSyncWaiter(local *syncLocal, sweep func(), check func(context.Context) error) *syncWaiter {
+	return &syncWaiter{local: local, sweep: sweep, check: check, told: make(chan error, 1)}
 }
 
 // wait returns when a side may have something that the other one does not have. ctx is the
@@ -71,6 +73,12 @@ func (w *syncWaiter) wait(ctx context.Context, m *mirror.Mirror) error {
 				w.mute = true
 				continue
 			}
+			if err != nil {
+				return err
+			}
+			return w.check(ctx)
+		}
+		if err := w.check(ctx); err != nil {
 			return err
 		}
 		if pending, err := look(ctx); pending || err != nil {
