@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Each run tries again to write a path that could not be written, names it, and ends with a
@@ -226,22 +228,22 @@ func nest(path, name string, depth int) error {
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return err
 	}
-	at, err := syscall.Open(path, syscall.O_DIRECTORY, 0)
+	at, err := unix.Open(path, unix.O_DIRECTORY, 0)
 	for range depth {
 		if err == nil {
-			err = syscall.Mkdirat(at, name, 0o755)
+			err = unix.Mkdirat(at, name, 0o755)
 		}
 		if err == nil {
 			above := at
-			at, err = syscall.Openat(above, name, syscall.O_DIRECTORY, 0)
-			_ = syscall.Close(above)
+			at, err = unix.Openat(above, name, unix.O_DIRECTORY, 0)
+			_ = unix.Close(above)
 		}
 	}
-	return errors.Join(err, syscall.Close(at))
+	return errors.Join(err, unix.Close(at))
 }
 
 // watched runs wsd sync --watch until it has sent a file, ends it, and returns its exit status.
-func (p *syncPair) watched(sig syscall.Signal) int {
+func (p *syncPair) watched(sig unix.Signal) int {
 	p.t.Helper()
 	watch, out := p.command("sync", "--watch", "--state", p.state, p.here, p.url), &logBuffer{}
 	watch.Stdout, watch.Stderr = out, out
