@@ -21,7 +21,7 @@ type Contact struct {
 	Here, There int // files that only one side has
 	Differ      int // files that both have, and not the same
 	Same        int // files that both have
-	// The first of those that differ, and that only one side has; of the local tree.
+	// DifferNames, HereNames and ThereNames are the first few paths of each kind, of the local tree.
 	DifferNames, HereNames, ThereNames []string
 
 	here []tree.Entry // what only this side has, directories too

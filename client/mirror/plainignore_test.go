@@ -9,8 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// C-055: what is ignored stays also at a remote that is not told of it when it is pushed to, and is
-// named.
+// C-055: ignored files stay and are named, also at a remote whose pushes cannot say which names are ignored.
 func TestC055PlainRemote(t *testing.T) {
 	for name, tt := range map[string]struct {
 		here, there []string // what is ignored there is made by there

@@ -218,7 +218,7 @@ func (m *Mirror) stayedOf(list []changes.Kept, remote bool) []Stayed {
 }
 
 // madeAgain notes that a directory which was removed here stays at the remote, and comes again, since a
-// path in it is new there. What rules hide in it stays as well.
+// path in it is new there. Paths in it that rules hide stay as well.
 func (d *decision) madeAgain(dir, path string) {
 	k := d.again[dir]
 	if k == nil {

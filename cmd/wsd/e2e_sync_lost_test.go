@@ -305,10 +305,7 @@ func TestConflictNamesTheCommand(t *testing.T) {
 	out := p.sync("--on-conflict", "theirs")
 	out.want(t, 0, `(?m); kept the server's; to bring the other one back: wsd sync restore --version \d+ --state \S+/here\.db \S+/here/plain$`)
 	wantFile(t, filepath.Join(p.here, name), "theirs\n")
-	shell, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("no bash")
-	}
+	shell := bashPath(t)
 	commands := regexp.MustCompile(`wsd (sync restore .*)`).FindAllStringSubmatch(out.stderr, -1)
 	if len(commands) != 2 {
 		t.Fatalf("the commands: %q", commands)

@@ -112,8 +112,8 @@ server, and names the conflicts with what --on-conflict would make of them.
 What could not be written or read, on either side, is named with the reason by each
 run until it can be; all else goes on. So are pipes, sockets and devices, which are left
 out, and names that are not UTF-8 if the server does not know such: it is spoken to over
-http:// or an older wsd. -v names up to a hundred for each reason. What a pattern matches
-is left alone and not named, and the exit status is 0.
+http:// or an older wsd. -v names up to a hundred for each reason. Paths that a pattern
+matches are left alone and not named, and do not change the exit status.
 
 With --json each line is an object: {"type":"change"} for what changed in LOCAL,
 {"type":"conflict"}, {"type":"withheld"}, {"type":"skipped"}, {"type":"kept"},

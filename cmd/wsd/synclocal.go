@@ -294,8 +294,8 @@ func (l *syncLocal) close() error {
 // forget has a store that is new removed as it is closed: nothing was brought in step.
 func (l *syncLocal) forget() { l.gone = l.made }
 
-// remove removes the store, and the directories that were made and are empty. What cannot be
-// removed is of no use, and does no harm.
+// remove removes the store, and the directories that were made and are empty. It ignores errors: a file
+// that stays is of no use, and does no harm.
 func (l *syncLocal) remove() {
 	for _, path := range sqlite.Files(l.db.Path()) {
 		_ = os.Remove(path)

@@ -66,10 +66,7 @@ func TestPrintedCommandsRepeatFlags(t *testing.T) {
 // Each command that a run prints works as it is, from any directory: where the directory was in step
 // with two servers, in both directions and one way, and with names that a shell would take apart.
 func TestPrintedCommandsWork(t *testing.T) {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("no bash")
-	}
+	bash := bashPath(t)
 	names := []string{"plain", "-x", "it's a|b $HOME", "n\nl", "caf\xe9", "d é/\x1b[31m*"}
 	printed := regexp.MustCompile(`(?m): (wsd sync .*)$`)
 	for name, mode := range map[string][]string{
@@ -125,4 +122,14 @@ func TestPrintedCommandsWork(t *testing.T) {
 			}
 		})
 	}
+}
+
+// bashPath finds the shell whose quoting the printed commands use. Some systems have none.
+func bashPath(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash to paste commands into")
+	}
+	return path
 }

@@ -60,8 +60,8 @@ func (c *calls) take(t *testing.T, n int) map[string]int {
 }
 
 // A file that is new is looked at twice and opened once, one that is as it was looked at
-// once; an object becomes a file with two looks, and is not opened. What the workspace itself has
-// done is looked at once more when the system tells of it, and not at all when it was looked at.
+// once; an object becomes a file with two looks, and is not opened. A file that the workspace itself has
+// written is looked at once more when the system reports it, and not at all after that.
 func TestCallsPerFile(t *testing.T) {
 	const dirs, each = 4, 50
 	both(t, func(t *testing.T, b *bench) {

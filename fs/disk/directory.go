@@ -38,7 +38,7 @@ func Directory(ctx context.Context, t *tree.Tree, path string) (dir, mount strin
 }
 
 // Files counts the files and links that a store knows to be in the directory that stands for a mount of
-// a tree. What is still to be written there is not among them.
+// a tree. It leaves out files that are still to be written there.
 func Files(ctx context.Context, t *tree.Tree, mount string) (n int, err error) {
 	_, err = t.Update(ctx, func(e *tree.Edit) error {
 		n = 0

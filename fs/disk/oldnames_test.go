@@ -11,8 +11,8 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// asBefore makes the store one of a wsd that took names for what they are. What has one of some names
-// has it as it is then, and not in the form that it has now.
+// asBefore makes the store one of a wsd that had no form for bytes in names: rows with one of some names
+// have the name as it is.
 func (b *bench) asBefore(t *testing.T, names ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", b.store)
