@@ -94,3 +94,30 @@ func TestLateE(t *testing.T) {
 		p.run("gc", flag, filepath.Join(p.home, "none"), "--connect", p.url).want(t, 2, "--connect excludes --workspace and --store")
 	}
 }
+
+// exec --sync --mirror reports what it undoes of a command's changes, also with --json, and not with -q.
+func TestExecSyncReportsUndone(t *testing.T) {
+	p := newSyncPair(t)
+	writeFile(t, filepath.Join(p.here, "a"), "1")
+	p.serve()
+	p.sync("--mirror").want(t, 0)
+	exec := func(flags ...string) outcome {
+		args := append([]string{"exec", "--sync", "--mirror", "--dir", p.here, "--state", p.state, "--connect", p.url}, flags...)
+		return p.run(append(args, "--", "sh", "-c", "echo built >artefact; echo over >a")...)
+	}
+	exec().want(t, 0, "changed at the server, and undone there: 2 versions")
+	exec("--json").want(t, 0, `(?m)^{"type":"undone","count":2}$`)
+	if out := exec("-q"); strings.Contains(out.stderr, "undone") {
+		t.Errorf("-q: %s", out.stderr)
+	}
+}
+
+// The error about a conflict that comes up during a command does not say that nothing was changed.
+func TestExecSyncConflictDuringCommand(t *testing.T) {
+	p := newSyncPair(t)
+	writeFile(t, filepath.Join(p.here, "a"), "1")
+	p.serve()
+	p.sync().want(t, 0)
+	p.run("exec", "--sync", "--on-conflict", "fail", "--dir", p.here, "--state", p.state, "--connect", p.url, "--",
+		"sh", "-c", `echo server >a; echo mine >"$0"`, filepath.Join(p.here, "a")).want(t, 3, "nothing came back, since there are conflicts")
+}

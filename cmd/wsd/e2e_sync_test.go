@@ -228,23 +228,24 @@ func TestWatchWaitsForServer(t *testing.T) {
 		waitFor(t, out, "trying again")
 		return cmd, out
 	}
-	end := func(cmd *exec.Cmd, out *logBuffer) {
+	end := func(cmd *exec.Cmd, out *logBuffer, status int) {
 		t.Helper()
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v\n%s", err, out)
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != status {
+			t.Errorf("%v, want status %d\n%s", err, status, out)
 		}
 	}
-	end(start())
 	cmd, out := start()
+	end(cmd, out, 1) // it has synchronised nothing
+	cmd, out = start()
 	server := startReal(t, program(t, "serve", "--workspace", there, "--store", filepath.Join(dir, "there.db"), "--listen", url))
 	waitFor(t, out, "to the server: 1 path")
 	if got := readTree(t, there); got["f"] != "from here" {
 		t.Errorf("the server has %q", got)
 	}
-	end(cmd, out)
+	end(cmd, out, 0)
 	server.end(syscall.SIGTERM)
 }
 

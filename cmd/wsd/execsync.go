@@ -132,6 +132,11 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 	}
 	job.out.endBar()
 	job.out.tellKept()
+	if r.Undone > 0 && job.out.enc != nil {
+		job.out.object(syncUndone{"undone", r.Undone})
+	} else if !s.quiet {
+		job.out.undone(&r)
+	}
 	if err == nil {
 		left = job.out.leftOut(&r)
 		if failed, ok := errors.AsType[*exitError](left); ok && failed.code == exitFailure {
@@ -146,7 +151,10 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 		return nil, job.out.tooMany(many)
 	}
 	if conflicts, ok := errors.AsType[*mirror.ConflictError](err); ok {
-		return nil, job.out.conflicts(conflicts)
+		if told { // the command has changed the server
+			return nil, job.out.conflicts(conflicts, "nothing came back")
+		}
+		return nil, job.out.conflicts(conflicts, "nothing was changed")
 	}
 	return nil, job.out.explain(err)
 }

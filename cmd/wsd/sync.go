@@ -178,7 +178,7 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 	defer j.out.close()
 	remote, err := j.reach(ctx, dir)
 	if j.watch && ctx.Err() != nil {
-		return nil
+		return &exitError{exitFailure, errors.New("ended before a server was reached")}
 	}
 	if err != nil {
 		return err // a wrong URL is not to make a directory
@@ -256,7 +256,9 @@ func (j *syncJob) explain(ctx context.Context, err error) error {
 	case errors.As(err, &many):
 		return j.out.tooMany(many)
 	case errors.As(err, &conflicts):
-		return j.out.conflicts(conflicts)
+		return j.out.conflicts(conflicts, "nothing was changed")
+	case j.watch && ctx.Err() != nil && j.out.told != "":
+		return &exitError{exitFailure, errors.New("ended while it was trying again: not all is the same on both sides")}
 	case j.watch && ctx.Err() != nil:
 		return j.left
 	}

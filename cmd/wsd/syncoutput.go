@@ -296,14 +296,15 @@ func versionText(v *mirror.Version) string {
 }
 
 // conflicts tells of conflicts for which a synchronisation fails.
-func (o *syncOutput) conflicts(e *mirror.ConflictError) error {
+// nothing is what did not happen because of them.
+func (o *syncOutput) conflicts(e *mirror.ConflictError, nothing string) error {
 	for _, c := range e.Conflicts {
 		o.conflict(c)
 	}
 	if e.More > 0 {
 		o.line(o.stderr, "and %d more", e.More)
 	}
-	err := errors.New("nothing was changed, since there are conflicts")
+	err := errors.New(nothing + ", since there are conflicts")
 	if e.Moved {
 		err = errors.New("there are conflicts, which came up after other paths had been synchronised; none was decided")
 	}
@@ -379,6 +380,19 @@ func (o *syncOutput) watching() {
 	}
 }
 
+// undone tells people of versions of the server that were undone there.
+func (o *syncOutput) undone(r *mirror.Result) {
+	if r.Undone > 0 {
+		o.note("changed at the server, and undone there: %s of the server's are kept here; to list them: %s", versionsText(r.Undone), o.job.lostCommand())
+	}
+}
+
+// syncUndone is an "undone" of exec --sync --json.
+type syncUndone struct {
+	Type  string `json:"type"`
+	Count int    `json:"count"` // versions of the server that are kept here
+}
+
 func (o *syncOutput) summary(r *mirror.Result) {
 	late := 0
 	if l := o.job.local; l != nil && l.disk != nil {
@@ -387,9 +401,7 @@ func (o *syncOutput) summary(r *mirror.Result) {
 	if r.Held > 0 {
 		o.note("held in conflict, and left as they are on both sides: %s; to list them: %s", paths(r.Held), o.job.conflictsCommand())
 	}
-	if r.Undone > 0 {
-		o.note("changed at the server, and undone there: %s of the server's are kept here; to list them: %s", versionsText(r.Undone), o.job.lostCommand())
-	}
+	o.undone(r)
 	moved := r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0 || r.Withheld > 0 || r.Stayed > 0 || late > 0
 	if o.job.watch && !moved {
 		return

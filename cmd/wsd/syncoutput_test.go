@@ -25,8 +25,8 @@ func TestConflictErrorsSayWhatToDo(t *testing.T) {
 		err  error
 		want string
 	}{
-		{o.conflicts(&mirror.ConflictError{}), "Error: nothing was changed, since there are conflicts\n" + decide},
-		{o.conflicts(&mirror.ConflictError{Moved: true}), "Error: there are conflicts, which came up after other paths had been synchronised; none was decided\n" + decide},
+		{o.conflicts(&mirror.ConflictError{}, "nothing was changed"), "Error: nothing was changed, since there are conflicts\n" + decide},
+		{o.conflicts(&mirror.ConflictError{Moved: true}, "nothing was changed"), "Error: there are conflicts, which came up after other paths had been synchronised; none was decided\n" + decide},
 		{
 			o.explain(fmt.Errorf("pull: %w", mirror.ErrHeld)),
 			"Error: pull: too many paths are held in conflict; resolve some, or let a policy decide\n" +
