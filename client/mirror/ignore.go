@@ -510,11 +510,11 @@ func (m *Mirror) readIncoming(ctx context.Context, changed []tree.Entry, gone ma
 	files := maps.Clone(m.files)
 	m.incoming = map[string]incomingFile{}
 	for _, e := range changed {
+		if isGone(&e, gone) {
+			continue // it has changed since, and comes again; until then its rules are what they were
+		}
 		var text strings.Builder
 		for _, p := range e.Parts {
-			if gone[p.Hash] {
-				continue // it has changed since, and comes again
-			}
 			data, err := m.forest.Chunk(ctx, p.Hash, nil)
 			if err != nil {
 				return nil, err

@@ -100,3 +100,42 @@ func TestLostContentIsReplaced(t *testing.T) {
 	w.rest()
 	w.wantConflicts()
 }
+
+// An away remote does not have some content from when its changes are listed until it settles, as
+// when somebody moves a file away and back.
+type away struct {
+	damaged
+	listed func()
+}
+
+func (r *away) FetchChanges(ctx context.Context, q changes.FetchQuery) (*changes.Fetch, error) {
+	r.listed()
+	return r.Server.FetchChanges(ctx, q)
+}
+
+func (r *away) Watermarks(ctx context.Context, settle bool) (changes.Watermarks, error) {
+	if settle {
+		r.lost = nil
+	}
+	return r.Server.Watermarks(ctx, settle)
+}
+
+// Content that a remote does not have for a moment is asked for once more: what has changed here at
+// the same path is a conflict, and neither version takes the place of the other without a word.
+func TestContentIsAwayForAMoment(t *testing.T) {
+	w := newWorld(t, Config{OnConflict: Both})
+	remote := &away{damaged: damaged{Server: w.remote.server}, listed: func() {}}
+	w.cfg.Remote = remote
+	w.restart()
+	w.local.do("write /f old", "write /g old")
+	w.sync()
+	w.remote.do("write /f theirs", "write /g new")
+	w.local.do("write /f mine")
+	remote.listed = func() { remote.lose("theirs", "new") }
+	w.sync()
+	w.wantConflicts("/f: " + hash("mine") + " / " + hash("theirs") + ", kept both copy /f.conflict-" + copyHash("mine"))
+	w.local.want("/f 644 theirs", "/f.conflict-"+copyHash("mine")+" 644 mine", "/g 644 new")
+	remote.listed = func() {}
+	w.sync()
+	w.same()
+}

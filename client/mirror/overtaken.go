@@ -491,7 +491,7 @@ func (m *Mirror) keepAll(ctx context.Context, list []lost.Version, gone map[tree
 			c := Conflict{Path: path, Local: versionOf(cur), Remote: versionOf(&list[i].Entry), Kept: KeptLocal}
 			v := list[i].Entry
 			v.Path = path
-			if !slices.ContainsFunc(v.Parts, func(p tree.Part) bool { return gone[p.Hash] }) {
+			if !isGone(&v, gone) {
 				if c.Lost, err = d.keepLost(&v, cur); err != nil {
 					return err
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -271,20 +272,36 @@ func (m *Mirror) withContent(ctx context.Context, entries []tree.Entry, r *Resul
 	}
 }
 
-// fetchAll gets content of entries. gone takes the hashes that the remote does not have.
+// fetchAll gets content of entries. gone takes the hashes that the remote does not have, also once it
+// has looked at its disk: what a path has for a moment only is no change, and does not come again.
 func (m *Mirror) fetchAll(ctx context.Context, missing []tree.Hash, entries []tree.Entry, gone map[tree.Hash]bool, r *Result) error {
 	last := lastWindows(entries, missing)
-	for len(missing) > 0 {
-		some := missing[:min(len(missing), m.limits.ask)]
-		missing = missing[len(some):]
-		if err := m.fetchObjects(ctx, some, last, gone, r); err != nil {
-			return fmt.Errorf("fetch content: %w", err)
-		}
+	again, err := m.fetchEach(ctx, missing, last, r)
+	if err != nil || len(again) == 0 {
+		return err
 	}
-	return nil
+	if _, err := m.cfg.Remote.Watermarks(ctx, true); err != nil {
+		return fmt.Errorf("let the remote settle: %w", err)
+	}
+	again, err = m.fetchEach(ctx, again, last, r)
+	for _, h := range again {
+		gone[h] = true
+	}
+	return err
 }
 
-// drop leaves out entries whose content the remote has no more: their paths have changed
+// fetchEach is fetchAll without a second time. It returns the hashes that the remote does not have.
+func (m *Mirror) fetchEach(ctx context.Context, missing []tree.Hash, last map[tree.Hash]bool, r *Result) ([]tree.Hash, error) {
+	gone := map[tree.Hash]bool{}
+	for some := range slices.Chunk(missing, m.limits.ask) {
+		if err := m.fetchObjects(ctx, some, last, gone, r); err != nil {
+			return nil, fmt.Errorf("fetch content: %w", err)
+		}
+	}
+	return slices.Collect(maps.Keys(gone)), nil
+}
+
+// drop leaves out entries whose content the remote does not have any more: their paths have changed
 // since, and come again. Those whose paths have not changed are lacking.
 func (m *Mirror) drop(ctx context.Context, b *batch, gone map[tree.Hash]bool) error {
 	if len(gone) == 0 {
@@ -292,7 +309,7 @@ func (m *Mirror) drop(ctx context.Context, b *batch, gone map[tree.Hash]bool) er
 	}
 	kept := b.entries[:0]
 	for _, e := range b.entries {
-		if slices.ContainsFunc(e.Parts, func(p tree.Part) bool { return gone[p.Hash] }) {
+		if isGone(&e, gone) {
 			remote, _ := m.roots.toRemote(e.Path)
 			now, err := m.remote().ReadEntry(ctx, remote)
 			if err != nil {
@@ -310,6 +327,11 @@ func (m *Mirror) drop(ctx context.Context, b *batch, gone map[tree.Hash]bool) er
 	}
 	b.entries = kept
 	return nil
+}
+
+// isGone reports whether some content of an entry is gone.
+func isGone(e *tree.Entry, gone map[tree.Hash]bool) bool {
+	return slices.ContainsFunc(e.Parts, func(p tree.Part) bool { return gone[p.Hash] })
 }
 
 // missing are the chunks of entries that are not held here, each once.

@@ -338,7 +338,7 @@ func (b *block) leaveOut(gone map[tree.Hash]bool) (out []tree.Entry) {
 	}
 	kept := b.entries[:0]
 	for _, e := range b.entries {
-		if slices.ContainsFunc(e.Parts, func(p tree.Part) bool { return gone[p.Hash] }) {
+		if isGone(&e, gone) {
 			out = append(out, e)
 		} else {
 			kept = append(kept, e)
