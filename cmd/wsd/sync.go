@@ -45,11 +45,10 @@ type syncJob struct {
 	met bool // both sides have been in step, or may be brought together
 	// first is how they are brought together, until they are: a value of --from, firstMerge, or
 	// "". leaves is what goes here with fromThere, in a dry run.
-	first  string
-	leaves *mirror.Contact
-	blank  bool // the server has nothing that it was not sent from here
-	// left is what the last run of a watch has left out.
-	left error
+	first   string
+	leaves  *mirror.Contact
+	blank   bool // the server has nothing that it was not sent from here
+	watched syncWatch
 }
 
 func newSyncCmd(a *app) *cobra.Command {
@@ -178,7 +177,7 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 	defer j.out.close()
 	remote, err := j.reach(ctx, dir)
 	if j.watch && ctx.Err() != nil {
-		return &exitError{exitFailure, errors.New("ended before a server was reached")}
+		return j.watched.ended()
 	}
 	if err != nil {
 		return err // a wrong URL is not to make a directory
@@ -211,13 +210,14 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 // reach connects. A watch of LOCAL waits for a server that does not listen yet.
 func (j *syncJob) reach(ctx context.Context, dir string) (*syncRemote, error) {
 	for pause := syncPause; ; pause = min(2*pause, maxSyncPause) {
-		remote, err := j.target.dial(ctx, j.app, &j.flags, client.Options{ClientName: "wsd"})
+		remote, err := j.target.dial(ctx, j.app, &j.flags, j.options())
 		if err == nil || !j.watch || !notListening(err) {
 			return remote, err
 		}
 		if err := j.flags.checkPlace(dir); err != nil {
 			return nil, err
 		}
+		j.watched.away()
 		j.out.trouble(err)
 		select {
 		case <-time.After(pause):
@@ -257,10 +257,8 @@ func (j *syncJob) explain(ctx context.Context, err error) error {
 		return j.out.tooMany(many)
 	case errors.As(err, &conflicts):
 		return j.out.conflicts(conflicts, "nothing was changed")
-	case j.watch && ctx.Err() != nil && j.out.told != "":
-		return &exitError{exitFailure, errors.New("ended while it was trying again: not all is the same on both sides")}
 	case j.watch && ctx.Err() != nil:
-		return j.left
+		return j.watched.ended()
 	}
 	return j.out.explain(err)
 }
@@ -270,7 +268,7 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 	cfg := mirror.Config{
 		Local: j.local.disk, Remote: r.peer, LocalRoot: localMount, RemoteRoot: r.mount,
 		Rules: j.flags.ruleTexts, RulesFile: ignoreFile, GitIgnore: j.flags.rules.git, OnConflict: j.flags.policy,
-		Conflict: j.out.conflict, Progress: j.out.progress, Withheld: j.out.withheld, Stayed: j.out.stayed,
+		Conflict: j.out.conflict, Progress: j.progress, Withheld: j.out.withheld, Stayed: j.out.stayed,
 		Dir: j.local.dir, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
 		Undo: j.first == fromHere || j.flags.mirror, Guard: j.flags.safe, First: j.first, Blank: j.blank,
 	}
@@ -299,14 +297,17 @@ func (j *syncJob) keepOn(ctx context.Context, remote *syncRemote) error {
 			if err == nil || ctx.Err() != nil || !j.worthwhile(err, attempt, connected) {
 				return err
 			}
-			j.out.trouble(j.out.explain(err))
+			j.watched.away()
+			if !lostConnection(err) || !j.out.troubled() { // else options has reported it
+				j.out.trouble(j.out.explain(err))
+			}
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
 				return err
 			}
 			pause = min(2*pause, maxSyncPause)
-			if remote, err = j.target.dial(ctx, j.app, &j.flags, client.Options{ClientName: "wsd"}); err == nil {
+			if remote, err = j.target.dial(ctx, j.app, &j.flags, j.options()); err == nil {
 				break
 			}
 			attempt++
@@ -348,6 +349,7 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 		return err
 	})
 	for looked := false; ; {
+		j.watched.looks(waiter.pending)
 		r, err := m.Sync(ctx)
 		if err != nil {
 			if err := j.meetAgain(ctx, j.mirror(remote), err); err != nil {
@@ -363,7 +365,7 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 			m = j.mirror(remote)
 		}
 		if j.watch {
-			j.left = left
+			j.watched.looked(left)
 			if !looked {
 				looked = true
 				j.out.watching()

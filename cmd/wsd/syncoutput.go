@@ -314,10 +314,28 @@ func (o *syncOutput) conflicts(e *mirror.ConflictError, nothing string) error {
 // trouble tells of an error after which there is another attempt, once.
 func (o *syncOutput) trouble(err error) {
 	o.endBar()
-	if text := errorText(err); text != o.told {
-		o.told = text
+	text := errorText(err)
+	o.mu.Lock()
+	known := text == o.told
+	o.told = text
+	o.mu.Unlock()
+	if !known {
 		o.line(o.stderr, "wsd: %s; trying again", text)
 	}
+}
+
+// troubled reports whether the last trouble is not over.
+func (o *syncOutput) troubled() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.told != ""
+}
+
+// untold has trouble report any error again.
+func (o *syncOutput) untold() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.told = ""
 }
 
 // syncResult is the "result" of --json.
@@ -367,7 +385,7 @@ func (o *syncOutput) withheld(w mirror.Withheld) {
 func (o *syncOutput) result(r *mirror.Result) error {
 	o.endBar()
 	o.tellKept()
-	o.told = ""
+	o.untold()
 	left := o.leftOut(r)
 	o.summary(r)
 	return left

@@ -27,6 +27,8 @@ type syncWaiter struct {
 	told  chan error // gets the answer of the question under way
 	asked bool       // there is one
 	mute  bool       // the server does not tell
+	// pending: wait has returned since a look has found something.
+	pending bool
 }
 
 func newSyncWaiter(local *syncLocal, sweep func(), check func(context.Context) error) *syncWaiter {
@@ -39,6 +41,7 @@ func (w *syncWaiter) wait(ctx context.Context, m *mirror.Mirror) error {
 	here, far := time.NewTicker(watchLocal), time.NewTicker(watchRemote)
 	defer here.Stop()
 	defer far.Stop()
+	w.pending = false
 	for {
 		if w.local.due() {
 			w.sweep()
@@ -81,7 +84,8 @@ func (w *syncWaiter) wait(ctx context.Context, m *mirror.Mirror) error {
 		if err := w.check(ctx); err != nil {
 			return err
 		}
-		if pending, err := look(ctx); pending || err != nil {
+		var err error
+		if w.pending, err = look(ctx); w.pending || err != nil {
 			return err
 		}
 	}
