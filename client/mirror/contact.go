@@ -203,6 +203,9 @@ func (m *Mirror) listThere(ctx context.Context, q changes.FetchQuery, fn func(*t
 		if err != nil {
 			return fmt.Errorf("list the remote's changes: %w", err)
 		}
+		if err := m.atRoot(&e, false); err != nil {
+			return err
+		}
 		path, ok := m.roots.toLocal(e.Path)
 		if !ok || m.roots.isRoot(path) || e.Kind == tree.KindDelete {
 			continue

@@ -223,6 +223,8 @@ func TestRoots(t *testing.T) {
 	w.local.want("/home/ 700", "/home/f 644 one", "/home/g 644 two", "/homer 644 no", "/other 644 no")
 	w.remote.want("/srv/ 755", "/srv/h 644 no", "/srv/space/ 755", "/srv/space/f 644 one", "/srv/space/g 644 two", "/top 644 no")
 	w.remote.do("rm /srv")
+	w.cfg.MayEmpty = true
+	w.restart()
 	w.sync()
 	w.local.want("/home/ 700", "/homer 644 no", "/other 644 no")
 	r := w.sync()

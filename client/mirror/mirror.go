@@ -58,6 +58,9 @@ type Config struct {
 	// anything. Until the remote has taken something, a call fails with ErrNotBlank, and brings and
 	// sends no file, if the remote has got files meanwhile.
 	Blank bool
+	// MayEmpty says that the directory RemoteRoot may be removed at the remote: what was in it goes
+	// here too. Else a call fails with a RootError. With Undo it is made again.
+	MayEmpty bool
 	// MayDelete, if set, is asked before anything is changed whether n files and links may be
 	// removed of so many that both sides have, without what is ignored. Else the call fails with a
 	// DeletesError. If it lets n of 2n or more go, it must let n of more go.

@@ -61,6 +61,7 @@ func (m *Mirror) fetch(ctx context.Context, target tree.Cursor) (*changes.Fetch,
 		f.Entries.Close(nil)
 		return nil, &rebaseError{lost}
 	}
+	f.Entries = m.rooted(f.Entries, m.keepsRoot())
 	return f, nil
 }
 
@@ -105,8 +106,8 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	from, known := m.s.peer.Fetch, m.known() // the last stage changes them
-	var fetched Result                       // by the second stage
+	from, known, keepsRoot := m.s.peer.Fetch, m.known(), m.keepsRoot() // the last stage changes them
+	var fetched Result                                                 // by the second stage
 	read, ready := make(chan *batch), make(chan *batch)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { // ends with the stream, or with ctx
@@ -120,8 +121,14 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 	})
 	group.Go(func() error {
 		var local *localChanges
-		listed := false
+		listed, rooted := false, false
 		for b := range ready {
+			if !rooted && !b.last { // else all of the list has been read
+				if err := m.readRoot(ctx, keepsRoot); err != nil {
+					return err
+				}
+			}
+			rooted = true
 			if err := m.staysBlank(b); err != nil {
 				return err
 			}

@@ -144,7 +144,7 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 		}
 		return left, nil
 	}
-	if isRefused(err) && !job.met {
+	if _, root := errors.AsType[*mirror.RootError](err); (root || isRefused(err)) && !job.met {
 		job.local.forget()
 	}
 	if many, ok := errors.AsType[*mirror.DeletesError](err); ok {

@@ -79,7 +79,8 @@ has changed there is undone and kept here; with --one-way-safe what has changed 
 a conflict that is held ('wsd sync conflicts'), and is not overwritten.
 
 If more than half of the files of a side that has more than 50 would be removed, or more
-than --max-delete says, nothing is: it ends with status 3.
+than --max-delete says, nothing is: it ends with status 3. So it does if the directory
+of --remote-path has been removed at the server, or is a file or a link there.
 
 A path that has changed on both sides since they last agreed is a conflict. Each
 is reported with sizes and times of both versions, and --on-conflict decides: both, the
@@ -249,10 +250,10 @@ func notListening(err error) bool {
 func (j *syncJob) explain(ctx context.Context, err error) error {
 	var conflicts *mirror.ConflictError
 	var many *mirror.DeletesError
-	switch {
-	case isRefused(err) && !j.met:
+	if _, refuses := errors.AsType[*mirror.RootError](err); (refuses || isRefused(err)) && !j.met {
 		j.local.forget()
-		return err
+	}
+	switch {
 	case errors.As(err, &many):
 		return j.out.tooMany(many)
 	case errors.As(err, &conflicts):
@@ -271,6 +272,7 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 		Conflict: j.out.conflict, Progress: j.progress, Withheld: j.out.withheld, Stayed: j.out.stayed,
 		Dir: j.local.dir, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
 		Undo: j.first == fromHere || j.flags.mirror, Guard: j.flags.safe, First: j.first, Blank: j.blank,
+		MayEmpty: j.flags.maxDelete.all(),
 	}
 	if j.flags.safe {
 		cfg.OnConflict = mirror.Hold
@@ -325,7 +327,8 @@ func (j *syncJob) worthwhile(err error, attempt int, connected bool) bool {
 	_, usage := errors.AsType[*usageError](err)
 	status, isStatus := errors.AsType[*client.RefusedError](err)
 	_, many := errors.AsType[*mirror.DeletesError](err)
-	return !usage && !many && !isRefused(err) && !errors.As(err, &conflict) && !errors.Is(err, disk.ErrNoDirectory) &&
+	_, root := errors.AsType[*mirror.RootError](err)
+	return !usage && !many && !root && !isRefused(err) && !errors.As(err, &conflict) && !errors.Is(err, disk.ErrNoDirectory) &&
 		!errors.Is(err, errNoWorkspace) && !errors.Is(err, mirror.ErrWithheld) && !errors.Is(err, mirror.ErrHeld) && (!isStatus || status.Status >= 500)
 }
 

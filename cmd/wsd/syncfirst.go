@@ -60,6 +60,33 @@ type syncContact struct {
 	DifferNames   []string `json:"differNames"`
 }
 
+// isGone reports whether an error says that the server has removed the directory that both sides had.
+func isGone(err error) bool {
+	root, ok := errors.AsType[*mirror.RootError](err)
+	return ok && root.Gone()
+}
+
+// refuseRoot says what to do about a server that has no directory at the place that is synchronised.
+func (o *syncOutput) refuseRoot(e *mirror.RootError) error {
+	root, path, what := safe(rawname.Show(e.Root)), safe(rawname.Show(e.Path)), e.Thing()
+	hint := "--from here makes it again with what is here, --max-delete 100% has all that is here go too"
+	switch {
+	case !e.Gone() && e.Path == e.Root:
+		return refused("move the "+what+" away at the server, or name a directory with --remote-path", "%s is a %s at the server, and no directory; nothing was changed", root, what)
+	case !e.Gone():
+		return refused("move the "+what+" away at the server, or name another --remote-path", "there is no directory %s at the server, where %s is a %s; nothing was changed", root, path, what)
+	case e.RenamedTo == "":
+		what = "removed"
+	default:
+		to := safe(rawname.Show(e.RenamedTo))
+		what = "renamed to " + to
+		if o.job.flags.remotePath != "" {
+			hint += "; --remote-path " + quoted(rawname.Raw(e.RenamedTo+strings.TrimPrefix(e.Root, e.Path))) + " goes on there"
+		}
+	}
+	return refused(hint, "the directory %s was %s at the server, and %s was in step with it; nothing was changed", path, what, safe(o.job.local.dir))
+}
+
 // meet looks at two sides that were never in step, and refuses to mix what they have unless
 // a flag says how. It goes on as an earlier run has begun that did not come to its end.
 func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
@@ -85,6 +112,9 @@ func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
 		hint = j.anew()
 	}
 	if asked == firstMerge {
+		if err := m.Root(ctx); err != nil && !isGone(err) { // else what is taken note of says more
+			return err
+		}
 		j.first, j.met = firstMerge, true
 		return nil
 	}
@@ -99,7 +129,14 @@ func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
 	if err != nil {
 		return err
 	}
+	if c == nil && asked == fromHere {
+		if err = m.Root(ctx); err != nil && !isGone(err) {
+			return err
+		}
+	}
 	switch {
+	case isGone(err):
+		j.first = fromHere // it is made again
 	case c == nil && asked != "":
 		return refused("leave --from out; --mirror makes the server what is here; "+j.anew(),
 			"%s and the server have been in step before, and --from is about the first time", j.local.dir)
@@ -351,6 +388,9 @@ func (l *deleteLimit) Set(text string) error {
 	}
 	return nil
 }
+
+// all reports whether it was said that anything may go.
+func (l *deleteLimit) all() bool { return l.given && l.count < 0 && l.percent == 100 }
 
 // allows reports whether n of so many files may be removed.
 func (l *deleteLimit) allows(n, of int) bool {

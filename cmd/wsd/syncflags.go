@@ -99,8 +99,11 @@ func explainLocal(err error) error {
 	return err
 }
 
-// explain says what to do about a server that is not pulled from.
+// explain says what to do about a server that is not pulled from, or pushed to.
 func (o *syncOutput) explain(err error) error {
+	if root, ok := errors.AsType[*mirror.RootError](err); ok {
+		return o.refuseRoot(root)
+	}
 	if errors.Is(err, mirror.ErrWithheld) {
 		return withHint(err, "--"+flagAllowCode+" and --"+flagAllowSetuid+" let them come over, --ignore leaves them alone")
 	}
