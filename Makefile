@@ -96,7 +96,7 @@ fuzz: go ## run every fuzz target for FUZZTIME (60s)
 		fi'
 
 e2e: build ## run bin/wsd long and hard, from outside
-	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./bench/peer/ ./bench/synctools/
+	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./cmd/wsd/soak/ ./bench/peer/ ./bench/synctools/
 	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 2 -timeout 20m ./cmd/wsd/netem/ ./cmd/wsd/crash/
 
 SOAK ?= 10m
