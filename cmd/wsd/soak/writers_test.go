@@ -129,7 +129,7 @@ func harmless(err error) bool {
 }
 
 func (w *writer) one() error {
-	switch n := w.random.IntN(20); {
+	switch n := w.random.IntN(24); {
 	case n < 7:
 		return w.replace(w.file())
 	case n < 12:
@@ -148,6 +148,13 @@ func (w *writer) one() error {
 			return nil
 		}
 		return os.Rename(dir, w.next(w.trash))
+	case n < 22:
+		return w.awayAndBack(w.file())
+	case n < 23:
+		if dir := w.folder(); dir != w.dir {
+			return w.awayAndBack(dir)
+		}
+		return nil
 	default:
 		from, to := w.folder(), w.folder()
 		if from == w.dir || to == w.dir {
@@ -186,6 +193,19 @@ func (w *writer) replace(path string) error {
 		}
 		return errors.Join(err, os.Rename(made, w.next(w.trash))) // it never was anywhere
 	}
+}
+
+// awayAndBack takes something away for a moment.
+func (w *writer) awayAndBack(path string) error {
+	away := w.next(w.spare)
+	if err := os.Rename(path, away); err != nil {
+		return err
+	}
+	<-time.After(time.Duration(w.random.IntN(20)) * time.Millisecond)
+	if err := unix.Renameat2(unix.AT_FDCWD, away, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE); err != nil {
+		return errors.Join(err, os.Rename(away, w.next(w.trash)))
+	}
+	return nil
 }
 
 // inPlace overwrites what it has read. No other writer does so to the same file meanwhile: it
