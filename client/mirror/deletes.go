@@ -7,6 +7,7 @@ import (
 	"io"
 	iofs "io/fs"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/wsd-dev/wsd/fs/changes"
@@ -322,10 +323,16 @@ func (m *Mirror) mayApply(ctx context.Context, target tree.Cursor, first *batch,
 	if m.cfg.MayDelete == nil {
 		return nil
 	}
-	info, err := m.tree.Info(ctx)
-	if err != nil || !m.cfg.Undo && m.cfg.MayDelete(int(info.Files), int(info.Files)) {
-		return err
+	if !m.cfg.Undo { // else what is removed here is made again from the other side
+		if m.cfg.MayDelete(math.MaxInt32, math.MaxInt32) {
+			return nil
+		}
+		_, many, err := m.countFiles(ctx, func(files int) bool { return !m.cfg.MayDelete(files, files) })
+		if err != nil || !many {
+			return err // all may go
+		}
 	}
+	var err error
 	t := &pullTally{here: newTally(), there: newTally(), gone: map[string]bool{}}
 	if first != nil && first.last {
 		err = m.surveyBatch(ctx, first, local, true, t.batch(ctx, m))

@@ -128,3 +128,16 @@ func TestMayDeleteNotPulled(t *testing.T) {
 	}
 	w.remote.want(there...)
 }
+
+// Links count as files do, also where nearly all is links.
+func TestMayDeleteLinks(t *testing.T) {
+	w := newWorld(t, Config{MayDelete: func(n, of int) bool { return of <= 4 || 2*n <= of }})
+	w.local.do("mkdir /d", "ln nowhere /d/a", "ln nowhere /d/b", "ln nowhere /d/c", "ln nowhere /d/d", "write /f 1")
+	w.sync()
+	w.remote.do("rm /d")
+	_, err := w.m.Sync(t.Context())
+	got, _ := errors.AsType[*DeletesError](err)
+	if diff := cmp.Diff(&DeletesError{Count: 4, Of: 5, Names: []string{"/d/a", "/d/b", "/d/c", "/d/d"}}, got); diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}

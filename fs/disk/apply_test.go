@@ -395,7 +395,7 @@ func (b *bench) fileIn(e *tree.Edit, path, text string) tree.Entry {
 // What cannot be written now is written later: by the next call, or the next start.
 func TestNoSpace(t *testing.T) {
 	for _, how := range []string{"settle", "apply", "open"} {
-		for _, reason := range []error{unix.ENOSPC, unix.EIO} {
+		for _, reason := range []error{unix.ENOSPC, unix.EDQUOT, unix.EIO} {
 			t.Run(fmt.Sprint(how, " ", reason), func(t *testing.T) {
 				b := newBench(t, disk.Config{Watch: true})
 				b.write("f", "old")

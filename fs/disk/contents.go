@@ -20,9 +20,9 @@ type object struct {
 	// shared: others have the same content, and keep it themselves.
 	shared bool
 	// lifted is the file that it was. foreign: it is not what parts say, since a command that
-	// opened that file just then has written to it.
-	lifted  stat
-	foreign bool
+	// opened that file just then has written to it. unsure: it may not be.
+	lifted          stat
+	foreign, unsure bool
 }
 
 // A leaving is a file that an entry replaces or removes.

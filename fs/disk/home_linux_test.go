@@ -164,6 +164,31 @@ func TestHomeOpenAsItIsRenamed(t *testing.T) {
 	})
 }
 
+// A command has opened a file just before an entry renames it, and writes to it while the file gets the
+// time of the entry: the next settle finds what was written.
+func TestHomeWrittenAsItIsRenamed(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("a", "base")
+		quiet(b)
+		b.ws.Hook(func(op, path string) error {
+			if op != "dress" || path != "b" {
+				return nil
+			}
+			return b.objects.Each(func(number, _ int64) error {
+				return os.WriteFile(filepath.Join(b.objects.Path(), fmt.Sprintf("%016x", number)), []byte("mine"), 0o644)
+			})
+		})
+		b.apply(
+			remove("/workspace/a"),
+			tree.Entry{Kind: tree.KindFile, Path: "/workspace/b", Mode: 0o644, MTime: entryTime, Size: 4, Parts: []tree.Part{{Hash: tree.Sum([]byte("base")), Size: 4}}},
+		)
+		b.ws.Hook(nil)
+		b.settle()
+		b.want(map[string]string{"b": "file 0644 mine"})
+		b.check()
+	})
+}
+
 // An object that is shorter than it was does not become a file.
 func TestHomeCutObject(t *testing.T) {
 	b := newBench(t, disk.Config{})

@@ -286,7 +286,7 @@ func (f *fileBringer) dress(o *object, dir int, replaced string, it *item) (st s
 	if replaced == "" {
 		// Names of the objects directory are ours alone, and opening takes as long as all else here.
 		err = f.b.w.home.dir.Named(o.number, func(in int, name string) error {
-			st, err = o.dress(it, func() (stat, error) { return statAt(in, name) },
+			st, err = f.b.dress(o, it, func() (stat, error) { return statAt(in, name) },
 				func() error { return chmodFileAt(in, name, it.mode) }, func() error { return setTimes(in, name, it.mtime) })
 			return err
 		})
@@ -304,14 +304,15 @@ func (f *fileBringer) dress(o *object, dir int, replaced string, it *item) (st s
 			return stat{}, err
 		}
 	}
-	return o.dress(it, func() (stat, error) { return statFD(fd) },
+	return f.b.dress(o, it, func() (stat, error) { return statFD(fd) },
 		func() error { return retry(func() error { return unix.Fchmod(fd, it.mode) }) }, func() error { return setTimesFD(fd, it.mtime) })
 }
 
 // dress is fileBringer.dress with an object that is reached in one way.
-func (o *object) dress(it *item, look func() (stat, error), chmod, touch func() error) (stat, error) {
+func (b *bringer) dress(o *object, it *item, look func() (stat, error), chmod, touch func() error) (stat, error) {
 	st, err := look()
-	if l := &o.lifted; err == nil && l.kind != 0 && (st.size != l.size || st.mtime != l.mtime) {
+	l := &o.lifted
+	if err == nil && l.kind != 0 && (st.size != l.size || st.mtime != l.mtime) {
 		o.foreign = true
 	}
 	switch {
@@ -324,8 +325,13 @@ func (o *object) dress(it *item, look func() (stat, error), chmod, touch func() 
 		err = chmod()
 		st.mode = uint16(it.mode)
 	}
-	if err == nil && !o.foreign {
-		err = touch()
+	if err == nil && !o.foreign && st.mtime != it.mtime {
+		// A command that opened the file just before it was lifted may write to it meanwhile, and
+		// this hides that.
+		o.unsure = l.kind != 0
+		if err = b.w.fault("dress", it.path); err == nil {
+			err = touch()
+		}
 		st.mtime = it.mtime
 	}
 	return st, err

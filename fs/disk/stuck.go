@@ -64,7 +64,7 @@ func (l *stuckList) note(path string, err error, mode bool) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if errno == unix.ENOSPC {
+	if noRoom(errno) {
 		l.full = true
 	}
 	if l.paths == nil {

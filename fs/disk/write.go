@@ -233,7 +233,7 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 	}
 	if it.object != nil {
 		made, done, err := f.become(dir, name, it, &was)
-		if it.object.foreign {
+		if it.object.foreign || it.object.unsure {
 			made.flags |= again
 		}
 		if done || err != nil {
@@ -249,7 +249,7 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 		replaced = name
 	}
 	err := f.make(dir, temp, replaced, it)
-	if errors.Is(err, unix.ENOSPC) && f.b.w.reap(f.b.ctx, true) {
+	if noRoom(err) && f.b.w.reap(f.b.ctx, true) {
 		cleanTemp(dir, temp)
 		err = f.make(dir, temp, replaced, it)
 	}
