@@ -162,10 +162,12 @@ type Mirror struct {
 	plain     bool
 	theirLost int64
 	there     []changes.Skipped // what the remote leaves out
-	heard     *heard            // nil if the remote is to be asked how far it is
-	asked     pushAsked
-	listed    *listed // nil if nothing is
-	unsent    int     // files and links here that are new or changed, as mayPush has counted them
+	// leftHere and leftThere are what the last result has of paths that are left out.
+	leftHere, leftThere []changes.Skipped
+	heard               *heard // nil if the remote is to be asked how far it is
+	asked               pushAsked
+	listed              *listed // nil if nothing is
+	unsent              int     // files and links here that are new or changed, as mayPush has counted them
 	// settledNow: this call has settled this side and found that something is pending.
 	// settledBefore: the call before it has.
 	settledNow, settledBefore bool
@@ -325,7 +327,8 @@ func (m *Mirror) finish(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	r.Here, r.There = m.here(), m.left()
+	m.leftHere, m.leftThere = m.here(), m.left()
+	r.Here, r.There = m.leftHere, m.leftThere
 	r.InStep = m.s.peer.Fetch.Compare(tree.At(m.heard.wm.CurrentRev)) >= 0 && m.s.peer.Push.Compare(tree.At(info.Rev)) >= 0
 	return nil
 }

@@ -3,12 +3,14 @@ package mirror
 import (
 	"context"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
 // LocalPending settles this side, and reports whether it has anything that the remote is
-// not known to have, or a version that was overtaken. A Sync that follows begins with what was settled.
+// not known to have, a version that was overtaken, or other paths that are left out than the last Result
+// has. A Sync that follows begins with what was settled.
 func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 	pending := false
 	_, err := m.run(ctx, false, func(ctx context.Context, _ *Result) error {
@@ -20,7 +22,7 @@ func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 			return err
 		}
 		last, err := lost.Last(ctx, m.forest)
-		pending = m.s.peer.Push.Compare(tree.At(info.Rev)) < 0 || last > m.s.notes.OurLost
+		pending = m.s.peer.Push.Compare(tree.At(info.Rev)) < 0 || last > m.s.notes.OurLost || !changes.SameSkipped(m.leftHere, m.here())
 		m.settledNow = pending && err == nil
 		return err
 	})
@@ -28,7 +30,7 @@ func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 }
 
 // RemotePending has the remote settle, and reports whether it has anything that was not
-// pulled, or has lost what it had.
+// pulled, or has lost what it had, or leaves out other paths than the last Result has.
 func (m *Mirror) RemotePending(ctx context.Context) (bool, error) {
 	pending := false
 	_, err := m.run(ctx, true, func(ctx context.Context, _ *Result) error {
@@ -36,7 +38,7 @@ func (m *Mirror) RemotePending(ctx context.Context) (bool, error) {
 		if err != nil {
 			return err
 		}
-		pending = m.s.peer.Fetch.Compare(tree.At(wm.CurrentRev)) < 0 || lostBy(&m.s, wm.CurrentRev, wm.Fetch).any()
+		pending = m.s.peer.Fetch.Compare(tree.At(wm.CurrentRev)) < 0 || lostBy(&m.s, wm.CurrentRev, wm.Fetch).any() || !changes.SameSkipped(m.leftThere, m.left())
 		return nil
 	})
 	return pending, err

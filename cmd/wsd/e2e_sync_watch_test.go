@@ -97,3 +97,34 @@ func TestWatchEndedInFirstPush(t *testing.T) {
 	}
 	p.endWatch(watch, out, syscall.SIGINT, 1, "Error: ended before all had come over")
 }
+
+// A watch names pipes and sockets that come and go on either side, though nothing else changes.
+func TestWatchNamesSpecialFiles(t *testing.T) {
+	p := newSyncPair(t)
+	writeFile(t, filepath.Join(p.here, "f"), "text")
+	p.serve()
+	watch, out := p.watch(p.here, p.url)
+	waitFor(t, out, "watching both sides")
+	pipe, socket := filepath.Join(p.here, "pipe"), filepath.Join(p.there, "socket")
+	if err := syscall.Mkfifo(pipe, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, out, "left out here: pipe: neither file, directory nor link\n")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	waitFor(t, out, "left out at the server: socket: neither file, directory nor link\n")
+	for _, path := range []string{pipe, socket} {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, out, "nothing is left out any more\n")
+	if err := syscall.Mkfifo(pipe+"2", 0o644); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, out, "left out here: pipe2")
+	p.endWatch(watch, out, syscall.SIGTERM, exitLeftOut, "Error: 1 path cannot be synchronised")
+}

@@ -30,6 +30,7 @@ type syncOutput struct {
 	told string    // the trouble that was told last
 	// skippedBefore is what was left out when it was named last.
 	skippedBefore string
+	leftBefore    bool // and whether something was
 	// kept are changes that are told in the order of their paths; nil when they are told
 	// as they come.
 	kept *[]mirror.Change

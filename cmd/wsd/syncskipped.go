@@ -74,7 +74,12 @@ func (o *syncOutput) skipped(here, there []changes.Skipped) error {
 	if o.job.dryRun {
 		rest = ""
 	}
-	return skippedError(rest, here, there)
+	left := skippedError(rest, here, there)
+	if o.leftBefore && left == nil {
+		o.note("nothing is left out any more")
+	}
+	o.leftBefore = left != nil
+	return left
 }
 
 func (o *syncOutput) nameSkipped(side string, list []changes.Skipped) {

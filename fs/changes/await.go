@@ -11,7 +11,8 @@ import (
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
-// Await settles whenever something has stirred on the disk.
+// Await settles whenever something has stirred on the disk. It returns, too, when other paths are left
+// out than before.
 func (s *Server) Await(ctx context.Context, after, known int64) (int64, error) {
 	if known == 0 {
 		var err error
@@ -19,6 +20,7 @@ func (s *Server) Await(ctx context.Context, after, known int64) (int64, error) {
 			return 0, err
 		}
 	}
+	left := s.ws.Skipped(nil)
 	limit := time.NewTimer(MaxAwait)
 	defer limit.Stop()
 	for {
@@ -27,7 +29,7 @@ func (s *Server) Await(ctx context.Context, after, known int64) (int64, error) {
 			return 0, fmt.Errorf("settle: %w", err)
 		}
 		info, err := s.tree.Info(ctx)
-		if err != nil || info.Rev > after {
+		if err != nil || info.Rev > after || !SameSkipped(left, s.ws.Skipped(nil)) {
 			return info.Rev, err
 		}
 		if last, err := lost.Last(ctx, s.forest); err != nil || last > known {

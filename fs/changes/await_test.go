@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,25 +66,32 @@ func TestAwait(t *testing.T) {
 	})
 }
 
+// openDisk opens a directory as a workspace.
+func openDisk(t *testing.T, dir string, watch bool) *disk.Workspace {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "store")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	forest := tree.New(db.Tree(), tree.Config{})
+	tr, err := forest.Tree(t.Context(), tree.DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws, err := disk.Open(t.Context(), disk.Config{Dir: dir, Forest: forest, Tree: tr, Objects: openObjects(t, dir+".objects"), Watch: watch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ws.Close() })
+	return ws
+}
+
 // What a command writes is answered, whether the system tells of it or not.
 func TestAwaitDisk(t *testing.T) {
 	for _, watch := range []bool{true, false} {
-		db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "store")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		forest := tree.New(db.Tree(), tree.Config{})
-		tr, err := forest.Tree(t.Context(), tree.DefaultName)
-		if err != nil {
-			t.Fatal(err)
-		}
 		dir := t.TempDir()
-		ws, err := disk.Open(t.Context(), disk.Config{Dir: dir, Forest: forest, Tree: tr, Objects: openObjects(t, dir+".objects"), Watch: watch})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ws.Close()
+		ws := openDisk(t, dir, watch)
 		s := changes.New(changes.Config{Workspace: ws})
 		w, err := s.Watermarks(t.Context(), true)
 		if err != nil {
@@ -102,6 +110,40 @@ func TestAwaitDisk(t *testing.T) {
 		}
 		if err := <-told; err != nil {
 			t.Errorf("watch %t: %v", watch, err)
+		}
+	}
+}
+
+// Paths that come to be left out, and that no longer are, are answered.
+func TestAwaitLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	ws := openDisk(t, dir, true)
+	s := changes.New(changes.Config{Workspace: ws})
+	w, err := s.Watermarks(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe := filepath.Join(dir, "pipe")
+	for _, step := range []struct {
+		do   func() error
+		left int
+	}{
+		{func() error { return syscall.Mkfifo(pipe, 0o644) }, 1},
+		{func() error { return os.Remove(pipe) }, 0},
+	} {
+		told := make(chan error, 1)
+		go func() {
+			_, err := s.Await(t.Context(), w.CurrentRev, 0)
+			told <- err
+		}()
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-told; err != nil {
+			t.Fatal(err)
+		}
+		if w, err = s.Watermarks(t.Context(), false); err != nil || len(w.Skipped) != step.left {
+			t.Errorf("%+v, %v; want %d", w.Skipped, err, step.left)
 		}
 	}
 }

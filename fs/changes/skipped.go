@@ -48,6 +48,13 @@ func DisownedOf(paths []string, more int) Skipped {
 	return s
 }
 
+// SameSkipped reports whether two lists name and count the same.
+func SameSkipped(a, b []Skipped) bool {
+	return slices.EqualFunc(a, b, func(a, b Skipped) bool {
+		return a.Why == b.Why && a.Count == b.Count && slices.Equal(a.Paths, b.Paths)
+	})
+}
+
 // NotUTF8 is the Error of paths that an end does not have since they are not UTF-8.
 const NotUTF8 = "not UTF-8"
 
