@@ -212,6 +212,9 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 func (j *syncJob) reach(ctx context.Context, dir string) (*syncRemote, error) {
 	for pause := syncPause; ; pause = min(2*pause, maxSyncPause) {
 		remote, err := j.target.dial(ctx, j.app, &j.flags, j.options())
+		if err == nil {
+			j.watched.anew()
+		}
 		if err == nil || !j.watch || !notListening(err) {
 			return remote, err
 		}
@@ -310,6 +313,7 @@ func (j *syncJob) keepOn(ctx context.Context, remote *syncRemote) error {
 			}
 			pause = min(2*pause, maxSyncPause)
 			if remote, err = j.target.dial(ctx, j.app, &j.flags, j.options()); err == nil {
+				j.watched.anew()
 				break
 			}
 			attempt++
@@ -353,7 +357,7 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 	})
 	for looked := false; ; {
 		j.watched.looks(waiter.pending)
-		r, err := m.Sync(ctx)
+		r, err := j.look(ctx, m)
 		if err != nil {
 			if err := j.meetAgain(ctx, j.mirror(remote), err); err != nil {
 				return err

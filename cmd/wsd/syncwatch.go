@@ -1,20 +1,45 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/client/mirror"
 )
 
+// watchGrace is how long a look that is under way may go on when a signal ends a watch: what has just
+// come over is known to have.
+const watchGrace = 2 * time.Second
+
+// look synchronises.
+func (j *syncJob) look(ctx context.Context, m *mirror.Mirror) (mirror.Result, error) {
+	if !j.watch {
+		return m.Sync(ctx)
+	}
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if j.watched.connected() {
+			select {
+			case <-late.Done():
+			case <-time.After(watchGrace):
+			}
+		}
+		cancel()
+	})()
+	return m.Sync(late)
+}
+
 // A syncWatch knows what a watch ends with when a signal ends it. It is safe for concurrent use.
 type syncWatch struct {
 	mu    sync.Mutex
-	done  bool  // a look at both sides has come to its end
+	done  bool  // a look at both sides has come to its end, over this connection
 	left  error // what that has left out
-	apart bool  // there is no connection, or nothing was looked at over it
+	apart bool  // there is no connection
 	busy  bool  // a look is under way
 	due   bool  // it has begun since something has changed here
 	// before is what had moved, and was due, when the look began; now is what has since.
@@ -33,6 +58,20 @@ func (w *syncWatch) back() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.apart = false
+}
+
+// anew notes that there is another connection, over which nothing was looked at.
+func (w *syncWatch) anew() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.apart, w.done, w.busy = false, false, false
+}
+
+// connected reports whether there is a connection.
+func (w *syncWatch) connected() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.apart
 }
 
 // looks notes that a look begins, and looked that it has come to its end.
@@ -61,10 +100,8 @@ func (w *syncWatch) ended() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.apart && !w.done:
-		return &exitError{exitFailure, errors.New("ended before a server was reached: nothing is synchronised")}
 	case w.apart:
-		return &exitError{exitFailure, errors.New("ended without a connection to the server: what has changed since it was lost has not come over")}
+		return &exitError{exitFailure, errors.New("ended without a connection to the server: what has changed since the last one has not come over")}
 	case !w.done || w.busy && (w.due || w.now != w.before):
 		return &exitError{exitFailure, errors.New("ended before all had come over; the next run goes on")}
 	}
