@@ -42,6 +42,9 @@ type WorkspacePlace struct {
 	Dir      string   `json:"dir"`                          // its path at the server
 	Lineage  []string `json:"lineage" wire:"nullable"`      // identities of it and of all directories above it, from below
 	StoreDir []string `json:"storeLineage" wire:"nullable"` // those of the directory of the store
+	// Store (additive) is the same for as long as the store of the workspace is, wherever it is
+	// served. Absent if the server does not say.
+	Store string `json:"store,omitempty" wire:"nullable"`
 }
 
 // Shell is the user's login shell.

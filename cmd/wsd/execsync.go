@@ -64,7 +64,7 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 	}
 	defer func() { _ = remote.close() }() // the session ends with it, whatever it says
 	job := &syncJob{app: r.app, flags: s.flags, asJSON: r.events, target: target, quiet: true}
-	if job.local, err = openSyncLocal(ctx, s.dir, target.identity(s.flags.remotePath), remote, &s.flags, false); err != nil {
+	if job.local, err = openSyncLocal(ctx, s.dir, target, remote, &s.flags, false); err != nil {
 		return syncError(err)
 	}
 	defer func() { err = errors.Join(err, job.local.close()) }()

@@ -24,7 +24,7 @@ func TestF5GarbageFlagsOfSync(t *testing.T) {
 		if err := cmd.ParseFlags(append(tt.args, "--state", t.TempDir()+"/s.db")); err != nil {
 			t.Fatal(err)
 		}
-		l, err := openSyncLocal(t.Context(), t.TempDir(), "it", &syncRemote{}, &f, false)
+		l, err := openSyncLocal(t.Context(), t.TempDir(), &syncTarget{url: "it"}, &syncRemote{}, &f, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -183,7 +183,7 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err // a wrong URL is not to make a directory
 	}
-	if j.local, err = openSyncLocal(ctx, dir, j.target.identity(j.flags.remotePath), remote, &j.flags, j.dryRun); err != nil {
+	if j.local, err = openSyncLocal(ctx, dir, j.target, remote, &j.flags, j.dryRun); err != nil {
 		return errors.Join(err, remote.close())
 	}
 	defer func() { err = errors.Join(err, j.local.close()) }()

@@ -51,7 +51,7 @@ type syncLocal struct {
 
 // openSyncLocal opens a directory and what is known of it and a server. With dry nothing is
 // made: what is not there is made elsewhere and goes with close.
-func openSyncLocal(ctx context.Context, dir, identity string, remote *syncRemote, f *syncFlags, dry bool) (_ *syncLocal, err error) {
+func openSyncLocal(ctx context.Context, dir string, target *syncTarget, remote *syncRemote, f *syncFlags, dry bool) (_ *syncLocal, err error) {
 	if err := f.checkPlace(dir); err != nil {
 		return nil, err
 	}
@@ -59,12 +59,16 @@ func openSyncLocal(ctx context.Context, dir, identity string, remote *syncRemote
 		return nil, err
 	}
 	l := &syncLocal{bounds: workspace.Bounds{Lost: f.lost.bounds(), Garbage: f.garbage.bounds()}, swept: time.Now()}
-	store, err := l.place(dir, identity, f.store, dry)
+	store, err := l.place(dir, target.identity(f.remotePath), f.store, dry)
 	if err == nil {
 		err = remote.overlapsState(store)
 	}
+	var about syncAbout
 	if err == nil {
-		err = explainLocal(l.open(ctx, store, f, dry))
+		about, err = remote.about(l.dir, target)
+	}
+	if err == nil {
+		err = explainLocal(l.open(ctx, store, &about, f, dry))
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.close())
@@ -156,8 +160,11 @@ func syncStore(dir, remote string) (string, error) {
 // then on, so that all of it is looked at once only. Where it cannot, each look is at
 // everything, and nothing else differs. The first look is left to the synchronisation, unless what
 // it finds says what is ignored.
-func (l *syncLocal) open(ctx context.Context, store string, f *syncFlags, dry bool) error {
+func (l *syncLocal) open(ctx context.Context, store string, about *syncAbout, f *syncFlags, dry bool) error {
 	t, err := l.openStore(ctx, store)
+	if err == nil {
+		err = l.checkAbout(ctx, t, about, dry)
+	}
 	if err != nil {
 		return err
 	}

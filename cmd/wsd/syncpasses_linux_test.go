@@ -38,7 +38,7 @@ func onceJob(t *testing.T, dir, state string, remote *syncRemote) *syncJob {
 	}
 	j.flags.store = state
 	var err error
-	if j.local, err = openSyncLocal(t.Context(), dir, "server", remote, &j.flags, false); err != nil {
+	if j.local, err = openSyncLocal(t.Context(), dir, &syncTarget{url: "server"}, remote, &j.flags, false); err != nil {
 		t.Fatal(err)
 	}
 	j.out = newSyncOutput(j)

@@ -90,7 +90,8 @@ func (t *syncTarget) server() string {
 // syncRemote is the remote side of a synchronisation.
 type syncRemote struct {
 	peer   changes.Peer
-	mount  string         // of the workspace in the server's tree
+	mount  string         // in the server's tree, of the workspace or the part of it that is synchronised
+	part   string         // the path of that in the workspace, "" for all of it
 	client *client.Client // nil over capnweb
 	// place is where the workspace is on the server's machine; nil if it does not say.
 	place *protocol.WorkspacePlace
@@ -155,7 +156,7 @@ func clientRemote(ctx context.Context, c *client.Client, f *syncFlags) (*syncRem
 	if err != nil {
 		return nil, err
 	}
-	return &syncRemote{peer: c.Sync(), mount: mount, client: c, place: info.WorkspacePlace, close: c.Close}, nil
+	return &syncRemote{peer: c.Sync(), mount: mount, part: partOf(info.WorkspaceMount, mount), client: c, place: info.WorkspacePlace, close: c.Close}, nil
 }
 
 // mount is where in the server's tree it is that is synchronised. told is where the server says that its
@@ -166,6 +167,15 @@ func (f *syncFlags) mount(told string) (string, error) {
 			"--remote-path %s is not in the server's workspace, which is %s: files there would be in its store alone, on no disk", asked, told)
 	}
 	return firstSet(f.remotePath, told, disk.DefaultMount), nil
+}
+
+// partOf is a path in the server's tree as one in its workspace, which is where the server says, if it does.
+func partOf(told, path string) string {
+	all := strings.TrimSuffix(firstSet(told, disk.DefaultMount), "/")
+	if path == all {
+		return ""
+	}
+	return strings.TrimPrefix(path, all+"/")
 }
 
 // dialComputer connects to a computer, or to a wsd as one.
@@ -187,7 +197,7 @@ func (t *syncTarget) dialComputer(ctx context.Context, f *syncFlags) (*syncRemot
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &syncRemote{peer: c, mount: mount, place: info.WorkspacePlace, close: c.Close}, nil
+	return &syncRemote{peer: c, mount: mount, part: partOf(info.MountPoint, mount), place: info.WorkspacePlace, close: c.Close}, nil
 }
 
 // infoLimit bounds what is read of a page that has a few fields.

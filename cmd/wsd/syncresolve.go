@@ -205,7 +205,7 @@ func (j *syncJob) once(ctx context.Context, dir string, fn func(context.Context,
 		return err
 	}
 	defer func() { err = errors.Join(err, remote.close()) }()
-	if j.local, err = openSyncLocal(ctx, dir, j.target.identity(j.flags.remotePath), remote, &j.flags, false); err != nil {
+	if j.local, err = openSyncLocal(ctx, dir, j.target, remote, &j.flags, false); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, j.local.close()) }()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"path/filepath"
+	"strconv"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/lineage"
@@ -53,7 +54,7 @@ func place(cfg *Config) *protocol.WorkspacePlace {
 	if w == nil {
 		return nil
 	}
-	p := &protocol.WorkspacePlace{Dir: w.Dir}
+	p := &protocol.WorkspacePlace{Dir: w.Dir, Store: strconv.FormatInt(w.Born.UnixNano(), 36)}
 	var err, storeErr error
 	p.Lineage, err = lineage.Of(w.Dir)
 	p.StoreDir, storeErr = lineage.Of(filepath.Dir(w.Store))

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -568,6 +569,9 @@ func TestWorkspaceIsAnnounced(t *testing.T) {
 	}
 	if ids, err := lineage.Of(w.Dir); err != nil || info.WorkspacePlace == nil || !slices.Equal(info.WorkspacePlace.Lineage, ids) {
 		t.Errorf("its place is told as %+v, want %v, %v", info.WorkspacePlace, ids, err)
+	}
+	if store := strconv.FormatInt(w.Born.UnixNano(), 36); w.Born.IsZero() || info.WorkspacePlace.Store != store {
+		t.Errorf("its store is told as %q, want %q", info.WorkspacePlace.Store, store)
 	}
 	var marks protocol.WatermarksResult
 	call(t, peer, protocol.MethodSyncWatermarks, &protocol.WatermarksParams{Settle: true}, &marks)

@@ -54,6 +54,8 @@ type Workspace struct {
 	Dir        string // absolute, without links
 	MountPoint string
 	Store      string // of which file
+	// Born is when the store was made. No other one has the same time.
+	Born time.Time
 	// Ignore is that of the Config.
 	Ignore []string
 	DB     *sqlite.DB
@@ -178,6 +180,11 @@ func (w *Workspace) openDisk(ctx context.Context, cfg *Config) (err error) {
 	if w.Tree, err = w.Forest.Tree(ctx, tree.DefaultName); err != nil {
 		return err
 	}
+	root, err := w.Tree.Lstat(ctx, "/")
+	if err != nil {
+		return err
+	}
+	w.Born = root.BTime
 	w.Disk, err = disk.Open(ctx, disk.Config{
 		Dir: w.Dir, Mount: w.MountPoint, Forest: w.Forest, Tree: w.Tree,
 		Objects: w.Objects, Watch: !cfg.NoWatch, Sync: cfg.Durability == sqlite.Full, Logger: w.log,

@@ -171,11 +171,14 @@ func TestReopen(t *testing.T) {
 	if _, code := run(t, w, shell.Request{ID: "r", Command: "echo out; echo x >f"}); code != 0 {
 		t.Fatal(code)
 	}
-	before := rev(w)
+	before, born := rev(w), w.Born
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	w = open(t, cfg)
+	if !w.Born.Equal(born) || born.IsZero() {
+		t.Errorf("its store was made at %v, and then at %v", born, w.Born)
+	}
 	if got := rev(w); got != before {
 		t.Errorf("revision %d, want %d: nothing has changed", got, before)
 	}
