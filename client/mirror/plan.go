@@ -26,6 +26,7 @@ type Plan struct {
 	BytesToSend, BytesToGet     int64
 	Conflicts                   []Conflict // up to MaxReported, with what would become of them
 	MoreConflicts               int
+	Held                        int        // paths that would be held in conflict
 	Withheld                    []Withheld // up to MaxReported
 	MoreWithheld                int
 	// Anew: the remote's store is not the one that was synchronised with, so that all is
@@ -74,6 +75,7 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 		if err := m.planPull(ctx, &p, &after, tell); err != nil {
 			return fmt.Errorf("plan the pull: %w", err)
 		}
+		p.Held = after.held.conflicts()
 		if err := m.planPush(ctx, &p, &after, tell); err != nil {
 			return fmt.Errorf("plan the push: %w", err)
 		}

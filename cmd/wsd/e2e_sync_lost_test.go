@@ -336,8 +336,10 @@ func TestConflictHeldAndResolved(t *testing.T) {
 		writeFile(t, filepath.Join(p.there, n), "theirs\n")
 	}
 	writeFile(t, filepath.Join(p.here, "other"), "moves\n")
-	p.sync("--on-conflict", "hold").want(t, 0,
-		`(?m)^conflict: a: here 5 B of \S+ \S+, at the server 7 B of \S+ \S+; held; to decide, with --ours \(the one here\), --theirs or --both: wsd sync resolve --ours --state \S+ \S+/here/a unix:\S+$`, "held in conflict, and left as they are on both sides: 3 paths")
+	p.sync("--on-conflict", "hold", "--dry-run").want(t, exitHeld, "Error: 3 paths held in conflict")
+	p.sync("--on-conflict", "hold").want(t, exitHeld,
+		`(?m)^conflict: a: here 5 B of \S+ \S+, at the server 7 B of \S+ \S+; held; to decide, with --ours \(the one here\), --theirs or --both: wsd sync resolve --ours --state \S+ \S+/here/a unix:\S+$`, "Error: 3 paths held in conflict; all else is the same on both sides")
+	p.sync("--on-conflict", "hold").want(t, exitHeld, "Error: 3 paths held in conflict")
 	wantFile(t, filepath.Join(p.there, "other"), "moves\n")
 	wantFile(t, filepath.Join(p.here, "a"), "mine\n")
 	wantFile(t, filepath.Join(p.there, "a"), "theirs\n")

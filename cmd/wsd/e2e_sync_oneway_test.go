@@ -52,11 +52,11 @@ func TestOneWaySafe(t *testing.T) {
 	writeFile(t, filepath.Join(p.here, "a"), "mine\n")
 	writeFile(t, filepath.Join(p.here, "b"), "mine\n")
 	for range 2 {
-		p.sync("--one-way-safe").want(t, 0, "held in conflict, and left as they are on both sides: 2 paths")
+		p.sync("--one-way-safe").want(t, exitHeld, "Error: 2 paths held in conflict; all else is the same on both sides", "Hint: to list them, with the command for each: wsd sync conflicts ")
 		p.want(map[string]string{"a": "mine\n", "b": "mine\n", "c": "base\n"}, map[string]string{"a": "theirs\n", "b": "mine\n", "c": "base\n", "only": "theirs\n"})
 		writeFile(t, filepath.Join(p.here, "b"), "mine\n")
 	}
-	p.run("sync", "resolve", "--one-way-safe", "--theirs", "--state", p.state, filepath.Join(p.here, "only"), p.url).want(t, 0)
+	p.run("sync", "resolve", "--one-way-safe", "--theirs", "--state", p.state, filepath.Join(p.here, "only"), p.url).want(t, 0, "held in conflict, and left as they are on both sides: 1 path; to list them: wsd sync conflicts ")
 	p.run("sync", "resolve", "--one-way-safe", "--ours", "--state", p.state, filepath.Join(p.here, "a"), p.url).want(t, 0)
 	both := map[string]string{"a": "mine\n", "b": "mine\n", "c": "base\n", "only": "theirs\n"}
 	p.want(both, both)

@@ -128,3 +128,41 @@ func TestWatchNamesSpecialFiles(t *testing.T) {
 	waitFor(t, out, "left out here: pipe2")
 	p.endWatch(watch, out, syscall.SIGTERM, exitLeftOut, "Error: 1 path cannot be synchronised")
 }
+
+// What is held in conflict is not the same on both sides: each run says so by its status.
+func TestHeldHasStatus(t *testing.T) {
+	p := newSyncPair(t)
+	writeFile(t, filepath.Join(p.here, "a"), "base")
+	p.serve()
+	p.sync().want(t, 0)
+	writeFile(t, filepath.Join(p.here, "a"), "mine")
+	writeFile(t, filepath.Join(p.there, "a"), "theirs")
+	const held = "1 path held in conflict; all else is the same on both sides"
+	exec := func(command string, flags ...string) outcome {
+		args := append([]string{"exec", "--sync", "--on-conflict", "hold", "--dir", p.here, "--state", p.state, "--connect", p.url}, flags...)
+		return p.run(append(args, "--", "sh", "-c", command)...)
+	}
+	for range 2 {
+		exec("true").want(t, exitHeld, "the command ended with status 0, but not all is the same", "Error: "+held, "Hint: to list them, with the command for each: wsd sync conflicts ")
+	}
+	exec("exit 9").want(t, 9, "(?m)^"+held+"; to list them: wsd sync conflicts ")
+	exec("exit 9", "--json").want(t, 9, `(?m)^{"type":"held","count":1}$`)
+	if out := exec("exit 9", "-q"); out.code != 9 || out.stderr != "" {
+		t.Errorf("-q: %d, %s", out.code, out.stderr)
+	}
+	watch, out := p.watch("--on-conflict", "hold", p.here, p.url)
+	waitFor(t, out, "held in conflict, and left as they are on both sides: 1 path; to list them: wsd sync conflicts ")
+	waitFor(t, out, "watching both sides")
+	p.endWatch(watch, out, syscall.SIGTERM, exitHeld, "Error: "+held)
+	watch, out = p.watch("--on-conflict", "hold", p.here, p.url)
+	waitFor(t, out, "watching both sides")
+	writeFile(t, filepath.Join(p.there, "a"), "mine")
+	waitFor(t, out, "nothing is held in conflict any more")
+	p.endWatch(watch, out, syscall.SIGTERM, 0, "")
+	if err := syscall.Mkfifo(filepath.Join(p.here, "pipe"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(p.here, "a"), "mine again")
+	writeFile(t, filepath.Join(p.there, "a"), "theirs again")
+	p.sync("--on-conflict", "hold").want(t, exitHeld, "Error: 1 path held in conflict, 1 path cannot be synchronised; all else")
+}

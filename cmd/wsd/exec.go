@@ -163,16 +163,17 @@ With --json each line is an object: {"type":"started","processId","limits"}, the
 {"type":"output","seq","stream","text" or "base64"}, at last {"type":"exited",
 "exitCode","signal","timedOut","limit","sandboxDenied"}; with --sync then
 {"type":"change","path","kind","what","size"}, {"type":"withheld","path","kind","why"}
-and {"type":"skipped","side","why","path","error"}.
+{"type":"skipped","side","why","path","error"}, and {"type":"undone","count"} and
+{"type":"held","count"}.
 
 Exit status: the command's own; 128 plus the number of the signal that ended it;
 124 when --timeout ended it; 126 when it cannot be executed; 127 when it is not
 found; 255 when wsd, the connection or --cwd failed; 2 for a command line that
 wsd does not understand. With --sync 3 when it did not run, or nothing came back,
 since a flag must say that it is meant or there were conflicts and --on-conflict is
-fail; 5 when the command ended with 0, but something could not be read or cannot be
-synchronised, which is named: the command ran without it. With --detach 0 once the
-command is started.`,
+fail; when the command ended with 0, 5 if something could not be read or cannot be
+synchronised, which is named: the command ran without it, and 6 if paths are held in
+conflict. With --detach 0 once the command is started.`,
 		Example: `  wsd exec -- make -j2
   wsd exec --cwd src --env CGO_ENABLED=0 -- go test ./...
   tar c . | wsd exec -- tar x -C /tmp/copy

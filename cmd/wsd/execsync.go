@@ -97,6 +97,9 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 		job.out.note("the command ended with status 0, but not all is the same on both sides")
 		return left
 	}
+	if held, ok := errors.AsType[*exitError](left); ok && held.code == exitHeld && !s.quiet {
+		job.out.note("%v; to list them: %s", left, job.conflictsCommand())
+	}
 	return ended // the command's own status says more
 }
 
@@ -133,9 +136,12 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 	job.out.endBar()
 	job.out.tellKept()
 	if r.Undone > 0 && job.out.enc != nil {
-		job.out.object(syncUndone{"undone", r.Undone})
+		job.out.object(syncCount{"undone", r.Undone})
 	} else if !s.quiet {
 		job.out.undone(&r)
+	}
+	if r.Held > 0 && told && job.out.enc != nil {
+		job.out.object(syncCount{"held", r.Held})
 	}
 	if err == nil {
 		left = job.out.leftOut(&r)

@@ -37,6 +37,8 @@ type syncJob struct {
 	quiet   bool
 	verbose bool
 	asJSON  bool
+	// resolves: it decides about a path that is held in conflict.
+	resolves bool
 
 	target *syncTarget
 	local  *syncLocal
@@ -124,7 +126,8 @@ command line that wsd does not understand; 3 when nothing was changed, since a f
 must say that it is meant, or when there were conflicts and --on-conflict is fail; 4
 when all has moved that there was at first, but a side goes on changing; 5 when
 something could not be read or cannot be synchronised, which is named, and all else is
-the same. A --watch that a signal has ended has the status of its last look: 0, 1 or 5.`,
+the same; 6 when some paths are held in conflict, and all else is as with 0 or 5. A
+--watch that a signal has ended has the status of its last look: 0, 1, 5 or 6.`,
 		Example: `  wsd sync ~/project ws://127.0.0.1:45678
   wsd sync --create ~/copy ws://127.0.0.1:45678
   wsd sync . --watch --on-conflict theirs --ignore node_modules

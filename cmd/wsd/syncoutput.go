@@ -31,6 +31,7 @@ type syncOutput struct {
 	// skippedBefore is what was left out when it was named last.
 	skippedBefore string
 	leftBefore    bool // and whether something was
+	heldBefore    int  // how many paths were held in conflict then
 	// kept are changes that are told in the order of their paths; nil when they are told
 	// as they come.
 	kept *[]mirror.Change
@@ -399,6 +400,18 @@ func (o *syncOutput) watching() {
 	}
 }
 
+// held reports how many paths are held in conflict, once, where that is not the end of the run.
+func (o *syncOutput) held(r *mirror.Result) {
+	if o.heldBefore != r.Held && (o.job.watch || o.job.resolves) {
+		if r.Held > 0 {
+			o.note("held in conflict, and left as they are on both sides: %s; to list them: %s", paths(r.Held), o.job.conflictsCommand())
+		} else {
+			o.note("nothing is held in conflict any more")
+		}
+	}
+	o.heldBefore = r.Held
+}
+
 // undone tells people of versions of the server that were undone there.
 func (o *syncOutput) undone(r *mirror.Result) {
 	if r.Undone > 0 {
@@ -406,10 +419,10 @@ func (o *syncOutput) undone(r *mirror.Result) {
 	}
 }
 
-// syncUndone is an "undone" of exec --sync --json.
-type syncUndone struct {
+// syncCount is an "undone" or a "held" of exec --sync --json.
+type syncCount struct {
 	Type  string `json:"type"`
-	Count int    `json:"count"` // versions of the server that are kept here
+	Count int    `json:"count"` // versions of the server that are kept here, or paths
 }
 
 func (o *syncOutput) summary(r *mirror.Result) {
@@ -417,9 +430,7 @@ func (o *syncOutput) summary(r *mirror.Result) {
 	if l := o.job.local; l != nil && l.disk != nil {
 		late = l.disk.TakeLate()
 	}
-	if r.Held > 0 {
-		o.note("held in conflict, and left as they are on both sides: %s; to list them: %s", paths(r.Held), o.job.conflictsCommand())
-	}
+	o.held(r)
 	o.undone(r)
 	moved := r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0 || r.Withheld > 0 || r.Stayed > 0 || late > 0
 	if o.job.watch && !moved {
@@ -535,7 +546,7 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 	if p.MoreWithheld > 0 && o.enc == nil {
 		o.line(o.stderr, "and %d more", p.MoreWithheld)
 	}
-	left := o.skipped(p.Here, p.There)
+	left := o.skipped(p.Held, p.Here, p.There)
 	if p.TooMany != nil {
 		many := o.tooMany(p.TooMany)
 		o.note("without --dry-run this would end with status %d: %v", exitRefused, many)

@@ -92,7 +92,7 @@ func TestPrintedCommandsWork(t *testing.T) {
 					writeFile(t, filepath.Join(server.there, n), "theirs\n")
 				}
 				o := run(append(mode, p.here, server.url)...)
-				o.want(t, 0)
+				o.want(t, map[string]int{"hold": exitHeld, "one way": exitHeld}[name])
 				commands := printed.FindAllStringSubmatch(o.stderr, -1)
 				if len(commands) < len(names) {
 					t.Fatalf("the commands: %q\n%s", commands, o.stderr)

@@ -63,7 +63,7 @@ Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.
 func newSyncResolveCmd(a *app) *cobra.Command {
 	var connect connectFlags
 	var ours, theirs, both bool
-	job := &syncJob{app: a, flags: syncFlags{connect: &connect}}
+	job := &syncJob{app: a, flags: syncFlags{connect: &connect}, resolves: true}
 	cmd := &cobra.Command{
 		Use:   "resolve --ours|--theirs|--both [flags] PATH [URL]",
 		Short: "Decide about a path that is held in conflict",
@@ -78,7 +78,8 @@ server and the flags are those of the 'wsd sync'.
 
 Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand; 3 when
 nothing was changed, since a flag must say that it is meant; 5 when something could not
-be read or cannot be synchronised, as with 'wsd sync'.`,
+be read or cannot be synchronised, as with 'wsd sync'. Other paths that are held do not
+count.`,
 		Example: "  wsd sync resolve --ours notes.txt\n  wsd sync resolve --theirs ~/project/src ws://127.0.0.1:45678",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,13 @@ import (
 // exitLeftOut is the status of wsd sync when all is the same on both sides but for what
 // could not be read, or cannot be synchronised.
 const exitLeftOut = 5
+
+// exitHeld is the status of wsd sync when all is the same on both sides but for what is held in
+// conflict, and what exitLeftOut stands for.
+const exitHeld = 6
+
+// heldInConflict is the reason of paths that are held in conflict, for the exit status.
+const heldInConflict changes.SkipReason = "held"
 
 // skippedLines is how many paths are named for one reason without -v.
 const skippedLines = 10
@@ -57,12 +65,16 @@ func (o *syncOutput) leftOut(r *mirror.Result) error {
 	if r.DisownedThere.Count > 0 {
 		there = append(slices.Clone(there), r.DisownedThere)
 	}
-	return o.skipped(here, there)
+	held := r.Held
+	if o.job.resolves { // the other paths are not its business
+		held = 0
+	}
+	return o.skipped(held, here, there)
 }
 
-// skipped names what is left out, unless it was named before, and returns what that makes
-// of the exit status.
-func (o *syncOutput) skipped(here, there []changes.Skipped) error {
+// skipped names what is left out, unless it was named before, and returns what that and paths that are
+// held in conflict make of the exit status.
+func (o *syncOutput) skipped(held int, here, there []changes.Skipped) error {
 	var names strings.Builder
 	fmt.Fprint(&names, here, there)
 	if now := names.String(); o.skippedBefore != now {
@@ -74,12 +86,16 @@ func (o *syncOutput) skipped(here, there []changes.Skipped) error {
 	if o.job.dryRun {
 		rest = ""
 	}
-	left := skippedError(rest, here, there)
-	if o.leftBefore && left == nil {
+	left := skippedError(rest, here, there) != nil
+	if o.leftBefore && !left {
 		o.note("nothing is left out any more")
 	}
-	o.leftBefore = left != nil
-	return left
+	o.leftBefore = left
+	err := skippedError(rest, here, there, []changes.Skipped{{Why: heldInConflict, Count: held}})
+	if failed, ok := errors.AsType[*exitError](err); ok && failed.code == exitHeld {
+		return &exitError{exitHeld, withHint(err, "to list them, with the command for each: "+o.job.conflictsCommand())}
+	}
+	return err
 }
 
 func (o *syncOutput) nameSkipped(side string, list []changes.Skipped) {
@@ -119,7 +135,7 @@ func (o *syncOutput) nameSkipped(side string, list []changes.Skipped) {
 // skippedError is the error of a run that has left something out. A file that was replaced and
 // lost its owner is not left out. rest says how all other paths are.
 func skippedError(rest string, sides ...[]changes.Skipped) error {
-	unwritten, unread, others := 0, 0, 0
+	unwritten, unread, others, held := 0, 0, 0, 0
 	first := ""
 	for _, side := range sides {
 		for _, s := range side {
@@ -128,6 +144,8 @@ func skippedError(rest string, sides ...[]changes.Skipped) error {
 				unwritten += s.Count
 			case changes.Disowned:
 				continue
+			case heldInConflict:
+				held += s.Count
 			case changes.Unreadable:
 				unread += s.Count
 			case changes.Special, changes.BadName:
@@ -140,18 +158,27 @@ func skippedError(rest string, sides ...[]changes.Skipped) error {
 			}
 		}
 	}
-	left := make([]string, 0, 2)
+	var left []string
+	if unwritten > 0 {
+		left = append(left, paths(unwritten)+" could not be written")
+	}
+	if held > 0 {
+		left = append(left, paths(held)+" held in conflict")
+	}
 	if unread > 0 {
 		left = append(left, paths(unread)+" could not be read")
 	}
 	if others > 0 {
 		left = append(left, paths(others)+" cannot be synchronised")
 	}
+	err := errors.New(strings.Join(left, ", ") + rest)
 	switch {
 	case unwritten > 0:
-		return &exitError{exitFailure, withHint(fmt.Errorf("%s could not be written%s", paths(unwritten), rest), "each run tries again; make room, or see who owns the directory")}
+		return &exitError{exitFailure, withHint(err, "each run tries again; make room, or see who owns the directory")}
+	case held > 0:
+		return &exitError{exitHeld, err}
 	case len(left) > 0:
-		return &exitError{exitLeftOut, withHint(fmt.Errorf("%s%s", strings.Join(left, ", "), rest), ignoreHint(first))}
+		return &exitError{exitLeftOut, withHint(err, ignoreHint(first))}
 	}
 	return nil
 }
