@@ -73,7 +73,7 @@ func (w *Workspace) readOpen(ctx context.Context, fd int, name string, seen *sta
 // readOnce reads an open file, and reports whether it is what it was when it was looked at before. at is
 // a time before the reading.
 func (w *Workspace) readOnce(fd int, name string, before *stat, at time.Time, keep *keeper) (c content, quiet bool, err error) {
-	// Whoever opens it later changes its times when he writes.
+	// A program that opens the file later changes its times when it writes.
 	written := openForWriting(fd)
 	if err := w.fault("read", name); err != nil {
 		return c, false, err

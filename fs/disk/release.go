@@ -100,7 +100,8 @@ func (b *bringer) keeper() tree.Keeper {
 }
 
 // keeps reports whether a path that no entry is about to change is a file of the directory that can be read
-// back. What it has counts, whatever a command has done since: nothing else keeps it.
+// back. A file that a command has overwritten since counts as well: without an object, its content would be
+// gone all the same.
 func (w *Workspace) keeps(path string) bool {
 	n := w.index.find(path)
 	if n == nil || n.stat.kind != tree.KindFile || n.stat.mode&0o400 == 0 || w.isStuck(path) {

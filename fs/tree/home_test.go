@@ -416,7 +416,7 @@ func TestHomeCollectLeavesToFiles(t *testing.T) {
 			if got := len(b.home.objects) > 0; got != c.stays {
 				t.Errorf("in objects: %v", got)
 			}
-			// A peer that was told of content apart may count on the file's as well.
+			// A peer may count on content in the file, too, once the server has said that it has it apart.
 			if lately, is := name == "seen lately", b.forest.Wanted(tree.Sum([]byte("text"))); is != lately {
 				t.Errorf("wanted: %v", is)
 			}

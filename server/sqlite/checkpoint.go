@@ -64,7 +64,7 @@ func (k *checkpointer) committed(c *conn) {
 		most = tightPages
 	}
 	if frames >= most && left > 0 {
-		own := <-k.conn // given back by a goroutine that waits for nothing
+		own := <-k.conn // the goroutine that has it waits for nothing, and gives it back
 		k.failed(own.drain("PRAGMA wal_checkpoint(PASSIVE)"))
 		k.conn <- own
 	}

@@ -27,7 +27,7 @@
 // The log is moved into the file whenever it has 16 MiB that the file has not. That is done
 // on a connection of its own, beside commits: they wait for it only at 32 MiB, and while
 // there is no reserve (128 KiB). Once nothing was committed for five seconds, and nobody
-// reads, the log is cut to nothing. What a commit is worth does not depend on that: before
+// reads, the log is cut to nothing. Commits are as safe meanwhile: before
 // the file is written, the log is on the disk. [DB.Shrink] gives the room of what was deleted back to the file
 // system.
 //
