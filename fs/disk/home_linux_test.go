@@ -102,6 +102,39 @@ func TestHomeAskedForInVain(t *testing.T) {
 	})
 }
 
+// Content of a file that is away while it is asked for, and then back as it was, is stored by the settle
+// after: its path has not changed, and nobody would ask for it once more.
+func TestHomeAwayWhenAskedFor(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		peer := changes.New(changes.Config{Workspace: b.ws})
+		ask := func() (string, error) {
+			got, err := peer.FetchObjects(t.Context(), []tree.Hash{tree.Sum([]byte("text"))})
+			if err != nil {
+				return "", err
+			}
+			d, err := got.Next(t.Context())
+			got.Close(nil)
+			return string(d.Bytes), err
+		}
+		b.write("d/p", "text")
+		quiet(b)
+		rev, away := b.rev(), b.dir+".away"
+		b.must(os.Rename(b.path("d"), away))
+		if text, err := ask(); !errors.Is(err, tree.ErrUnknownHash) {
+			t.Errorf("while it is away: %q, %v", text, err)
+		}
+		b.must(os.Rename(away, b.path("d")))
+		if b.settle(); b.rev() != rev {
+			t.Errorf("revision %d, want %d", b.rev(), rev)
+		}
+		b.must(os.Rename(b.path("d"), away))
+		if text, err := ask(); text != "text" || err != nil {
+			t.Errorf("while it is away once more: %q, %v", text, err)
+		}
+		b.must(os.Rename(away, b.path("d")))
+	})
+}
+
 // A version that a command has written to a file that an entry renames is not lost if the process
 // dies, or the file cannot get its new name.
 func TestHomeChangedAsItIsRenamed(t *testing.T) {

@@ -137,6 +137,9 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 	missed := w.home.takeMissed()
 	for path := range missed {
 		w.index.again[path] = struct{}{}
+		if n := w.index.find(path); n != nil && n.stat.kind == tree.KindFile {
+			n.stat.flags |= again // it may be as it was, and was away meanwhile
+		}
 	}
 	var dirty map[string]map[string]why
 	if w.watch != nil {
