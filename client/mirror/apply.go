@@ -65,7 +65,7 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 		var d *decision
 		var next state
 		done, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
-			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.policy, all: m.cfg.OnChange != nil, keep: true, hides: maps.Clone(b.hides)}
+			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.policy, all: m.cfg.OnChange != nil || m.cfg.Removals != nil, keep: true, hides: maps.Clone(b.hides)}
 			err := d.decide(b)
 			return func(yield func(tree.Entry, error) bool) {
 				if err != nil {
@@ -160,6 +160,7 @@ func (m *Mirror) applied(b *batch, d *decision, changed int, r *Result) {
 	m.tellStayed(m.stayedOf(d.stayed, false), r)
 	m.tellStayed(d.stayAgain(), r)
 	m.meter.count(func(p *Progress) { p.Pulled += int64(len(b.entries)) })
+	m.cameOver(d.changes)
 	if m.cfg.OnChange != nil {
 		for _, c := range d.changes {
 			m.cfg.OnChange(c)

@@ -15,11 +15,12 @@ import (
 )
 
 // A DeletesError says that more would be removed at a side than Config.MayDelete lets, and
-// that nothing was changed.
+// that nothing was changed now.
 type DeletesError struct {
 	Remote bool     // at the remote, else here
 	Count  int      // files and links
 	Of     int      // of so many that both sides have, or had before
+	Before int      // of Count: that many were removed a short time before (Config.Removals)
 	Names  []string // some of them, of the local tree
 }
 
@@ -61,8 +62,8 @@ func (t *tally) files() int {
 	return len(t.gone)
 }
 
-// count notes those that count of some that are removed.
-func (t *tally) count(e *DeletesError, gone []removal) {
+// count notes those that count of some that are removed, and returns them.
+func (t *tally) count(e *DeletesError, gone []removal) (counted []removal) {
 	e.Count, e.Names = 0, nil
 	made := maps.Clone(t.made)
 	for _, r := range gone {
@@ -71,10 +72,12 @@ func (t *tally) count(e *DeletesError, gone []removal) {
 			continue
 		}
 		e.Count++
+		counted = append(counted, r)
 		if len(e.Names) < maxNamed {
 			e.Names = append(e.Names, r.path)
 		}
 	}
+	return counted
 }
 
 // tooMany fails with a DeletesError when a tally is too much of what both sides have, or had
@@ -82,9 +85,13 @@ func (t *tally) count(e *DeletesError, gone []removal) {
 func (m *Mirror) tooMany(ctx context.Context, t *tally, remote bool) error {
 	e := &DeletesError{Remote: remote}
 	gone := t.files()
-	t.count(e, t.gone)
+	counted := t.count(e, t.gone)
 	if e.Count == 0 {
 		return nil
+	}
+	before := m.cfg.Removals.before(remote, counted)
+	may := func(of int) bool {
+		return m.cfg.MayDelete(e.Count, of) && (before == 0 || m.cfg.MayDelete(len(m.cfg.Removals.old(counted))+before, of+before))
 	}
 	more := 0 // of the files that there were, beside those here
 	if remote {
@@ -92,9 +99,12 @@ func (m *Mirror) tooMany(ctx context.Context, t *tally, remote bool) error {
 	}
 	files, enough, err := m.countFiles(ctx, func(files int) bool {
 		of := files + more - m.unsent
-		return of >= 2*e.Count && m.cfg.MayDelete(e.Count, of)
+		return of >= 2*e.Count+before && may(of)
 	})
-	if all := files + more; err != nil || enough || m.cfg.MayDelete(all, all) {
+	if all := files + more + before; err != nil || enough || m.cfg.MayDelete(all, all) {
+		if err == nil {
+			m.cfg.Removals.removed(remote, counted)
+		}
 		return err
 	}
 	shared, there, err := m.shared(ctx, t.gone)
@@ -102,13 +112,18 @@ func (m *Mirror) tooMany(ctx context.Context, t *tally, remote bool) error {
 		return err
 	}
 	if remote {
-		t.count(e, there)
+		counted = t.count(e, there)
+		before = m.cfg.Removals.before(remote, counted)
 		e.Of = shared + len(there)
 	} else {
 		e.Of = shared + gone
 	}
-	if e.Count == 0 || m.cfg.MayDelete(e.Count, e.Of) {
+	if e.Count == 0 || may(e.Of) {
+		m.cfg.Removals.removed(remote, counted)
 		return nil
+	}
+	if m.cfg.MayDelete(e.Count, e.Of) {
+		e.Count, e.Of, e.Before = len(m.cfg.Removals.old(counted))+before, e.Of+before, before
 	}
 	return e
 }
@@ -221,6 +236,7 @@ func (m *Mirror) mayPush(ctx context.Context) error {
 			case ignored:
 			case e.Kind != tree.KindDelete:
 				t.make(e)
+				m.comesHere(ctx, e)
 				if e.Kind != tree.KindDir {
 					unsent++
 				}
@@ -327,7 +343,8 @@ func (m *Mirror) mayApply(ctx context.Context, target tree.Cursor, first *batch,
 		if m.cfg.MayDelete(math.MaxInt32, math.MaxInt32) {
 			return nil
 		}
-		_, many, err := m.countFiles(ctx, func(files int) bool { return !m.cfg.MayDelete(files, files) })
+		before := m.cfg.Removals.before(false, nil)
+		_, many, err := m.countFiles(ctx, func(files int) bool { return !m.cfg.MayDelete(before+files, before+files) })
 		if err != nil || !many {
 			return err // all may go
 		}

@@ -28,6 +28,10 @@ const (
 	// page is how many entries are read from the tree at once.
 	page = 256
 
+	// maxRemovals bounds the paths that are remembered as removed, or made, within a short time.
+	// More are not counted together.
+	maxRemovals = 1 << 17
+
 	// maxSpans bounds the revisions that are remembered as the other end's. The oldest go:
 	// what they cover is then sent, or fetched, in vain.
 	maxSpans = 512

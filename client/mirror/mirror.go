@@ -65,6 +65,9 @@ type Config struct {
 	// removed of so many that both sides have, without what is ignored. Else the call fails with a
 	// DeletesError. If it lets n of 2n or more go, it must let n of more go.
 	MayDelete func(n, of int) bool
+	// Removals, if set, has MayDelete asked about what calls remove within a short time, too, of what both
+	// sides had before. It is shared by the mirrors of one Local and one Remote.
+	Removals *Removals
 	// OnChange is told of each path that a pull changed here, once it has, and Conflict of
 	// each conflict that was decided, Withheld of what did not come over. They must not use
 	// the mirror.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A first push that is killed before anything of it has arrived leaves nothing behind that a
@@ -94,4 +95,55 @@ func TestDryRunOfEmptied(t *testing.T) {
 	move(away, p.here)
 	p.sync().want(t, 0, "nothing has changed")
 	p.want(want, want)
+}
+
+// A watch that sees files go one after the other ends before most of them have gone at the other side,
+// and says how many have.
+func TestFirstDWatch(t *testing.T) {
+	p := newSyncPair(t)
+	const files = 121
+	name := func(i int) string { return fmt.Sprintf("d/f%03d", i) }
+	for i := range files {
+		writeFile(t, filepath.Join(p.here, name(i)), "1")
+	}
+	p.serve()
+	watch := p.command("sync", "--watch", "--json", "--state", p.state, p.here, p.url)
+	out := &logBuffer{}
+	watch.Stdout, watch.Stderr = out, out
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(patience, func() { _ = watch.Process.Kill() }).Stop()
+	waitFor(t, out, `"type":"result"`)
+	remove := func(from, to int) {
+		t.Helper()
+		for i := from; i < to; i++ {
+			if err := os.Remove(filepath.Join(p.here, name(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	remove(0, 40)
+	deadline := time.After(patience)
+	left := func() int {
+		list, err := os.ReadDir(filepath.Join(p.there, "d"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	for tick := time.NewTicker(2 * time.Millisecond); left() > files-40; {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("they stay at the server\n%s", out)
+		}
+	}
+	remove(40, 70)
+	_ = watch.Wait()
+	outcome{out.String(), "", watch.ProcessState.ExitCode()}.want(t, 3, `"type":"tooMany","at":"remote","count":\d+,"of":121,"before":\d+,"names":`,
+		`Error: \d+ of 121 files would be removed at the server within a minute \(d/f0.*\): \d+ of them went before, and nothing was changed now`)
+	if n := left(); n < files-60 {
+		t.Errorf("%d files are left at the server", n)
+	}
 }

@@ -26,6 +26,8 @@ const (
 	syncPause    = 250 * time.Millisecond
 	maxSyncPause = 30 * time.Second
 	syncAttempts = 5
+	// removedTogether is how long a watch counts what it removes as one removal.
+	removedTogether = time.Minute
 )
 
 // syncJob is a run of wsd sync.
@@ -47,10 +49,12 @@ type syncJob struct {
 	met bool // both sides have been in step, or may be brought together
 	// first is how they are brought together, until they are: a value of --from, firstMerge, or
 	// "". leaves is what goes here with fromThere, in a dry run.
-	first   string
-	leaves  *mirror.Contact
-	blank   bool // the server has nothing that it was not sent from here
-	watched syncWatch
+	first  string
+	leaves *mirror.Contact
+	blank  bool // the server has nothing that it was not sent from here
+	// removals are those of a watch that is in step.
+	removals *mirror.Removals
+	watched  syncWatch
 }
 
 func newSyncCmd(a *app) *cobra.Command {
@@ -278,7 +282,7 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 		Conflict: j.out.conflict, Progress: j.progress, Withheld: j.out.withheld, Stayed: j.out.stayed,
 		Dir: j.local.dir, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
 		Undo: j.first == fromHere || j.flags.mirror, Guard: j.flags.safe, First: j.first, Blank: j.blank,
-		MayEmpty: j.flags.maxDelete.all(),
+		MayEmpty: j.flags.maxDelete.all(), Removals: j.removals,
 	}
 	if j.flags.safe {
 		cfg.OnConflict = mirror.Hold
@@ -370,8 +374,11 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 		}
 		well()
 		left := j.out.result(&r)
-		if j.first != "" || j.blank { // from now on both may change
+		if j.first != "" || j.blank || j.watch && j.removals == nil { // from now on both may change
 			j.first, j.blank = "", false
+			if j.watch && j.removals == nil {
+				j.removals = mirror.NewRemovals(removedTogether)
+			}
 			m = j.mirror(remote)
 		}
 		if j.watch {

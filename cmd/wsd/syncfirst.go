@@ -406,16 +406,18 @@ func (l *deleteLimit) allows(n, of int) bool {
 
 // syncTooMany is a "tooMany" of --json.
 type syncTooMany struct {
-	Type  string   `json:"type"`
-	At    string   `json:"at"` // "local", "remote"
-	Count int      `json:"count"`
-	Of    int      `json:"of"`
-	Names []string `json:"names"`
+	Type  string `json:"type"`
+	At    string `json:"at"` // "local", "remote"
+	Count int    `json:"count"`
+	Of    int    `json:"of"`
+	// Before of Count went in the minute before.
+	Before int      `json:"before,omitempty"`
+	Names  []string `json:"names"`
 }
 
 // tooMany says that too much would be removed.
 func (o *syncOutput) tooMany(e *mirror.DeletesError) error {
-	out := syncTooMany{Type: "tooMany", At: "local", Count: e.Count, Of: e.Of}
+	out := syncTooMany{Type: "tooMany", At: "local", Count: e.Count, Of: e.Of, Before: e.Before}
 	where := "here"
 	if e.Remote {
 		out.At, where = "remote", "at the server"
@@ -425,6 +427,10 @@ func (o *syncOutput) tooMany(e *mirror.DeletesError) error {
 	}
 	if o.enc != nil {
 		o.object(out)
+	}
+	if e.Before > 0 {
+		return refused("--max-delete 100% lets all of it go, --dry-run lists what is left to go",
+			"%d of %s would be removed %s within a minute%s: %d of them went before, and nothing was changed now", e.Count, filesText(e.Of), where, namesText(out.Names, 0), e.Before)
 	}
 	return refused("--max-delete 100% lets all of them go, --dry-run lists them",
 		"%d of %s would be removed %s%s, and none was", e.Count, filesText(e.Of), where, namesText(out.Names, e.Count-len(e.Names)))
