@@ -191,6 +191,15 @@ func (m *Mirror) filterOf(files ruleFiles) (*filter, error) {
 	return f, nil
 }
 
+// keptFilter makes the filter of what the state says.
+func (m *Mirror) keptFilter() (*filter, error) {
+	f, err := newFilter(m.roots.local, slices.Concat([]string{}, m.s.notes.Ignore), m.s.rules.text())
+	if err == nil {
+		f.plain = m.plain
+	}
+	return f, err
+}
+
 // loadRules reads what is ignored. It is that of the tree as it was settled last.
 func (m *Mirror) loadRules(ctx context.Context) error {
 	files := ruleFiles{}
@@ -213,6 +222,9 @@ func (m *Mirror) loadRules(ctx context.Context) error {
 		break
 	}
 	f, err := m.filterOf(files)
+	if m.cfg.KeepRules {
+		f, err = m.keptFilter()
+	}
 	if err != nil {
 		return err
 	}

@@ -522,3 +522,30 @@ func values(m map[string]string) []string {
 	}
 	return out
 }
+
+// KeepRules ignores what was ignored the last time, by names and by patterns, and changes no rules.
+func TestKeepRules(t *testing.T) {
+	for _, rules := range []string{"node_modules\n", "*.o\n/node_modules/\n"} {
+		w, _ := ignoring(t, Config{Rules: []string{rules}, RulesFile: ".wsdignore", OnConflict: Hold})
+		w.local.do("write /f 1", "write /node_modules/x 1", "write /.wsdignore *.tmp", "write /a.tmp 1")
+		w.sync()
+		w.local.do("write /f 2")
+		w.remote.do("write /f 3")
+		w.sync()
+		cfg := w.m.cfg
+		cfg.Rules, cfg.RulesFile, cfg.KeepRules = nil, "", true
+		keeping := New(cfg)
+		if list, err := keeping.Conflicts(t.Context()); err != nil || len(list) != 1 {
+			t.Errorf("%+v, %v", list, err)
+		}
+		if r, err := keeping.Resolve(t.Context(), "/f", Ours); err != nil || r.Pushed != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		cfg.Rules, cfg.RulesFile, cfg.KeepRules = w.m.cfg.Rules, w.m.cfg.RulesFile, false
+		w.m = New(cfg)
+		if r := w.sync(); r.Pushed+r.Changed+r.Conflicts > 0 {
+			t.Errorf("moved %+v", r)
+		}
+		w.remote.want("/.wsdignore 644 *.tmp", "/f 644 2")
+	}
+}

@@ -36,6 +36,9 @@ type Config struct {
 	// each below its directory. Files that a pull brings count for that pull.
 	RulesFile string
 	GitIgnore bool
+	// KeepRules has what was ignored the last time be ignored, and nothing else. Ignore, Rules,
+	// RulesFile and GitIgnore must be empty.
+	KeepRules bool
 	// Dir is the directory of this machine that LocalRoot stands for, if any.
 	Dir string
 	// AllowCode lets names come over that make programs run code, AllowModes the bits 07000

@@ -41,6 +41,8 @@ type syncJob struct {
 	asJSON  bool
 	// resolves: it decides about a path that is held in conflict.
 	resolves bool
+	// keepRules: without flags that say what is ignored, it is what was the last time.
+	keepRules bool
 
 	target *syncTarget
 	local  *syncLocal
@@ -283,6 +285,9 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 		Dir: j.local.dir, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
 		Undo: j.first == fromHere || j.flags.mirror, Guard: j.flags.safe, First: j.first, Blank: j.blank,
 		MayEmpty: j.flags.maxDelete.all(), Removals: j.removals,
+	}
+	if j.keepRules && len(j.flags.rules.given) == 0 && !j.flags.rules.git {
+		cfg.RulesFile, cfg.KeepRules = "", true
 	}
 	if j.flags.safe {
 		cfg.OnConflict = mirror.Hold

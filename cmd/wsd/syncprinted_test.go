@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 )
 
@@ -132,4 +133,37 @@ func bashPath(t *testing.T) string {
 		t.Skip("there is no bash to paste commands into")
 	}
 	return path
+}
+
+// The commands that 'wsd sync conflicts' prints leave alone what the sync has left alone, although it was
+// not given the patterns.
+func TestPrintedCommandsKeepPatterns(t *testing.T) {
+	bash := bashPath(t)
+	p := newSyncPair(t)
+	p.serve()
+	writeFile(t, filepath.Join(p.here, "f"), "base\n")
+	writeFile(t, filepath.Join(p.here, "node_modules/x"), "stays\n")
+	writeFile(t, filepath.Join(p.here, "a.tmp"), "stays\n")
+	sync := []string{"--ignore", "node_modules", "--ignore", "/*.tmp", "--on-conflict", "hold"}
+	p.sync(sync...).want(t, 0)
+	writeFile(t, filepath.Join(p.here, "f"), "mine\n")
+	writeFile(t, filepath.Join(p.there, "f"), "theirs\n")
+	p.sync(sync...).want(t, exitHeld)
+	o := p.run("sync", "conflicts", "--state", p.state, p.here, p.url)
+	o.want(t, 0, "conflict: f: ")
+	printed := regexp.MustCompile(`: (wsd sync resolve .*)$`).FindStringSubmatch(strings.TrimSpace(o.stdout))
+	if len(printed) == 0 {
+		t.Fatalf("the command: %s", o.stdout)
+	}
+	cmd := p.command()
+	wsd := cmd.Path
+	cmd.Path, cmd.Dir = bash, t.TempDir()
+	cmd.Args = []string{"bash", "-c", "wsd() { '" + wsd + "' \"$@\"; }; " + printed[1]}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", printed[1], err, out)
+	}
+	if diff := cmp.Diff(map[string]string{"f": "mine\n"}, readTree(t, p.there)); diff != "" {
+		t.Error(diff)
+	}
+	p.sync(sync...).want(t, 0, "nothing has changed")
 }

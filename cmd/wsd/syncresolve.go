@@ -23,7 +23,8 @@ func newSyncConflictsCmd(a *app) *cobra.Command {
 		Long: `Lists the paths that 'wsd sync --on-conflict hold' has left as they are on both sides,
 with what each side has of them now. Nothing is moved. 'wsd sync resolve' decides.
 
-The directory, the server and the flags are those of the 'wsd sync'.
+The directory, the server and the flags are those of the 'wsd sync'. Without flags about
+it, what that has left alone is left alone.
 
 Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.`,
 		Example: "  wsd sync conflicts ~/project\n  wsd sync conflicts --json . ws://127.0.0.1:45678",
@@ -74,7 +75,8 @@ kept ('wsd sync lost'). What else there is to move moves as with 'wsd sync --on-
 hold'. PATH may be written as it was printed, with \xe9 for a byte that is not UTF-8.
 
 The directory is the nearest one above PATH that was in step with the server; the
-server and the flags are those of the 'wsd sync'.
+server and the flags are those of the 'wsd sync'. Without flags about it, what that has
+left alone is left alone.
 
 Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand; 3 when
 nothing was changed, since a flag must say that it is meant; 5 when something could not
@@ -197,7 +199,7 @@ func (j *syncJob) dirOf(ctx context.Context, dir string) (string, error) {
 // once calls fn with the mirror of a directory that was in step with the server, over one
 // connection.
 func (j *syncJob) once(ctx context.Context, dir string, fn func(context.Context, *mirror.Mirror) error) (err error) {
-	j.flags.policy, j.met = mirror.Hold, true
+	j.flags.policy, j.met, j.keepRules = mirror.Hold, true, true
 	if j.target, err = j.flags.connect.syncTarget(); err != nil {
 		return err
 	}
