@@ -178,14 +178,15 @@ func copyRows(in, out tree.Tx) error {
 		errs = append(errs, errors.New("the tree has another number"))
 	}
 	add := func(err error) error { errs = append(errs, err); return err }
-	nodes := map[int64]tree.Node{}
+	nodes, parts := map[int64]tree.Node{}, map[int64][]tree.Part{}
+	add(in.EachPart(func(ino int64, _ int, p tree.Part) error { parts[ino] = append(parts[ino], p); return nil }))
 	add(in.EachNode(func(n tree.Node) error { nodes[n.Ino] = n; return nil }))
 	last := slices.Max(slices.Collect(maps.Keys(nodes)))
 	for ino := int64(1); ino <= last; ino++ { // so that numbers go on behind the last
 		n := tree.Node{Namespace: ns.ID, Kind: tree.KindDir}
 		add(out.PutNode(&n))
 		if real, ok := nodes[ino]; ok {
-			add(out.PutNode(&real))
+			add(out.PutFile(&real, nil, parts[ino]))
 		} else {
 			add(out.DeleteNode(ino))
 		}
@@ -199,7 +200,6 @@ func copyRows(in, out tree.Tx) error {
 		return err
 	}))
 	add(in.EachName(out.PutName))
-	add(in.EachPart(func(ino int64, i int, p tree.Part) error { return out.PutParts(ino, i, []tree.Part{p}) }))
 	add(in.EachPeer(out.PutPeer))
 	add(in.TombsAfter(ns.ID, 0, func(t tree.Tomb) error { return out.PutTomb(ns.ID, t) }))
 	moves, err := in.Moves(ns.ID)

@@ -25,8 +25,7 @@ func TestStoreOfBeforeObjects(t *testing.T) {
 		b.parts(text)
 	}
 	b.closeStore()
-	old, err := sql.Open("sqlite", b.store)
-	b.must(err)
+	old := b.toSchema9(t)
 	for _, statement := range []string{
 		"DROP INDEX part_hash", "CREATE INDEX part_hash ON part (hash)",
 		`CREATE TABLE disk_stat (root INTEGER NOT NULL REFERENCES disk_root (id), path TEXT NOT NULL, stat BLOB NOT NULL,

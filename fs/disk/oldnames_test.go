@@ -1,7 +1,6 @@
 package disk_test
 
 import (
-	"database/sql"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,8 +14,7 @@ import (
 // have the name as it is.
 func (b *bench) asBefore(t *testing.T, names ...string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", b.store)
-	b.must(err)
+	db := b.toSchema9(t)
 	exec := func(text string, args ...any) {
 		t.Helper()
 		_, err := db.ExecContext(t.Context(), text, args...)

@@ -3,7 +3,6 @@ package disk
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -125,29 +124,13 @@ func (a *stat) encode() []byte {
 }
 
 func decodeStat(b []byte) (stat, error) {
-	var a stat
-	if len(b) < 2 {
-		return a, fmt.Errorf("%w: a row of the directory's index is cut", tree.ErrDamaged)
+	r := reader{b: b}
+	a := stat{kind: tree.Kind(r.byte()), flags: r.byte()}
+	a.mode, a.dev, a.ino = uint16(r.uvarint()), r.uvarint(), r.uvarint() //nolint:gosec // The mode was one.
+	a.size, a.mtime = r.varint(), r.varint()
+	a.ctime, a.btime = a.mtime+r.varint(), r.varint()
+	if r.cut {
+		return stat{}, errCut
 	}
-	a.kind, a.flags = tree.Kind(b[0]), b[1]
-	b = b[2:]
-	var u [3]uint64
-	var i [4]int64
-	for k := range u {
-		v, n := binary.Uvarint(b)
-		if n <= 0 {
-			return a, fmt.Errorf("%w: a row of the directory's index is cut", tree.ErrDamaged)
-		}
-		u[k], b = v, b[n:]
-	}
-	for k := range i {
-		v, n := binary.Varint(b)
-		if n <= 0 {
-			return a, fmt.Errorf("%w: a row of the directory's index is cut", tree.ErrDamaged)
-		}
-		i[k], b = v, b[n:]
-	}
-	a.mode, a.dev, a.ino = uint16(u[0]), u[1], u[2]
-	a.size, a.mtime, a.ctime, a.btime = i[0], i[1], i[1]+i[2], i[3]
 	return a, nil
 }

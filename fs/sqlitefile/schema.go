@@ -20,6 +20,9 @@ type Format struct {
 	// the last one that was taken is in the file's user_version. One that has been
 	// released is never changed.
 	Migrations iofs.FS
+	// Code is what some of the migrations do, by their numbers, that SQL does not say: behind their
+	// text, in the same transaction.
+	Code map[int]func(context.Context, *sql.Tx) error
 	// Fresh are pragmas that matter for a file that is still empty, such as page_size.
 	Fresh []string
 }
@@ -148,9 +151,16 @@ func (f *Format) take(ctx context.Context, conn *sql.Conn, s step) error {
 	if version >= s.number {
 		return nil
 	}
+	if _, err := tx.ExecContext(ctx, s.sql); err != nil {
+		return err
+	}
+	if code := f.Code[s.number]; code != nil {
+		if err := code(ctx, tx); err != nil {
+			return err
+		}
+	}
 	// A pragma takes no parameters; these are numbers of ours.
 	for _, text := range []string{
-		s.sql,
 		"PRAGMA user_version = " + strconv.Itoa(s.number),
 		"PRAGMA application_id = " + strconv.Itoa(int(f.ApplicationID)),
 	} {

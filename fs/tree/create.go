@@ -64,11 +64,8 @@ func (e *Edit) putFile(path string, f File) error {
 // create makes a file at a free spot.
 func (e *Edit) create(s *spot, n *Node, size int64, parts []Part) error {
 	n.Size, n.Manifest = size, ManifestOf(parts)
-	c, err := e.attach(s.dir, s.name.Name, n)
-	if err != nil {
-		return err
-	}
-	return e.setParts(c.Child, nil, parts)
+	_, err := e.attach(s.dir, s.name.Name, n, parts...)
+	return err
 }
 
 // replace gives a file other content; s.node has what else is to change.
@@ -83,32 +80,10 @@ func (e *Edit) replace(s *spot, size int64, parts []Part) error {
 	e.count(&s.node, -1)
 	s.node.Size, s.node.Manifest, s.node.Stub = size, ManifestOf(parts), false
 	e.count(&s.node, 1)
-	if err := e.stamp(s); err != nil {
+	if err := e.renew(s); err != nil {
 		return err
 	}
-	return e.setParts(s.node.Ino, old, parts)
-}
-
-// setParts stores the parts that differ from the old ones.
-func (e *Edit) setParts(ino int64, old, parts []Part) error {
-	for i := 0; i < len(parts); {
-		if i < len(old) && old[i] == parts[i] {
-			i++
-			continue
-		}
-		end := i + 1
-		for end < len(parts) && (end >= len(old) || old[end] != parts[end]) {
-			end++
-		}
-		if err := e.tx.PutParts(ino, i, parts[i:end]); err != nil {
-			return err
-		}
-		i = end
-	}
-	if len(old) > len(parts) {
-		return e.tx.CutParts(ino, len(parts))
-	}
-	return nil
+	return e.tx.PutFile(&s.node, old, parts)
 }
 
 // held checks that parts are a file whose chunks are all here, and returns its size. A

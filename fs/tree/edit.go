@@ -167,8 +167,8 @@ func (e *Edit) count(node *Node, n int64) {
 	}
 }
 
-// attach makes a node and gives it a name that is free.
-func (e *Edit) attach(d *dir, name string, node *Node) (Child, error) {
+// attach makes a node and gives it a name that is free. A file consists of parts.
+func (e *Edit) attach(d *dir, name string, node *Node, parts ...Part) (Child, error) {
 	if err := checkLengths(join(d.path, name)); err != nil {
 		return Child{}, err
 	}
@@ -180,7 +180,12 @@ func (e *Edit) attach(d *dir, name string, node *Node) (Child, error) {
 		return Child{}, err
 	}
 	node.Namespace, node.Rev, node.Links = e.ns.ID, rev, 1
-	if err := e.tx.PutNode(node); err != nil {
+	if node.Kind == KindFile {
+		err = e.tx.PutFile(node, nil, parts)
+	} else {
+		err = e.tx.PutNode(node)
+	}
+	if err != nil {
 		return Child{}, err
 	}
 	e.count(node, 1)
@@ -190,15 +195,20 @@ func (e *Edit) attach(d *dir, name string, node *Node) (Child, error) {
 
 // stamp stores a node that was changed.
 func (e *Edit) stamp(s *spot) error {
+	if err := e.renew(s); err != nil {
+		return err
+	}
+	return e.tx.PutNode(&s.node)
+}
+
+// renew gives a node that is about to be stored the revision of the running call.
+func (e *Edit) renew(s *spot) error {
 	if err := e.disturb(s.dir, &s.node); err != nil {
 		return err
 	}
 	rev, err := e.mint()
-	if err != nil {
-		return err
-	}
 	s.node.Rev = rev
-	return e.tx.PutNode(&s.node)
+	return err
 }
 
 // ns of a time.

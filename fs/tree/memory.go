@@ -171,7 +171,7 @@ func (tx *memoryTx) PutNode(n *Node) error {
 }
 
 func (tx *memoryTx) DeleteNode(ino int64) error {
-	if err := tx.CutParts(ino, 0); err != nil {
+	if err := tx.setParts(ino, nil); err != nil {
 		return err
 	}
 	return unset(tx, tx.nodes, ino)
@@ -327,21 +327,11 @@ func (tx *memoryTx) PartsOf(inos []int64, fn func(int64, Part) error) error {
 	return nil
 }
 
-func (tx *memoryTx) PutParts(ino int64, first int, parts []Part) error {
-	list := slices.Clone(tx.parts[ino])
-	for i, p := range parts {
-		if first+i < len(list) {
-			list[first+i] = p
-		} else {
-			list = append(list, p)
-		}
+func (tx *memoryTx) PutFile(n *Node, _, parts []Part) error {
+	if err := tx.PutNode(n); err != nil {
+		return err
 	}
-	return tx.setParts(ino, list)
-}
-
-func (tx *memoryTx) CutParts(ino int64, n int) error {
-	list := tx.parts[ino]
-	return tx.setParts(ino, slices.Clone(list[:min(n, len(list))]))
+	return tx.setParts(n.Ino, slices.Clone(parts))
 }
 
 func (tx *memoryTx) setParts(ino int64, list []Part) error {

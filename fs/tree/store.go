@@ -48,7 +48,8 @@ type NodeRows interface {
 	// Nodes calls fn for those of some nodes that there are, in any order. Of a node only
 	// what entries have is set: Ino, Kind, Mode, Size, MTime, Target.
 	Nodes(inos []int64, fn func(Node) error) error
-	// PutNode inserts one whose Ino is 0, and sets it; else it replaces the row.
+	// PutNode inserts one whose Ino is 0, and sets it; else it replaces the row, whose Rev never
+	// gets smaller. What a file consists of stays, with its Size and Manifest.
 	PutNode(*Node) error
 	// DeleteNode removes a node with its parts.
 	DeleteNode(ino int64) error
@@ -88,10 +89,9 @@ type PartRows interface {
 	Parts(ino int64) ([]Part, error)
 	// PartsOf calls fn for the parts of some files, those of each in their order.
 	PartsOf(inos []int64, fn func(ino int64, p Part) error) error
-	// PutParts inserts or replaces the parts from index first on.
-	PutParts(ino int64, first int, parts []Part) error
-	// CutParts removes the parts from index n on.
-	CutParts(ino int64, n int) error
+	// PutFile is PutNode for a file that consists of other parts from now on: its Size and Manifest
+	// are theirs. was is what it consists of so far, nothing if it is new.
+	PutFile(n *Node, was, parts []Part) error
 }
 
 // ChunkRows are the bytes.

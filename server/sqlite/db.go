@@ -31,6 +31,7 @@ func format() (*sqlitefile.Format, error) {
 	return &sqlitefile.Format{
 		ApplicationID: applicationID,
 		Migrations:    dir,
+		Code:          map[int]func(context.Context, *sql.Tx) error{10: toBlocks},
 		// They can only be set while the file is empty.
 		Fresh: []string{"PRAGMA page_size = 4096", "PRAGMA auto_vacuum = INCREMENTAL"},
 	}, err
@@ -348,7 +349,7 @@ func (db *DB) Check(ctx context.Context) error {
 	if err := sqlitefile.IntegrityCheck(ctx, db.pool); err != nil {
 		return db.explain("check", err)
 	}
-	if err := db.checkRuns(ctx); err != nil {
+	if err := db.checkRows(ctx); err != nil {
 		return db.explain("check", err)
 	}
 	var inFiles []string // the trees that directories stand for

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/sqlitefile"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -82,14 +83,14 @@ func steps(t *testing.T) string {
 func TestSchema(t *testing.T) {
 	db := open(t, temporary(t))
 	want := map[string]string{
-		"meta": "k v", "ns": "id name root rev files dirs bytes config",
-		"node": "ino ns kind mode size nlink mtime_ns btime_ns rev mime target manifest mount stub",
+		"meta": "k v", "ns": "id name root rev files dirs bytes config base",
+		"node": "ino ns kind mode size nlink mtime_ns btime_ns rev mime target manifest mount stub only",
 		"name": "parent name child ns rev", "tomb": "ns path rev prior", "moved": "ns rev old_path ino",
 		"part": "ino idx hash size", "chunk": "hash size loc enc seen_ms dead_ms object at", "chunk_data": "id hash bytes",
 		"path_object": "ino key want_key etag size", "peer": "ns id push_rev push_path fetch_rev fetch_path seen_ms",
 		"lease": "ns path token owner exclusive subtree fence expires_ms", "session": "id ns cwd env created_ms used_ms",
 		"sqlite_sequence": "name seq",
-		"disk_root":       "id tree mount state", "disk_dir": "id root path", "disk_entry": "dir name stat", "disk_journal": "id root paths",
+		"disk_root":       "id tree mount state", "disk_block": "root dir first entries", "disk_journal": "id root paths",
 		"process_log":    "log process_id session_id pid argv cwd tty sandbox started_ms next exit ended_ms bytes",
 		"process_output": "key stream data",
 		"run":            "run id started_ms evicted exited_ms code last bytes command cwd", "run_event": "key at_ms kind value",
@@ -389,7 +390,7 @@ func size(t testing.TB, path string) int64 {
 func TestCheckFinds(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ damage, says string }{
-		"root with a name":    {"INSERT INTO name VALUES (2, 'x', 1, 1, 1)", "the root"},
+		"root with a name":    {"INSERT INTO name VALUES (2, 'x', 1, 1, 2)", "the root"},
 		"no root":             {"UPDATE ns SET root = 999", "no root"},
 		"name of nothing":     {"INSERT INTO name VALUES (1, 'x', 999, 1, 1)", "not both there"},
 		"name in a file":      {"UPDATE name SET parent = (SELECT ino FROM node WHERE kind = 1) WHERE name = 'l'", "no directory"},
@@ -398,11 +399,16 @@ func TestCheckFinds(t *testing.T) {
 		"links":               {"UPDATE node SET nlink = 2 WHERE kind = 3", "1 names and says 2"},
 		"cycle":               {"UPDATE name SET parent = (SELECT child FROM name WHERE name = 'e') WHERE name = 'd'", "in itself"},
 		"two names of one":    {"INSERT INTO name SELECT 1, 'x', child, ns, rev FROM name WHERE name = 'd'", "2 names"},
-		"size":                {"UPDATE node SET size = 5 WHERE kind = 1", "another manifest"},
-		"manifest":            {"UPDATE node SET manifest = randomblob(32) WHERE kind = 1", "another manifest"},
-		"part of nothing":     {"INSERT INTO part SELECT 999, 0, hash, size FROM chunk", "no file"},
-		"hole":                {"UPDATE part SET idx = 1", "has part 1"},
+		"size":                {"UPDATE node SET size = 5 WHERE manifest IS NOT NULL", "another manifest"},
+		"size of one part":    {"UPDATE node SET size = 5 WHERE only IS NOT NULL", "bytes; there are"},
+		"manifest":            {"UPDATE node SET manifest = randomblob(32) WHERE manifest IS NOT NULL", "another manifest"},
+		"manifest of one":     {"UPDATE node SET manifest = randomblob(32) WHERE only IS NOT NULL", "its only part, and a manifest"},
+		"one part and more":   {"INSERT INTO part SELECT ino, 1, only, size FROM node WHERE only IS NOT NULL", "has 1 bytes and content of"},
+		"one part of a link":  {"UPDATE node SET only = randomblob(32) WHERE kind = 3", "no file"},
+		"part of nothing":     {"INSERT INTO part SELECT 999, 0, hash, size FROM chunk LIMIT 1", "no file"},
+		"hole":                {"UPDATE part SET idx = idx + 2", "has part 2"},
 		"unknown chunk":       {"UPDATE part SET hash = randomblob(32)", "which is not there"},
+		"unknown only chunk":  {"UPDATE node SET only = randomblob(32) WHERE only IS NOT NULL", "which is not there"},
 		"chunk without bytes": {"DELETE FROM chunk_data", "is said to be"},
 		"bytes without chunk": {"INSERT INTO chunk_data (hash, bytes) VALUES (randomblob(32), x'00')", "is said to be"},
 		"short bytes":         {"UPDATE chunk_data SET bytes = x''", "has 0 bytes of 1"},
@@ -411,6 +417,9 @@ func TestCheckFinds(t *testing.T) {
 		"revision of a tomb":  {"UPDATE tomb SET rev = 1 << 51", "a tomb"},
 		"revision of a peer":  {"INSERT INTO peer VALUES (1, 'p', 1 << 51, NULL, 0, NULL, 0)", "peer p"},
 		"counts":              {"UPDATE ns SET files = 7", "counts 7 files"},
+		"name that is lost":   {"UPDATE node SET rev = rev - 1 WHERE ino = (SELECT child FROM name WHERE name = 'e')", "is younger than node"},
+		"cut block":           {"UPDATE disk_block SET entries = substr(entries, 1, 5)", "is cut"},
+		"block out of order":  {"UPDATE disk_block SET first = 'z'", "is not where it belongs"},
 		"move of nothing":     {"INSERT INTO moved VALUES (1, 1, '/x', 999)", "which cannot be"},
 		"mode":                {"UPDATE node SET mode = 1 << 20 WHERE kind = 1", "mode"},
 		"target":              {"UPDATE node SET target = NULL WHERE kind = 3", "no target"},
@@ -425,8 +434,13 @@ func TestCheckFinds(t *testing.T) {
 			}
 			_, tr := theTree(t, db)
 			write(t, tr, "/d/e/f", "x")
+			write(t, tr, "/two", strings.Repeat("2", tree.ChunkSize+1))
 			_, err = tr.Update(t.Context(), func(e *tree.Edit) error {
-				return errors.Join(e.Symlink("f", "/d/l"), e.Mkdir("/gone", 0o755, false), e.Remove("/gone", false))
+				rows, _ := e.Tx().(disk.Rows)
+				r := disk.Root{Tree: "elsewhere", Mount: "/", State: []byte{}}
+				err := rows.PutDiskRoot(&r)
+				return errors.Join(err, rows.PutDiskStats(r.ID, []disk.Row{{Path: "a", Stat: []byte("stat")}}),
+					e.Symlink("f", "/d/l"), e.Mkdir("/gone", 0o755, false), e.Remove("/gone", false))
 			})
 			if err != nil {
 				t.Fatal(err)

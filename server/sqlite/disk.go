@@ -3,6 +3,8 @@ package sqlite
 import (
 	"database/sql"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/wsd-dev/wsd/fs/disk"
@@ -33,133 +35,160 @@ func (tx *treeTx) PutDiskRoot(r *disk.Root) error {
 
 const diskRows = "the directory's index"
 
-// A diskDir is a directory of a root.
-type diskDir struct {
-	root int64
-	path string
-}
-
 // split returns the directory that a path is in, and its name there.
 func split(path string) (dir, name string) {
 	i := strings.LastIndexByte(path, '/')
 	return path[:max(i, 0)], path[i+1:]
 }
 
-// maxDiskDirs bounds the directories that a transaction knows without looking.
-const maxDiskDirs = 10_000
-
-// diskDir returns the number of a directory, which it makes if there is none: 0 without making.
-func (tx *treeTx) diskDir(root int64, path string, make bool) (int64, error) {
-	key := diskDir{root, path}
-	if id, known := tx.dirs[key]; known {
-		return id, nil
-	}
-	var id int64
-	err := tx.c.row("SELECT id FROM disk_dir WHERE root = ? AND path = ?", root, path).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		if !make {
-			return 0, nil
+// diskBlock finds the block that a name in a directory is in, or would be in, and returns its entries; the
+// name that it begins with, and the one that the next block begins with, "" if there is none.
+func (tx *treeTx) diskBlock(root int64, dir, name string) (first string, b []byte, next string, err error) {
+	n := 0
+	err = tx.c.each(func(s scanner) error {
+		n++
+		if n > 1 {
+			return s.Scan(&next, new([]byte))
 		}
-		err = tx.c.row("INSERT INTO disk_dir (root, path) VALUES (?, ?) RETURNING id", root, path).Scan(&id)
+		return s.Scan(&first, &b)
+	}, `SELECT first, entries FROM disk_block WHERE root = ?1 AND dir = ?2 AND first >= coalesce(
+		(SELECT max(first) FROM disk_block WHERE root = ?1 AND dir = ?2 AND first <= ?3), '') ORDER BY first LIMIT 2`, root, dir, name)
+	if first > name { // there is none yet
+		first, b, next = "", nil, first
 	}
-	if err != nil {
-		return 0, of(diskRows, err)
-	}
-	if tx.dirs == nil || len(tx.dirs) >= maxDiskDirs {
-		tx.dirs = map[diskDir]int64{}
-	}
-	tx.dirs[key] = id
-	return id, nil
+	return first, b, next, of(diskRows, err)
 }
 
 func (tx *treeTx) DiskStat(root int64, path string) ([]byte, error) {
 	dir, name := split(path)
-	var stat []byte
-	err := tx.c.row("SELECT e.stat FROM disk_dir d CROSS JOIN disk_entry e ON e.dir = d.id WHERE d.root = ? AND d.path = ? AND e.name = ?",
-		root, dir, name).Scan(&stat)
+	var b, stat []byte
+	err := tx.c.row("SELECT entries FROM disk_block WHERE root = ? AND dir = ? AND first <= ? ORDER BY first DESC LIMIT 1", root, dir, name).Scan(&b)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	return stat, of(diskRows, err)
+	if err != nil {
+		return nil, of(diskRows, err)
+	}
+	return stat, unpack(b, func(e diskEntry) error {
+		if e.name == name {
+			stat = e.stat
+		}
+		return nil
+	})
 }
 
 func (tx *treeTx) DiskStats(root int64, fn func(string, []byte) error) error {
-	var dir, name string
-	var stat []byte
+	var dir string
+	var b []byte
 	return tx.list(diskRows, func(s scanner) error {
-		if err := s.Scan(&dir, &name, &stat); err != nil {
+		if err := s.Scan(&dir, &b); err != nil {
 			return of(diskRows, err)
 		}
-		path := name
-		if dir != "" {
-			path = dir + "/" + name
-		}
-		return fn(path, stat)
-	}, "SELECT d.path, e.name, e.stat FROM disk_dir d CROSS JOIN disk_entry e ON e.dir = d.id WHERE d.root = ? ORDER BY d.path, e.name", root)
+		return unpack(b, func(e diskEntry) error {
+			path := e.name
+			if dir != "" {
+				path = dir + "/" + path
+			}
+			return fn(path, e.stat)
+		})
+	}, "SELECT dir, entries FROM disk_block WHERE root = ? ORDER BY dir, first", root)
 }
 
-var putDiskStats = newBulk(3, "INSERT OR REPLACE INTO disk_entry (dir, name, stat)", "")
+var putDiskBlocks = newBulk(4, "INSERT OR REPLACE INTO disk_block (root, dir, first, entries)", "")
 
 func (tx *treeTx) PutDiskStats(root int64, rows []disk.Row) error {
-	values := make([]any, 0, putDiskStats.columns*len(rows))
+	dirs := map[string][]diskEntry{}
 	for _, r := range rows {
 		dir, name := split(r.Path)
-		id, err := tx.diskDir(root, dir, true)
-		if err != nil {
+		dirs[dir] = append(dirs[dir], diskEntry{name, r.Stat})
+	}
+	var values []any
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		var err error
+		if values, err = tx.putDiskStats(root, dir, dirs[dir], values); err != nil {
 			return err
 		}
-		values = append(values, id, name, r.Stat)
 	}
-	return of(diskRows, putDiskStats.put(tx.c, values))
+	return of(diskRows, putDiskBlocks.put(tx.c, values))
+}
+
+// putDiskStats appends the rows of the blocks that some entries of a directory are in.
+func (tx *treeTx) putDiskStats(root int64, dir string, list []diskEntry, values []any) ([]any, error) {
+	slices.Reverse(list) // of several with a name the last one is meant
+	slices.SortStableFunc(list, func(a, b diskEntry) int { return strings.Compare(a.name, b.name) })
+	list = slices.CompactFunc(list, func(a, b diskEntry) bool { return a.name == b.name })
+	for len(list) > 0 {
+		first, b, next, err := tx.diskBlock(root, dir, list[0].name)
+		if err != nil {
+			return nil, err
+		}
+		n := len(list)
+		if next != "" {
+			n, _ = slices.BinarySearchFunc(list, next, func(e diskEntry, name string) int { return strings.Compare(e.name, name) })
+		}
+		old, err := entries(b)
+		if err != nil {
+			return nil, err
+		}
+		all, appended := merge(old, list[:n])
+		blocks := pack(all, first, maxBlock)
+		if len(blocks) > 1 && !appended { // more may come between them: each has room
+			blocks = pack(all, first, maxBlock*2/3)
+		}
+		for i := range blocks {
+			values = append(values, root, dir, blocks[i].first, blocks[i].bytes)
+		}
+		list = list[n:]
+	}
+	return values, nil
+}
+
+// cutDiskStat removes the row of a path, and returns it: nil when there is none.
+func (tx *treeTx) cutDiskStat(root int64, path string) (stat []byte, err error) {
+	dir, name := split(path)
+	first, b, _, err := tx.diskBlock(root, dir, name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := entries(b)
+	if err != nil {
+		return nil, err
+	}
+	i, is := slices.BinarySearchFunc(list, name, func(e diskEntry, name string) int { return strings.Compare(e.name, name) })
+	if !is {
+		return nil, nil
+	}
+	stat = list[i].stat
+	if list = slices.Delete(list, i, i+1); len(list) == 0 {
+		return stat, of(diskRows, tx.c.exec("DELETE FROM disk_block WHERE root = ? AND dir = ? AND first = ?", root, dir, first))
+	}
+	var values []any
+	for _, b := range pack(list, first, maxBlock) { // a name may share less with the one before it now
+		values = append(values, root, dir, b.first, b.bytes)
+	}
+	return stat, of(diskRows, putDiskBlocks.put(tx.c, values))
 }
 
 // belowDisk are the directories of a root that are a path or below it, with four parameters. '0' is the character behind '/'.
-const belowDisk = "root = ? AND path >= ? AND path < ? || '0' AND (length(path) = length(?) OR path > ? || '/')"
+const belowDisk = "root = ? AND dir >= ? AND dir < ? || '0' AND (length(dir) = length(?) OR dir > ? || '/')"
 
 func (tx *treeTx) DeleteDiskStats(root int64, path string) error {
 	if path == "" {
-		clear(tx.dirs)
-		err := tx.exec("DELETE FROM disk_entry WHERE dir IN (SELECT id FROM disk_dir WHERE root = ?)", root)
-		return of(diskRows, errors.Join(err, tx.exec("DELETE FROM disk_dir WHERE root = ?", root)))
+		return of(diskRows, tx.exec("DELETE FROM disk_block WHERE root = ?", root))
 	}
-	dir, name := split(path)
-	id, err := tx.diskDir(root, dir, false)
-	if err != nil {
+	if _, err := tx.cutDiskStat(root, path); err != nil {
 		return err
 	}
-	if err := tx.c.exec("DELETE FROM disk_entry WHERE dir = ? AND name = ?", id, name); err != nil {
-		return of(diskRows, err)
-	}
-	var is bool // of a file there is none
-	err = tx.c.row("SELECT EXISTS (SELECT 1 FROM disk_dir WHERE root = ? AND path >= ? AND path < ? || '0')", root, path, path).Scan(&is)
-	if err != nil || !is {
-		return of(diskRows, err)
-	}
-	clear(tx.dirs)
-	err = tx.c.exec("DELETE FROM disk_entry WHERE dir IN (SELECT id FROM disk_dir WHERE "+belowDisk+")", root, path, path, path, path)
-	if err == nil {
-		err = tx.c.exec("DELETE FROM disk_dir WHERE "+belowDisk, root, path, path, path, path)
-	}
-	return of(diskRows, err)
+	return of(diskRows, tx.c.exec("DELETE FROM disk_block WHERE "+belowDisk, root, path, path, path, path))
 }
 
 func (tx *treeTx) MoveDiskStats(root int64, from, to string) error {
-	fromDir, fromName := split(from)
-	toDir, toName := split(to)
-	old, err := tx.diskDir(root, fromDir, false)
-	if err != nil {
-		return err
-	}
-	into, err := tx.diskDir(root, toDir, true)
-	if err == nil {
-		err = tx.c.exec("UPDATE disk_entry SET dir = ?, name = ? WHERE dir = ? AND name = ?", into, toName, old, fromName)
-	}
-	clear(tx.dirs)
-	if err == nil { // directories that have nothing in them any more may be there
-		err = tx.c.exec("DELETE FROM disk_dir WHERE "+belowDisk+" AND NOT EXISTS (SELECT 1 FROM disk_entry WHERE dir = id)", root, to, to, to, to)
+	stat, err := tx.cutDiskStat(root, from)
+	if err == nil && stat != nil {
+		err = tx.PutDiskStats(root, []disk.Row{{Path: to, Stat: stat}})
 	}
 	if err == nil {
-		err = tx.c.exec("UPDATE disk_dir SET path = ? || substr(path, length(?) + 1) WHERE "+belowDisk, to, from, root, from, from, from, from)
+		err = tx.c.exec("UPDATE disk_block SET dir = ? || substr(dir, length(?) + 1) WHERE "+belowDisk, to, from, root, from, from, from, from)
 	}
 	return of(diskRows, err)
 }

@@ -11,10 +11,11 @@ func (tx *treeTx) Parts(ino int64) ([]tree.Part, error) {
 	var list []tree.Part
 	err := tx.list("parts", func(s scanner) error {
 		var p tree.Part
-		err := s.Scan(hash{&p.Hash}, &p.Size)
+		var idx int64
+		err := s.Scan(&idx, hash{&p.Hash}, &p.Size)
 		list = append(list, p)
 		return err
-	}, "SELECT hash, size FROM part WHERE ino = +? ORDER BY idx", ino)
+	}, "SELECT 0 AS idx, only, size FROM node WHERE ino = +?1 AND only IS NOT NULL UNION ALL SELECT idx, hash, size FROM part WHERE ino = +?1 ORDER BY idx", ino)
 	return list, err
 }
 
@@ -27,15 +28,47 @@ func (tx *treeTx) PartsOf(inos []int64, fn func(int64, tree.Part) error) error {
 			return of("parts", err)
 		}
 		return fn(ino, p)
-	}, "SELECT p.ino, p.hash, p.size FROM json_each(?) j CROSS JOIN part p ON p.ino = j.value ORDER BY j.key, p.idx", numbers(inos))
+	}, "SELECT n.ino, coalesce(n.only, p.hash), coalesce(p.size, n.size) FROM json_each(?) j CROSS JOIN node n ON n.ino = j.value "+
+		"LEFT JOIN part p ON n.only IS NULL AND p.ino = n.ino WHERE n.only IS NOT NULL OR p.ino IS NOT NULL ORDER BY j.key, p.idx", numbers(inos))
 }
 
-func (tx *treeTx) PutParts(ino int64, first int, parts []tree.Part) error {
-	return tx.newParts(ino, first, parts)
-}
-
-func (tx *treeTx) CutParts(ino int64, n int) error {
-	return of("parts", tx.exec("DELETE FROM part WHERE ino = +? AND idx >= ?", ino, n))
+// PutFile has the part of a file that has only one in the row of the node.
+func (tx *treeTx) PutFile(n *tree.Node, was, parts []tree.Part) error {
+	var only tree.Hash
+	if len(parts) == 1 {
+		only = parts[0].Hash
+	}
+	if n.Ino == 0 {
+		if err := tx.newNode(n, only); err != nil {
+			return err
+		}
+	} else {
+		manifest := n.Manifest
+		if only != (tree.Hash{}) {
+			manifest = tree.Hash{}
+		}
+		if err := tx.updateNode(n, "manifest = ?, only = ?", hashOrNull(manifest), hashOrNull(only)); err != nil {
+			return err
+		}
+	}
+	if len(was) == 1 {
+		was = nil // it has no row
+	}
+	if len(parts) == 1 {
+		parts = nil
+	}
+	for i := range parts {
+		if i < len(was) && was[i] == parts[i] {
+			continue
+		}
+		if err := tx.newPart(n.Ino, i, &parts[i]); err != nil {
+			return err
+		}
+	}
+	if len(was) > len(parts) {
+		return of("parts", tx.exec("DELETE FROM part WHERE ino = +? AND idx >= ?", n.Ino, len(parts)))
+	}
+	return nil
 }
 
 const chunkColumns = "c.hash, c.size, c.loc, coalesce(c.object, 0), coalesce(c.at, 0), c.seen_ms, coalesce(c.dead_ms, 0)"
@@ -44,17 +77,22 @@ func chunkFields(c *tree.Chunk) []any {
 	return []any{hash{&c.Hash}, &c.Size, &c.Where, &c.At.Object, &c.At.Offset, &c.Seen, &c.Dead}
 }
 
-// partIs is the condition that a part p has a hash. The index has the beginnings of hashes.
-func partIs(hash string) string {
-	return "substr(p.hash, 1, 8) = substr(" + hash + ", 1, 8) AND p.hash = " + hash
+// usesOf are the parts with a hash, as a query with columns of n, which is a node with its only part,
+// or of p. The indexes have the beginnings of hashes.
+func usesOf(hash, ofNode, ofPart string) string {
+	return "SELECT " + ofNode + " FROM node n WHERE n.only IS NOT NULL AND substr(n.only, 1, 4) = substr(" + hash + ", 1, 4) AND n.only = " + hash +
+		" UNION ALL SELECT " + ofPart + " FROM part p WHERE substr(p.hash, 1, 4) = substr(" + hash + ", 1, 4) AND p.hash = " + hash
 }
+
+// used is the condition that there are such parts.
+func used(hash string) string { return "EXISTS (" + usesOf(hash, "1", "1") + ")" }
 
 // maxExpected bounds the chunks that a transaction knows without looking.
 const maxExpected = 4096
 
 var (
 	askChunks = newBulk(1, "WITH h (hash) AS (", ") SELECT "+chunkColumns+" FROM h CROSS JOIN chunk c ON c.hash = h.hash")
-	askUses   = newBulk(1, "WITH h (hash) AS (", ") SELECT h.hash, (SELECT count(*) FROM (SELECT 1 FROM part p WHERE "+partIs("h.hash")+" LIMIT ? + 0)) FROM h")
+	askUses   = newBulk(1, "WITH h (hash) AS (", ") SELECT h.hash, (SELECT count(*) FROM ("+usesOf("h.hash", "1", "1")+" LIMIT ? + 0)) FROM h")
 	cutPlaced = newBulk(2, "WITH o (number, size) AS (",
 		") DELETE FROM chunk WHERE hash IN (SELECT c.hash FROM o CROSS JOIN chunk c ON c.object = o.number AND c.at < o.size)")
 	askEmpty = newBulk(1, "WITH o (number) AS (", ") SELECT number FROM o WHERE NOT EXISTS (SELECT 1 FROM chunk c WHERE c.object = o.number)")
@@ -211,17 +249,17 @@ func (tx *treeTx) DeleteChunk(h tree.Hash) error {
 
 func (tx *treeTx) Referenced(h tree.Hash) (bool, error) {
 	var is bool
-	err := tx.row("SELECT EXISTS (SELECT 1 FROM part p WHERE "+partIs("?")+")", h[:], h[:]).Scan(&is)
+	err := tx.row("SELECT "+used("?1"), h[:]).Scan(&is)
 	return is, of("parts", err)
 }
 
 func (tx *treeTx) Unreferenced(after tree.Hash, seenBefore int64, limit int) ([]tree.Chunk, error) {
-	return tx.chunks(" WHERE hash > ? AND seen_ms < ? AND NOT EXISTS (SELECT 1 FROM part p WHERE "+partIs("c.hash")+") ORDER BY hash LIMIT ?",
+	return tx.chunks(" WHERE hash > ? AND seen_ms < ? AND NOT "+used("c.hash")+" ORDER BY hash LIMIT ?",
 		after[:], seenBefore, limit)
 }
 
 func (tx *treeTx) ReferencedChunks(after tree.Hash, limit int) ([]tree.Chunk, error) {
-	return tx.chunks(" WHERE hash > ? AND EXISTS (SELECT 1 FROM part p WHERE "+partIs("c.hash")+") ORDER BY hash LIMIT ?", after[:], limit)
+	return tx.chunks(" WHERE hash > ? AND "+used("c.hash")+" ORDER BY hash LIMIT ?", after[:], limit)
 }
 
 func (tx *treeTx) ChunksIn(object int64, limit int) ([]tree.Chunk, error) {
@@ -264,7 +302,7 @@ func (tx *treeTx) Uses(h tree.Hash, limit int) ([]tree.Use, error) {
 		err := s.Scan(&u.Ino, &u.Index)
 		list = append(list, u)
 		return err
-	}, "SELECT ino, idx FROM part p WHERE "+partIs("?")+" LIMIT ? + 0", h[:], h[:], limit)
+	}, usesOf("?1", "n.ino, 0", "p.ino, p.idx")+" LIMIT ?2 + 0", h[:], limit)
 	return list, err
 }
 
@@ -332,11 +370,11 @@ func (tx *treeTx) PutPeer(ns int64, p tree.Peer) error {
 
 func (tx *treeTx) EachNode(fn func(tree.Node) error) error {
 	return tx.list("nodes", func(s scanner) error {
-		var n tree.Node
-		if err := s.Scan(nodeFields(&n)...); err != nil {
+		var n nodeRow
+		if err := s.Scan(n.fields()...); err != nil {
 			return of("nodes", err)
 		}
-		return fn(n)
+		return fn(tx.node(&n))
 	}, "SELECT "+nodeColumns+" FROM node n")
 }
 
@@ -346,7 +384,7 @@ func (tx *treeTx) EachName(fn func(tree.Name) error) error {
 		if err := s.Scan(nameFields(&n)...); err != nil {
 			return of("names", err)
 		}
-		return fn(n)
+		return fn(tx.name(&n))
 	}, "SELECT "+nameColumns+" FROM name m")
 }
 
@@ -359,7 +397,7 @@ func (tx *treeTx) EachPart(fn func(ino int64, index int, p tree.Part) error) err
 			return of("parts", err)
 		}
 		return fn(ino, index, p)
-	}, "SELECT ino, idx, hash, size FROM part ORDER BY ino, idx")
+	}, "SELECT ino, 0 AS idx, only, size FROM node WHERE only IS NOT NULL UNION ALL SELECT ino, idx, hash, size FROM part ORDER BY ino, idx")
 }
 
 func (tx *treeTx) EachChunk(fn func(c tree.Chunk, stored int64) error) error {

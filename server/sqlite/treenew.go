@@ -3,7 +3,7 @@ package sqlite
 import "github.com/wsd-dev/wsd/fs/tree"
 
 var (
-	putNodes = newBulk(14, "INSERT INTO node (ino, ns, kind, mode, size, nlink, mtime_ns, btime_ns, rev, mime, target, manifest, mount, stub)", "")
+	putNodes = newBulk(15, "INSERT INTO node (ino, ns, kind, mode, size, nlink, mtime_ns, btime_ns, rev, mime, target, manifest, mount, stub, only)", "")
 	putNames = newBulk(5, "INSERT INTO name (parent, name, child, ns, rev)",
 		"ON CONFLICT (parent, name) DO UPDATE SET child = excluded.child, ns = excluded.ns, rev = excluded.rev")
 	putParts = newBulk(4, "INSERT INTO part (ino, idx, hash, size)",
@@ -22,6 +22,7 @@ var (
 // late, and once more at the end of the transaction.
 type lateRows struct {
 	last                int64 // number of the newest node, 0 while the transaction has made none
+	rev                 int64 // that it was made with
 	nodes, names, parts []any
 	chunks              []any // that were expected, and have no row
 	tombs               []any
@@ -50,15 +51,20 @@ func (w *lateRows) waits(ino int64) bool {
 }
 
 // newNode gives a node its number. That of the first one is the table's, which is written
-// at once for it; the others have those that follow.
-func (tx *treeTx) newNode(n *tree.Node) error {
+// at once for it; the others have those that follow. only is that of a nodeRow.
+func (tx *treeTx) newNode(n *tree.Node, only tree.Hash) error {
 	if err := tx.flushRemoved(); err != nil {
 		return err
 	}
 	w := &tx.late
 	at := len(w.nodes)
-	w.nodes = append(w.nodes, nil, n.Namespace, int64(n.Kind), int64(n.Mode), n.Size, n.Links, n.MTime, n.BTime, n.Rev,
-		orNull(n.MIME), orNull(n.Target), hashOrNull(n.Manifest), orNull(n.Mount), n.Stub)
+	manifest := n.Manifest
+	if only != (tree.Hash{}) {
+		manifest = tree.Hash{}
+	}
+	w.nodes = append(w.nodes, nil, n.Namespace, int64(n.Kind), int64(n.Mode), n.Size, n.Links, n.MTime, n.BTime, n.Rev-tx.bases[n.Namespace],
+		orNull(n.MIME), orNull(n.Target), hashOrNull(manifest), orNull(n.Mount), n.Stub, hashOrNull(only))
+	w.rev = n.Rev
 	if w.last > 0 {
 		w.last++
 		n.Ino = w.last
@@ -75,9 +81,9 @@ func (tx *treeTx) newNode(n *tree.Node) error {
 }
 
 // newName has the name of a node that waits wait, too.
-func (tx *treeTx) newName(n *tree.Name) error {
+func (tx *treeTx) newName(n *tree.Name, rev int64) error {
 	w := &tx.late
-	if w.names = append(w.names, n.Parent, n.Name, n.Child, n.Namespace, n.Rev); !putNames.full(w.names) {
+	if w.names = append(w.names, n.Parent, n.Name, n.Child, n.Namespace, rev); !putNames.full(w.names) {
 		return nil
 	}
 	return tx.writeNamed()
@@ -116,18 +122,10 @@ func (tx *treeTx) missing(parent int64, name string) (bool, error) {
 	return w.fresh > 0 && parent >= w.fresh, nil
 }
 
-// newParts has parts wait, of any node, once there is a new one: a view must fail here.
-func (tx *treeTx) newParts(ino int64, first int, parts []tree.Part) error {
+// newPart has a part wait.
+func (tx *treeTx) newPart(ino int64, index int, p *tree.Part) error {
 	w := &tx.late
-	for i := range parts {
-		w.parts = append(w.parts, ino, int64(first+i), parts[i].Hash[:], parts[i].Size)
-		if putParts.full(w.parts) {
-			if err := tx.write(putParts, &w.parts); err != nil {
-				return err
-			}
-		}
-	}
-	if w.last > 0 {
+	if w.parts = append(w.parts, ino, int64(index), p.Hash[:], p.Size); !putParts.full(w.parts) {
 		return nil
 	}
 	return tx.write(putParts, &w.parts)

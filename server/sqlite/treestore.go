@@ -17,18 +17,37 @@ var _ tree.Store = treeStore{}
 type treeStore struct{ db *DB }
 
 func (s treeStore) View(ctx context.Context, fn func(tree.Tx) error) error {
-	return s.db.view(ctx, func(c *conn) error { return s.explain("read", fn(&treeTx{c: c, db: s.db})) })
+	return s.db.view(ctx, func(c *conn) error {
+		tx, err := s.tx(c, false)
+		if err == nil {
+			err = fn(tx)
+		}
+		return s.explain("read", err)
+	})
 }
 
 func (s treeStore) Update(ctx context.Context, fn func(tree.Tx) error) error {
 	return s.db.update(ctx, func(c *conn) error {
-		tx := &treeTx{c: c, db: s.db, writes: true}
-		err := fn(tx)
+		tx, err := s.tx(c, true)
+		if err == nil {
+			err = fn(tx)
+		}
 		if err == nil {
 			err = tx.flush()
 		}
 		return s.explain("write", err)
 	})
+}
+
+// tx makes a tree.Tx on a connection that is in a transaction.
+func (s treeStore) tx(c *conn, writes bool) (*treeTx, error) {
+	tx := &treeTx{c: c, db: s.db, writes: writes, bases: map[int64]int64{}}
+	var id, base int64
+	return tx, of("namespaces", c.each(func(s scanner) error {
+		err := s.Scan(&id, &base)
+		tx.bases[id] = base
+		return err
+	}, "SELECT id, base FROM ns"))
 }
 
 // explain leaves the errors of fn as they are, but for those of SQLite that it passes on.
@@ -97,7 +116,7 @@ type treeTx struct {
 	// expected are chunks as they are, nil for one without a row.
 	expected map[tree.Hash]*tree.Chunk
 	values   []any
-	dirs     map[diskDir]int64 // numbers of directories
+	bases    map[int64]int64 // that revisions are counted from, by namespace
 }
 
 // row is conn.row, with all rows written.
@@ -161,22 +180,55 @@ func hashOrNull(h tree.Hash) any {
 // columns of a node n and a name m, in the order of the scans.
 const (
 	nodeColumns = `n.ino, n.ns, n.kind, n.mode, n.size, n.nlink, n.mtime_ns, n.btime_ns, n.rev,
-		coalesce(n.mime, ''), coalesce(n.target, ''), n.manifest, coalesce(n.mount, 0), n.stub`
+		coalesce(n.mime, ''), coalesce(n.target, ''), n.manifest, n.only, coalesce(n.mount, 0), n.stub`
 	nameColumns = `m.parent, m.name, m.child, m.ns, m.rev`
 )
 
-func nodeFields(n *tree.Node) []any {
+// A nodeRow is a node n as it is scanned.
+type nodeRow struct {
+	tree.Node
+	only tree.Hash
+}
+
+func (n *nodeRow) fields() []any {
 	return []any{
 		&n.Ino, &n.Namespace, &n.Kind, &n.Mode, &n.Size, &n.Links, &n.MTime, &n.BTime, &n.Rev,
 		&n.MIME, &n.Target,
 		hash{&n.Manifest},
+		hash{&n.only},
 		&n.Mount, &n.Stub,
 	}
 }
 
+// node is what the row says.
+func (tx *treeTx) node(n *nodeRow) tree.Node {
+	n.Rev += tx.bases[n.Namespace]
+	if n.only != (tree.Hash{}) {
+		n.Manifest = tree.ManifestOf([]tree.Part{{Hash: n.only, Size: n.Size}})
+	}
+	return n.Node
+}
+
 func nameFields(n *tree.Name) []any { return []any{&n.Parent, &n.Name, &n.Child, &n.Namespace, &n.Rev} }
 
-func childFields(c *tree.Child) []any { return append(nameFields(&c.Name), nodeFields(&c.Node)...) }
+// name is what the row of a name says.
+func (tx *treeTx) name(n *tree.Name) tree.Name {
+	out := *n
+	out.Rev = n.Rev>>1 + tx.bases[n.Namespace]
+	return out
+}
+
+// A childRow is a name with its node as they are scanned.
+type childRow struct {
+	name tree.Name
+	node nodeRow
+}
+
+func (c *childRow) fields() []any { return append(nameFields(&c.name), c.node.fields()...) }
+
+func (tx *treeTx) child(c *childRow) tree.Child {
+	return tree.Child{Name: tx.name(&c.name), Node: tx.node(&c.node)}
+}
 
 const spaceColumns = "id, name, root, rev, files, dirs, bytes, config"
 
@@ -206,18 +258,19 @@ func (tx *treeTx) PutNamespace(n *tree.Namespace) error {
 		return of("namespace", tx.exec("UPDATE ns SET name = ?, root = ?, rev = ?, files = ?, dirs = ?, bytes = ?, config = ? WHERE id = +?",
 			n.Name, n.Root, n.Rev, n.Files, n.Dirs, n.Bytes, n.Config, n.ID))
 	}
-	done, err := tx.execute("INSERT INTO ns (name, root, rev, files, dirs, bytes, config) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		n.Name, n.Root, n.Rev, n.Files, n.Dirs, n.Bytes, n.Config)
+	done, err := tx.execute("INSERT INTO ns (name, root, rev, files, dirs, bytes, config, base) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		n.Name, n.Root, n.Rev, n.Files, n.Dirs, n.Bytes, n.Config, n.Rev)
 	if err == nil {
 		n.ID, err = done.LastInsertId()
+		tx.bases[n.ID] = n.Rev
 	}
 	return of("namespace", err)
 }
 
 func (tx *treeTx) Node(ino int64) (tree.Node, error) {
-	var n tree.Node
-	err := tx.row("SELECT "+nodeColumns+" FROM node n WHERE ino = +?", ino).Scan(nodeFields(&n)...)
-	return n, of("node", err)
+	var n nodeRow
+	err := tx.row("SELECT "+nodeColumns+" FROM node n WHERE ino = +?", ino).Scan(n.fields()...)
+	return tx.node(&n), of("node", err)
 }
 
 // numbers is a list of node numbers for json_each.
@@ -246,12 +299,17 @@ func (tx *treeTx) Nodes(inos []int64, fn func(tree.Node) error) error {
 
 func (tx *treeTx) PutNode(n *tree.Node) error {
 	if n.Ino == 0 {
-		return tx.newNode(n)
+		return tx.newNode(n, tree.Hash{})
 	}
-	return of("node", tx.exec(`UPDATE node SET ns = ?, kind = ?, mode = ?, size = ?, nlink = ?, mtime_ns = ?, btime_ns = ?, rev = ?,
-		mime = ?, target = ?, manifest = ?, mount = ?, stub = ? WHERE ino = +?`,
-		n.Namespace, n.Kind, n.Mode, n.Size, n.Links, n.MTime, n.BTime, n.Rev,
-		orNull(n.MIME), orNull(n.Target), hashOrNull(n.Manifest), orNull(n.Mount), n.Stub, n.Ino))
+	return tx.updateNode(n, "manifest = CASE WHEN only IS NULL THEN ? END", hashOrNull(n.Manifest))
+}
+
+// updateNode replaces the row of a node, with what set says of its content.
+func (tx *treeTx) updateNode(n *tree.Node, set string, content ...any) error {
+	args := append(content, n.Namespace, n.Kind, n.Mode, n.Size, n.Links, n.MTime, n.BTime, n.Rev-tx.bases[n.Namespace],
+		orNull(n.MIME), orNull(n.Target), orNull(n.Mount), n.Stub, n.Ino)
+	return of("node", tx.exec("UPDATE node SET "+set+`, ns = ?, kind = ?, mode = ?, size = ?, nlink = ?, mtime_ns = ?, btime_ns = ?, rev = ?,
+		mime = ?, target = ?, mount = ?, stub = ? WHERE ino = +?`, args...))
 }
 
 func (tx *treeTx) DeleteNode(ino int64) error {
@@ -259,50 +317,64 @@ func (tx *treeTx) DeleteNode(ino int64) error {
 }
 
 func (tx *treeTx) NodesAfter(ns, rev int64, fn func(tree.Child) error) error {
-	return tx.changed(" FROM node n JOIN name m ON m.child = n.ino WHERE n.ns = ? AND n.rev > ? AND +m.rev <= ?", fn, ns, rev, rev)
+	rev -= tx.bases[ns]
+	return tx.changed(fn, changedColumns+" FROM node n JOIN name m ON m.child = n.ino WHERE n.ns = ? AND n.rev > ? AND +m.rev < ?",
+		ns, rev, 2*(rev+1))
 }
 
+// NamesAfter finds first the names that nodes were given later, and then those that they were made with,
+// by the nodes' revisions: in the order of these, so that most directories come before what is in them.
 func (tx *treeTx) NamesAfter(ns, rev int64, fn func(tree.Child) error) error {
-	// By revision, so that most directories come before what is in them.
-	return tx.changed(" FROM name m JOIN node n ON n.ino = m.child WHERE m.ns = ? AND m.rev > ? ORDER BY m.rev", fn, ns, rev)
+	rev -= tx.bases[ns]
+	return tx.changed(fn, changedColumns+" FROM name m JOIN node n ON n.ino = m.child WHERE m.ns = ? AND m.rev >= ? AND m.rev & 1 = 0 UNION ALL "+
+		changedColumns+" FROM node n JOIN name m ON m.child = n.ino WHERE n.ns = ? AND n.rev > ? AND +m.rev >= ? AND m.rev & 1",
+		ns, 2*(rev+1), ns, rev, 2*(rev+1))
 }
 
-func (tx *treeTx) changed(query string, fn func(tree.Child) error, args ...any) error {
-	var c tree.Child
-	n := &c.Node
-	fields := append(nameFields(&c.Name), &n.Ino, &n.Kind, &n.Rev, &n.Stub)
+// changedColumns is what a change stream needs of a node n and a name m.
+const changedColumns = "SELECT " + nameColumns + ", n.ino, n.kind, n.rev, n.stub"
+
+func (tx *treeTx) changed(fn func(tree.Child) error, query string, args ...any) error {
+	var c childRow
+	n := &c.node
+	fields := append(nameFields(&c.name), &n.Ino, &n.Kind, &n.Rev, &n.Stub)
 	return tx.list("names", func(s scanner) error {
 		if err := s.Scan(fields...); err != nil {
 			return of("names", err)
 		}
-		return fn(c)
-	}, "SELECT "+nameColumns+", n.ino, n.kind, n.rev, n.stub"+query, args...)
+		name, node := tx.name(&c.name), n.Node
+		node.Rev += tx.bases[name.Namespace]
+		return fn(tree.Child{Name: name, Node: node})
+	}, query, args...)
 }
 
 func (tx *treeTx) Lookup(parent int64, name string) (tree.Child, error) {
-	var c tree.Child
+	var c childRow
 	if err := tx.flushRemoved(); err != nil {
-		return c, err
+		return tree.Child{}, err
 	}
 	is, err := tx.missing(parent, name)
 	if err != nil {
-		return c, err
+		return tree.Child{}, err
 	}
 	if is {
-		return c, tree.ErrNoRow
+		return tree.Child{}, tree.ErrNoRow
 	}
 	err = tx.c.row("SELECT "+nameColumns+", "+nodeColumns+
-		" FROM name m JOIN node n ON n.ino = m.child WHERE m.parent = +? AND m.name = ?", parent, name).Scan(childFields(&c)...)
-	return c, of("name", err)
+		" FROM name m JOIN node n ON n.ino = m.child WHERE m.parent = +? AND m.name = ?", parent, name).Scan(c.fields()...)
+	if err != nil {
+		return tree.Child{}, of("name", err)
+	}
+	return tx.child(&c), nil
 }
 
 func (tx *treeTx) Children(parent int64, after string, limit int) ([]tree.Child, error) {
 	var list []tree.Child
-	var c tree.Child
-	fields := childFields(&c)
+	var c childRow
+	fields := c.fields()
 	err := tx.list("names", func(s scanner) error {
 		err := s.Scan(fields...)
-		list = append(list, c)
+		list = append(list, tx.child(&c))
 		return err
 	}, "SELECT "+nameColumns+", "+nodeColumns+
 		" FROM name m JOIN node n ON n.ino = m.child WHERE m.parent = +? AND m.name > ? ORDER BY m.name LIMIT ?", parent, after, limit)
@@ -314,7 +386,7 @@ func (tx *treeTx) NamesOf(ino int64) ([]tree.Name, error) {
 	err := tx.list("names", func(s scanner) error {
 		var n tree.Name
 		err := s.Scan(nameFields(&n)...)
-		list = append(list, n)
+		list = append(list, tx.name(&n))
 		return err
 	}, "SELECT "+nameColumns+" FROM name m WHERE child = +? ORDER BY parent, name", ino)
 	return list, err
@@ -325,10 +397,14 @@ func (tx *treeTx) PutName(n tree.Name) error {
 		return err
 	}
 	tx.late.note(n.Parent, n.Name)
-	if tx.late.waits(n.Child) {
-		return tx.newName(&n)
+	rev := 2 * (n.Rev - tx.bases[n.Namespace])
+	if n.Child == tx.late.last && n.Rev <= tx.late.rev {
+		rev++
 	}
-	return of("name", tx.exec(putNames.one(), n.Parent, n.Name, n.Child, n.Namespace, n.Rev))
+	if tx.late.waits(n.Child) {
+		return tx.newName(&n, rev)
+	}
+	return of("name", tx.exec(putNames.one(), n.Parent, n.Name, n.Child, n.Namespace, rev))
 }
 
 func (tx *treeTx) DeleteName(parent int64, name string) error {

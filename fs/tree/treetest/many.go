@@ -147,10 +147,9 @@ func removedAndPutAgain(t *testing.T, open func(testing.TB) tree.Store) {
 		dirs[1] = dir.Ino
 		for i := range n {
 			node := tree.Node{Namespace: ns.ID, Kind: tree.KindFile, Links: 1, Size: 1}
-			err := tx.PutNode(&node)
+			err := tx.PutFile(&node, nil, []tree.Part{{Hash: tree.Hash{byte(i), byte(i >> 8)}, Size: 1}})
 			inos = append(inos, node.Ino)
-			err = errors.Join(err, tx.PutName(tree.Name{Parent: dirs[i%2], Name: name(i), Child: node.Ino, Namespace: ns.ID, Rev: 1}),
-				tx.PutParts(node.Ino, 0, []tree.Part{{Hash: tree.Hash{byte(i), byte(i >> 8)}, Size: 1}}))
+			err = errors.Join(err, tx.PutName(tree.Name{Parent: dirs[i%2], Name: name(i), Child: node.Ino, Namespace: ns.ID, Rev: 1}))
 			if err != nil {
 				return err
 			}

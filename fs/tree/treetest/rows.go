@@ -28,9 +28,10 @@ func Rows(t *testing.T, open func(testing.TB) tree.Store) {
 			ns.Rev = 99
 			n := tree.Node{Namespace: ns.ID, Kind: tree.KindFile}
 			_, err = tx.PutChunk(tree.Hash{1}, []byte("x"), 1)
-			return errors.Join(err, tx.PutNamespace(&ns), tx.PutNode(&n), tx.PutName(tree.Name{Parent: 1, Name: "x", Child: n.Ino, Namespace: ns.ID}),
+			return errors.Join(err, tx.PutNamespace(&ns), tx.PutFile(&n, nil, []tree.Part{{Hash: tree.Hash{1}, Size: 1}}),
+				tx.PutName(tree.Name{Parent: 1, Name: "x", Child: n.Ino, Namespace: ns.ID}),
 				tx.PutTomb(ns.ID, tree.Tomb{Path: "/x", Rev: 1}), tx.PutMove(ns.ID, tree.Move{Rev: 1, OldPath: "/y", Ino: 1}),
-				tx.PutPeer(ns.ID, tree.Peer{ID: "p"}), tx.PutParts(n.Ino, 0, []tree.Part{{Hash: tree.Hash{1}, Size: 1}}))
+				tx.PutPeer(ns.ID, tree.Peer{ID: "p"}))
 		}
 		if err := s.Update(t.Context(), func(tx tree.Tx) error { return errors.Join(change(tx), bad) }); !errors.Is(err, bad) {
 			t.Fatal(err)
@@ -274,7 +275,7 @@ func Rows(t *testing.T, open func(testing.TB) tree.Store) {
 			}
 			for i := range nodes {
 				nodes[i] = tree.Node{Namespace: ns.ID, Kind: tree.KindFile, Size: int64(i), Links: 1, Rev: 1}
-				if err := errors.Join(tx.PutNode(&nodes[i]), tx.PutName(name(i)), tx.PutParts(nodes[i].Ino, 0, []tree.Part{part(i), part(i + 1)})); err != nil {
+				if err := errors.Join(tx.PutFile(&nodes[i], nil, []tree.Part{part(i), part(i + 1)}), tx.PutName(name(i))); err != nil {
 					return err
 				}
 				if i > 0 && nodes[i].Ino <= nodes[i-1].Ino {
@@ -360,7 +361,8 @@ func Rows(t *testing.T, open func(testing.TB) tree.Store) {
 		n := tree.Node{Namespace: ns.ID, Kind: tree.KindFile}
 		part := func(i byte) tree.Part { return tree.Part{Hash: tree.Hash{i}, Size: int64(i)} }
 		update(t, s, func(tx tree.Tx) error {
-			if err := tx.PutNode(&n); err != nil {
+			before := []tree.Part{part(1), part(2), part(3), part(4)}
+			if err := tx.PutFile(&n, nil, before); err != nil {
 				return err
 			}
 			for i := range byte(9) {
@@ -368,8 +370,7 @@ func Rows(t *testing.T, open func(testing.TB) tree.Store) {
 					t.Error(i, is, err)
 				}
 			}
-			return errors.Join(tx.PutParts(n.Ino, 0, []tree.Part{part(1), part(2), part(3), part(4)}),
-				tx.PutParts(n.Ino, 1, []tree.Part{part(6), part(6)}), tx.CutParts(n.Ino, 3))
+			return tx.PutFile(&n, before, []tree.Part{part(1), part(6), part(6)})
 		})
 		update(t, s, func(tx tree.Tx) error {
 			parts, err := tx.Parts(n.Ino)
@@ -448,8 +449,7 @@ func Rows(t *testing.T, open func(testing.TB) tree.Store) {
 			if !is {
 				t.Error("an inline chunk was there")
 			}
-			return errors.Join(err, tx.PutNode(&a), tx.PutNode(&b),
-				tx.PutParts(a.Ino, 0, []tree.Part{part(1), part(2), part(1)}), tx.PutParts(b.Ino, 0, []tree.Part{part(1), part(5), part(9)}))
+			return errors.Join(err, tx.PutFile(&a, nil, []tree.Part{part(1), part(2), part(1)}), tx.PutFile(&b, nil, []tree.Part{part(1), part(5), part(9)}))
 		})
 		chunks := func(got []tree.Chunk, err error, want ...tree.Chunk) {
 			t.Helper()

@@ -5,11 +5,15 @@ import (
 	"fmt"
 
 	"github.com/wsd-dev/wsd/fs/sqlitefile"
+	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// runRules are queries that find what must not be among the rows of runs and of logs of
+// rowRules are queries that find what must not be among the rows of nodes, of runs and of logs of
 // processes, and say what it is.
-var runRules = []string{
+var rowRules = []string{
+	"SELECT 'node ' || ino || ' has a hash of its only part, and a manifest' FROM node WHERE only IS NOT NULL AND manifest IS NOT NULL LIMIT 1",
+	`SELECT 'name ' || m.name || ' is younger than node ' || n.ino || ', by whose revision it is found' FROM name m JOIN node n ON n.ino = m.child
+		WHERE m.rev & 1 AND m.rev >> 1 > n.rev LIMIT 1`,
 	"SELECT 'events of run ' || (key >> 32) || ', which is not there' FROM run_event WHERE key >> 32 NOT IN (SELECT run FROM run) LIMIT 1",
 	`SELECT 'run ' || run || ' has ' || n || ' events of ' || last || ' to ' || newest FROM
 		(SELECT run, evicted, coalesce(last, 0) AS last, count(key) AS n, coalesce(max(key) & 0xffffffff, 0) AS newest,
@@ -24,10 +28,10 @@ var runRules = []string{
 	"SELECT 'run ' || run || ' has half an end' FROM run WHERE (exited_ms IS NULL) != (code IS NULL) OR (exited_ms IS NULL) != (last IS NULL) LIMIT 1",
 }
 
-// checkRuns looks for what must not be among the rows of runs and of logs.
-func (db *DB) checkRuns(ctx context.Context) error {
+// checkRows looks for what must not be among the rows.
+func (db *DB) checkRows(ctx context.Context) error {
 	return db.view(ctx, func(c *conn) error {
-		for _, rule := range runRules {
+		for _, rule := range rowRules {
 			err := c.each(func(row scanner) error {
 				var what string
 				if err := row.Scan(&what); err != nil {
@@ -39,6 +43,35 @@ func (db *DB) checkRuns(ctx context.Context) error {
 				return err
 			}
 		}
-		return nil
+		return checkBlocks(c)
 	})
+}
+
+// checkBlocks looks for entries of directories that are not found where they are.
+func checkBlocks(c *conn) error {
+	var root int64
+	var dir, first string
+	var b []byte
+	var last *diskEntry // of the block before, if that is of the same directory
+	var before string
+	return c.each(func(row scanner) error {
+		of, in := root, dir
+		if err := row.Scan(&root, &dir, &first, &b); err != nil {
+			return err
+		}
+		if of != root || in != dir {
+			last = nil
+		}
+		if last != nil && last.name >= first {
+			return fmt.Errorf("%w: %q in %q of directory %d is not where it belongs", tree.ErrDamaged, last.name, dir, root)
+		}
+		before = ""
+		return unpack(b, func(e diskEntry) error {
+			if e.name < first || e.name <= before && before != "" {
+				return fmt.Errorf("%w: %q in %q of directory %d is not where it belongs", tree.ErrDamaged, e.name, dir, root)
+			}
+			last, before = &e, e.name
+			return nil
+		})
+	}, "SELECT root, dir, first, entries FROM disk_block ORDER BY root, dir, first")
 }
