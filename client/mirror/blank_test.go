@@ -102,7 +102,7 @@ func TestBlankUnanswered(t *testing.T) {
 	}
 	w.restart()
 	w.local.do("write /a other", "rm /b")
-	if c := w.contact(); c == nil || c.There+c.Differ+c.Same != 0 || c.Here != 2 {
+	if c := w.contact(); c != nil {
 		t.Errorf("got %+v", c)
 	}
 	w.sync()
@@ -115,6 +115,68 @@ func TestBlankUnanswered(t *testing.T) {
 	w.rest()
 	if c := w.contact(); c != nil {
 		t.Errorf("got %+v", c)
+	}
+}
+
+// A remote that has taken a first push, whose answer never came, is in step with this side: what somebody
+// changes there comes over, what is the same stays, and what both have changed is a conflict.
+func TestFirstEUnanswered(t *testing.T) {
+	for name, plain := range map[string]bool{"wsd": false, "a plain remote": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{OnConflict: Both, Blank: true})
+			w.cfg.Remote = &failing{Peer: &racing{Peer: w.remote.server, plain: plain, old: plain}, n: 1, applies: true}
+			w.local.do("write /a 1", "write /b 1", "write /c 1", "write /d 1", "write /e 1")
+			w.restart()
+			if _, err := w.m.Sync(t.Context()); !errors.Is(err, errFailing) {
+				t.Fatal(err)
+			}
+			w.restart()
+			w.remote.do("write /a there", "rm /b", "write /new 1", "write /c there")
+			w.local.do("write /c here", "rm /d")
+			if blank, err := w.m.Blank(t.Context()); blank || err != nil {
+				t.Error(blank, err)
+			}
+			if c := w.contact(); c != nil {
+				t.Errorf("got %+v", c)
+			}
+			w.cfg.Blank = false
+			w.restart()
+			w.sync()
+			w.rest()
+			if got := w.local.list(); len(got) != 5 || got[0] != "/a 644 there" || got[1] != "/c 644 there" || got[3] != "/e 644 1" || got[4] != "/new 644 1" {
+				t.Errorf("there are %q", got)
+			}
+			if len(w.conflicts) != 1 {
+				t.Errorf("conflicts: %q", w.conflicts)
+			}
+		})
+	}
+}
+
+// One that has not taken it, or has taken somebody else's push since, is not mixed with.
+func TestFirstENotTaken(t *testing.T) {
+	for name, applies := range map[string]bool{"not taken": false, "another push since": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{Blank: true})
+			w.cfg.Remote = &failing{Peer: w.remote.server, n: 1, applies: applies}
+			w.local.do("write /a 1", "write /b 1")
+			w.restart()
+			if _, err := w.m.Sync(t.Context()); !errors.Is(err, errFailing) {
+				t.Fatal(err)
+			}
+			other := newEnd(t, 5000)
+			other.do("write /other 1")
+			if _, err := New(Config{Local: other.ws, Remote: w.remote.server}).Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.restart()
+			if c := w.contact(); c == nil || c.There != 1 {
+				t.Errorf("got %+v", c)
+			}
+			if _, err := w.m.Sync(t.Context()); !errors.Is(err, ErrNotBlank) {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }
 
