@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/wsd-dev/wsd/client/mirror"
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/lineage"
 	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
 // syncAbout is which two sides a state is about, as it is stored there.
@@ -19,6 +22,8 @@ type syncAbout struct {
 	DirID string `json:"dirId,omitempty"`
 	// Server is syncTarget.server.
 	Server string `json:"server"`
+	// URL is where the server was last.
+	URL string `json:"url,omitempty"`
 	// Store is the identity of the server's store, "" if the server does not say.
 	Store string `json:"store,omitempty"`
 	// Part is a directory in the server's workspace, "" for all of it.
@@ -27,7 +32,7 @@ type syncAbout struct {
 
 // about is what a state of a directory with the server would be about.
 func (r *syncRemote) about(dir string, target *syncTarget) (syncAbout, error) {
-	a := syncAbout{Dir: dir, Server: target.server(), Part: r.part}
+	a := syncAbout{Dir: dir, Server: target.server(), URL: target.typed(), Part: r.part}
 	if r.place != nil {
 		a.Store = r.place.Store
 	}
@@ -44,7 +49,7 @@ func (a *syncAbout) other(is *syncAbout, state string) error {
 	switch {
 	case a.Dir != is.Dir && (a.DirID == "" || a.DirID != is.DirID):
 		was, now = a.Dir, is.Dir
-	case a.Server != is.Server && (a.Store == "" || a.Store != is.Store):
+	case a.otherServer(is):
 		was, now = "the server "+a.Server, "the server "+is.Server
 	case a.Part != is.Part:
 		was, now = partText(a.Part), partText(is.Part)
@@ -55,11 +60,59 @@ func (a *syncAbout) other(is *syncAbout, state string) error {
 		"the state %s is of %s, and not of %s; nothing was changed", safe(state), safe(was), safe(now))
 }
 
+func (a *syncAbout) otherServer(is *syncAbout) bool {
+	return a.Server != is.Server && (a.Store == "" || a.Store != is.Store)
+}
+
 func partText(part string) string {
 	if part == "" {
 		return "all of the server's workspace"
 	}
 	return part + " in the server's workspace"
+}
+
+// maxStates bounds the states that are looked at for one that is of the same two sides.
+const maxStates = 32
+
+// elsewhere finds a state of the directory and the server, which was called otherwise when it was made: by
+// a URL, or by none. It is "" if there is none; then others are the servers that the directory has states
+// with. States that are in use are not looked at.
+func elsewhere(ctx context.Context, is *syncAbout) (file string, others []string, err error) {
+	files, err := statesAt(is.Dir)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, file := range files[:min(len(files), maxStates)] {
+		var was syncAbout
+		err := withKept(ctx, file, func(s *keptState) error {
+			text, err := mirror.About(ctx, s.Tree, "")
+			if err == nil && text != "" {
+				err = json.Unmarshal([]byte(text), &was)
+			}
+			return err
+		})
+		switch {
+		case errors.Is(err, sqlite.ErrInUse):
+		case err != nil:
+			return "", nil, fmt.Errorf("look at %s: %w", file, err)
+		case was.Dir != is.Dir || was.URL == "":
+		case was.otherServer(is) && !slices.Contains(others, was.URL):
+			others = append(others, was.URL)
+		case !was.otherServer(is) && was.Part == is.Part:
+			return file, nil, nil
+		}
+	}
+	return "", others, nil
+}
+
+// tellOthers says which server it is, if none was named and the directory has only been in step with others.
+func (j *syncJob) tellOthers() {
+	if j.target.running == nil || len(j.local.others) == 0 {
+		return
+	}
+	url := j.local.others[0]
+	j.out.note("no server was named, and %s is the one that you started last; %s was in step with another one, %s; to synchronise with that: wsd sync %s %s",
+		safe(j.target.url), safe(j.local.dir), safe(url), quoted(j.local.dir), quoted(url))
 }
 
 // checkAbout refuses a state that is about other sides. One that does not say, since it is new or of an

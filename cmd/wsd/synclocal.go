@@ -41,6 +41,8 @@ type syncLocal struct {
 	full   atomic.Bool // the disk was full since
 	temp   string      // a directory that goes as it is closed, "" for none
 	made   bool        // the store is new
+	// others are the servers that the directory has been in step with, if the store is new.
+	others []string
 	// makes are the directories that were made, the outermost first. With gone they are removed as it
 	// is closed, with the store.
 	makes []string
@@ -66,6 +68,12 @@ func openSyncLocal(ctx context.Context, dir string, target *syncTarget, remote *
 	var about syncAbout
 	if err == nil {
 		about, err = remote.about(l.dir, target)
+	}
+	if err == nil && l.made && f.store == "" {
+		var same string
+		if same, l.others, err = elsewhere(ctx, &about); same != "" {
+			store, l.made = same, false
+		}
 	}
 	if err == nil {
 		err = explainLocal(l.open(ctx, store, &about, f, dry))

@@ -180,6 +180,7 @@ func (j *syncJob) dirOf(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	other := "" // the nearest one whose state was made by another URL, or is with another server
 	for at := dir; ; at = filepath.Dir(at) {
 		if _, err := os.Stat(at); err == nil {
 			store, err := syncStore(at, target.identity(j.flags.remotePath))
@@ -189,6 +190,12 @@ func (j *syncJob) dirOf(ctx context.Context, dir string) (string, error) {
 			if _, err := os.Stat(store); err == nil {
 				return at, nil
 			}
+			if list, err := statesAt(at); err == nil && len(list) > 0 {
+				other = firstSet(other, at)
+			}
+		}
+		if at == filepath.Dir(at) && other != "" {
+			return other, nil
 		}
 		if at == filepath.Dir(at) {
 			return "", withHint(fmt.Errorf("neither %s nor a directory above it was in step with the server", dir), "write the URL that 'wsd sync' was given, or its --state FILE")

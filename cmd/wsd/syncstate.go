@@ -33,12 +33,11 @@ func statesOf(dir string) ([]string, error) {
 		return nil, err
 	}
 	for at := abs; ; at = filepath.Dir(at) {
-		name := workspace.StoreName(at)
-		stores, err := filepath.Glob(filepath.Join(globQuoted(state), "sync", name+"-*.db"))
+		stores, err := statesAt(at)
 		if err != nil {
 			return nil, err
 		}
-		served := filepath.Join(state, "workspaces", name+".db")
+		served := filepath.Join(state, "workspaces", workspace.StoreName(at)+".db")
 		if _, err := os.Stat(served); len(stores) == 0 && err == nil {
 			stores = []string{served}
 		}
@@ -49,6 +48,15 @@ func statesOf(dir string) ([]string, error) {
 			return nil, withHint(fmt.Errorf("%s: %w, nor of a directory above it", abs, errNoState), "--state FILE names the state, or the store of a server that is not running")
 		}
 	}
+}
+
+// statesAt finds the files with what is known of a directory and a server.
+func statesAt(dir string) ([]string, error) {
+	state, err := workspace.StateDir()
+	if err != nil {
+		return nil, err
+	}
+	return filepath.Glob(filepath.Join(globQuoted(state), "sync", workspace.StoreName(dir)+"-*.db"))
 }
 
 // globQuoted is a path as a pattern that matches it alone.
