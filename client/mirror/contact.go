@@ -67,17 +67,38 @@ func (m *Mirror) Blank(ctx context.Context) (bool, error) {
 		if err := m.loadRules(ctx); err != nil {
 			return err
 		}
-		err = m.allThere(ctx, []string{}, func(*tree.Entry) error { return errEnough })
-		blank = err == nil
-		if errors.Is(err, errEnough) {
-			err = nil
-		}
+		blank, err = m.nothingThere(ctx)
 		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("look at what the remote has: %w", err)
 	}
 	return blank, nil
+}
+
+// Empty reports whether the remote has nothing.
+func (m *Mirror) Empty(ctx context.Context) (empty bool, err error) {
+	err = m.alone(ctx, func() error {
+		m.fresh = false
+		if err := m.loadRules(ctx); err != nil {
+			return err
+		}
+		empty, err = m.nothingThere(ctx)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("look at what the remote has: %w", err)
+	}
+	return empty, nil
+}
+
+// nothingThere reports whether the remote has nothing.
+func (m *Mirror) nothingThere(ctx context.Context) (bool, error) {
+	err := m.allThere(ctx, []string{}, func(*tree.Entry) error { return errEnough })
+	if errors.Is(err, errEnough) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Begun reports whether the other end that a tree calls so may have had anything of it, or the tree

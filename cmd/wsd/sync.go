@@ -326,8 +326,11 @@ func (j *syncJob) keepOn(ctx context.Context, remote *syncRemote) error {
 			}
 			pause = min(2*pause, maxSyncPause)
 			if remote, err = j.target.dial(ctx, j.app, &j.flags, j.options()); err == nil {
-				j.watched.anew()
-				break
+				if err = j.local.knows(ctx, remote, j.target); err == nil {
+					j.watched.anew()
+					break
+				}
+				err = errors.Join(err, remote.close())
 			}
 			attempt++
 		}

@@ -26,6 +26,8 @@ type syncAbout struct {
 	URL string `json:"url,omitempty"`
 	// Store is the identity of the server's store, "" if the server does not say.
 	Store string `json:"store,omitempty"`
+	// ServerDir is the directory that the server serves, "" if it does not say.
+	ServerDir string `json:"serverDir,omitempty"`
 	// Part is a directory in the server's workspace, "" for all of it.
 	Part string `json:"part,omitempty"`
 }
@@ -34,7 +36,7 @@ type syncAbout struct {
 func (r *syncRemote) about(dir string, target *syncTarget) (syncAbout, error) {
 	a := syncAbout{Dir: dir, Server: target.server(), URL: target.typed(), Part: r.part}
 	if r.place != nil {
-		a.Store = r.place.Store
+		a.Store, a.ServerDir = r.place.Store, r.place.Dir
 	}
 	ids, err := lineage.Of(dir)
 	if len(ids) > 0 {
@@ -62,6 +64,12 @@ func (a *syncAbout) other(is *syncAbout, state string) error {
 
 func (a *syncAbout) otherServer(is *syncAbout) bool {
 	return a.Server != is.Server && (a.Store == "" || a.Store != is.Store)
+}
+
+// replaced reports whether another workspace is served where the server was: its store is another one, as one
+// that was lost, and so is its directory.
+func (a *syncAbout) replaced(is *syncAbout) bool {
+	return a.Store != "" && is.Store != "" && a.Store != is.Store && a.ServerDir != "" && is.ServerDir != "" && a.ServerDir != is.ServerDir
 }
 
 func partText(part string) string {
@@ -118,6 +126,7 @@ func (j *syncJob) tellOthers() {
 // checkAbout refuses a state that is about other sides. One that does not say, since it is new or of an
 // earlier version, is about these from now on.
 func (l *syncLocal) checkAbout(ctx context.Context, t *tree.Tree, is *syncAbout, dry bool) error {
+	l.replaced = nil
 	text, err := mirror.About(ctx, t, "")
 	if err != nil {
 		return err
@@ -132,15 +141,65 @@ func (l *syncLocal) checkAbout(ctx context.Context, t *tree.Tree, is *syncAbout,
 		if err = was.other(is, l.db.Path()); err == nil && was == *is {
 			return nil
 		}
+		if err == nil && was.replaced(is) {
+			l.replaced = &replacedServer{was, *is, dry}
+			return nil
+		}
 	}
 	if err != nil || dry {
 		return err
 	}
+	return setAbout(ctx, t, is)
+}
+
+func setAbout(ctx context.Context, t *tree.Tree, is *syncAbout) error {
 	now, err := json.Marshal(is)
 	if err == nil {
 		err = mirror.SetAbout(ctx, t, "", string(now))
 	}
 	return err
+}
+
+// knows looks whether a server that was connected to again is still the one that the state is of.
+func (l *syncLocal) knows(ctx context.Context, remote *syncRemote, target *syncTarget) error {
+	about, err := remote.about(l.dir, target)
+	if err != nil {
+		return err
+	}
+	return l.checkAbout(ctx, l.disk.Tree(), &about, false)
+}
+
+// A replacedServer serves another workspace than the one that a state is of. If that has files, it is
+// hardly meant.
+type replacedServer struct {
+	was, is syncAbout
+	dry     bool
+}
+
+// meetReplaced refuses another workspace at the place of the server, unless it has nothing.
+func (j *syncJob) meetReplaced(ctx context.Context, m *mirror.Mirror) error {
+	r := j.local.replaced
+	if r == nil {
+		return nil
+	}
+	empty, err := m.Empty(ctx)
+	if err != nil {
+		return err
+	}
+	if !empty {
+		return j.refuseReplaced()
+	}
+	if !r.dry {
+		err = setAbout(ctx, j.local.disk.Tree(), &r.is)
+	}
+	j.local.replaced = nil
+	return err
+}
+
+func (j *syncJob) refuseReplaced() error {
+	r := j.local.replaced
+	return refused("is the URL right? A state of its own, --state FILE, keeps both apart; "+j.anew(),
+		"%s was in step with the workspace %s of the server, which serves %s now; nothing was changed", safe(j.local.dir), safe(r.was.ServerDir), safe(r.is.ServerDir))
 }
 
 // checkState refuses the store of a server.

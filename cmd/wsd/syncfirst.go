@@ -90,8 +90,8 @@ func (o *syncOutput) refuseRoot(e *mirror.RootError) error {
 // meet looks at two sides that were never in step, and refuses to mix what they have unless
 // a flag says how. It goes on as an earlier run has begun that did not come to its end.
 func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
-	if j.met {
-		return nil
+	if err := j.meetReplaced(ctx, m); err != nil || j.met {
+		return err
 	}
 	asked := j.flags.from
 	if j.flags.merge {

@@ -84,7 +84,7 @@ func (f *syncFlags) check(cmd *cobra.Command) (err error) {
 	if f.ruleTexts, err = f.rules.texts(); err != nil {
 		return err
 	}
-	if f.remotePath != "" && (f.remotePath[0] != '/' || path.Clean(f.remotePath) != f.remotePath) {
+	if cmd.Flags().Changed("remote-path") && (f.remotePath == "" || f.remotePath[0] != '/' || path.Clean(f.remotePath) != f.remotePath) {
 		return usagef(helpHint(cmd), "invalid value %q for --remote-path: want an absolute path without ., .. and a slash at its end", f.remotePath)
 	}
 	f.repeat(cmd.Flags())

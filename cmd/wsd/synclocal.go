@@ -47,6 +47,8 @@ type syncLocal struct {
 	// is closed, with the store.
 	makes []string
 	gone  bool
+	// replaced is what is served where the server was, nil for its workspace.
+	replaced *replacedServer
 	// refusal is what a run that is not dry ends with, nil for nothing.
 	refusal error
 }

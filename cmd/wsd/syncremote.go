@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/lineage"
+	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/relay/registry"
 )
@@ -156,7 +158,11 @@ func clientRemote(ctx context.Context, c *client.Client, f *syncFlags) (*syncRem
 	if err != nil {
 		return nil, err
 	}
-	return &syncRemote{peer: c.Sync(), mount: mount, part: partOf(info.WorkspaceMount, mount), client: c, place: info.WorkspacePlace, close: c.Close}, nil
+	peer := c.Sync()
+	if place := info.WorkspacePlace; place != nil && place.Store != "" {
+		peer = &fixedPeer{peer, c, place.Store}
+	}
+	return &syncRemote{peer: peer, mount: mount, part: partOf(info.WorkspaceMount, mount), client: c, place: info.WorkspacePlace, close: c.Close}, nil
 }
 
 // mount is where in the server's tree it is that is synchronised. told is where the server says that its
@@ -280,4 +286,45 @@ func (r *syncRemote) overlapsState(file string) error {
 		err = usagef("choose another --state", "%s is in the workspace of the server, %s, and would be synchronised", file, safe(r.place.Dir))
 	}
 	return err
+}
+
+// A fixedPeer is a peer of a client that connects again by itself: it fails, as over a lost connection,
+// once it is another store that the server has.
+type fixedPeer struct {
+	changes.Peer
+	client *client.Client
+	store  string
+}
+
+func (p *fixedPeer) check(ctx context.Context) error {
+	info, err := p.client.Environment(ctx)
+	if err == nil && info.WorkspacePlace != nil && info.WorkspacePlace.Store != p.store {
+		err = fmt.Errorf("another workspace is served there now: %w", client.ErrTransportClosed)
+	}
+	return err
+}
+
+// Watermarks implements changes.Peer.
+func (p *fixedPeer) Watermarks(ctx context.Context, settle bool) (changes.Watermarks, error) {
+	if err := p.check(ctx); err != nil {
+		return changes.Watermarks{}, err
+	}
+	return p.Peer.Watermarks(ctx, settle)
+}
+
+// FetchChanges implements changes.Peer.
+func (p *fixedPeer) FetchChanges(ctx context.Context, q changes.FetchQuery) (*changes.Fetch, error) {
+	if err := p.check(ctx); err != nil {
+		return nil, err
+	}
+	return p.Peer.FetchChanges(ctx, q)
+}
+
+// Push implements changes.Peer.
+func (p *fixedPeer) Push(ctx context.Context, in changes.PushInput, entries changes.Stream[tree.Entry]) (changes.PushResult, error) {
+	if err := p.check(ctx); err != nil {
+		entries.Close(err)
+		return changes.PushResult{}, err
+	}
+	return p.Peer.Push(ctx, in, entries)
 }

@@ -223,6 +223,9 @@ func (j *syncJob) once(ctx context.Context, dir string, fn func(context.Context,
 		j.local.forget()
 		return withHint(fmt.Errorf("%s was never in step with the server", dir), "write the URL that 'wsd sync' was given, or its --state FILE")
 	}
+	if j.local.replaced != nil {
+		return j.refuseReplaced()
+	}
 	j.out = newSyncOutput(j)
 	defer j.out.close()
 	return j.explain(ctx, fn(ctx, j.mirror(remote)))
