@@ -46,7 +46,7 @@ Exit status: 0; 1 failure; 2 usage.`,
 			case len(args) == 1 && (o.dir != "" || o.store != "" || connect.url != ""):
 				return usagef("leave one of them out", "LOCAL excludes --workspace, --store and --connect")
 			}
-			return nil
+			return o.checkMount()
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done, err := a.collected(cmd, &o, &connect, args, now)

@@ -70,7 +70,7 @@ func (f *connectFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.caFile, "tls-ca", "", "trust the PEM certificates in `PATH` and no others")
 	flags.StringVar(&f.certFile, "tls-cert", "", "show the server the PEM certificate in `PATH`")
 	flags.StringVar(&f.keyFile, "tls-key", "", "the private key of --tls-cert is in `PATH`")
-	durationFlag(flags, &f.timeout, "connect-timeout", 10*time.Second, "give up connecting after this time")
+	patienceFlag(flags, &f.timeout, "connect-timeout", 10*time.Second, "give up connecting after this time")
 	f.relay.add(flags)
 }
 
@@ -157,6 +157,9 @@ func explainDial(url string, err error) error {
 	return withHint(fmt.Errorf("connect to %s: %w", url, err), dialHint(err))
 }
 
+// startHint is about a server that does not answer.
+const startHint = "is the server running? 'wsd serve' starts one and prints its URL"
+
 const tokenHint = "give the server's token with --token-file PATH or $" + envToken
 
 func dialHint(err error) string {
@@ -181,7 +184,7 @@ func dialHint(err error) string {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return "is the name of the host right?"
 	}
-	return "is the server running? 'wsd serve' starts one and prints its URL"
+	return startHint
 }
 
 // tlsHint says what may be done about an error of TLS; "" if err is none. plain is what to

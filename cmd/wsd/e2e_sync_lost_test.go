@@ -192,7 +192,7 @@ func TestLosersAreFiles(t *testing.T) {
 	out := filepath.Join(p.home, "out")
 	p.run("sync", "restore", "--state", p.state, "--to", out, filepath.Join(p.here, "zzz")).want(t, 0, "wrote version")
 	wantFile(t, out, "a\n")
-	p.run("sync", "restore", "--state", p.state, "--to", out, filepath.Join(p.here, "zzz")).want(t, 1, "exists")
+	p.run("sync", "restore", "--state", p.state, "--to", out, filepath.Join(p.here, "zzz")).want(t, 1, "is there already")
 
 	// A directory that is gone is not made with one file in it.
 	if err := os.RemoveAll(p.here); err != nil {

@@ -37,6 +37,9 @@ Exit status: 0 all is well; 1 something is wrong, or could not be checked; 2 usa
 			if o.dir == "" && o.store == "" {
 				return usagef("write --workspace DIR, or --store FILE", "nothing is named that could be checked")
 			}
+			if err := o.checkMount(); err != nil {
+				return err
+			}
 			if err := log.check(helpHint(cmd)); err != nil {
 				return err
 			}

@@ -198,6 +198,8 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 	defer func() { err = errors.Join(err, j.local.close()) }()
 	j.local.forgot = j.out.forgot
 	j.tellOthers()
+	j.tellServer()
+	j.tellNested()
 	if j.watch {
 		if door, closed := openCollectDoor(j.local.db.Path(), j.local.collect); closed == nil { // else gc says that the state is in use
 			defer func() { err = errors.Join(err, door.Close()) }()

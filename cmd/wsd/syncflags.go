@@ -45,7 +45,7 @@ type syncFlags struct {
 func (f *syncFlags) add(flags *pflag.FlagSet) {
 	f.rules.add(flags)
 	flags.StringVar(&f.onConflict, "on-conflict", "both", "what becomes of a path that changed on both sides: `MODE` both,\ntheirs, ours, hold or fail")
-	flags.StringVar(&f.store, "state", "", "keep what is known of both sides in `FILE` (default: one for each\ndirectory and server in $XDG_STATE_HOME/wsd/sync)")
+	textFlag(flags, &f.store, "state", "keep what is known of both sides in `FILE` (default: one for each\ndirectory and server in $XDG_STATE_HOME/wsd/sync)")
 	flags.BoolVar(&f.merge, "merge", false, "at the first time, bring together what both sides have")
 	flags.StringVar(&f.from, "from", "", "at the first time, `SIDE` here makes the server what is here, there\nmakes LOCAL what the server has")
 	flags.BoolVar(&f.mirror, "mirror", false, "one way: make the server what is here each time; what has changed\nthere is undone, and kept here")

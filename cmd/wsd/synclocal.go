@@ -120,7 +120,7 @@ func (l *syncLocal) place(dir, identity, store string, dry bool) (string, error)
 		return "", err
 	}
 	if rel, err := filepath.Rel(l.dir, store); err == nil && filepath.IsLocal(rel) {
-		return "", fmt.Errorf("%s is in the directory that it is about: choose another --state", store)
+		return "", usagef("choose another --state", "%s is in %s, and would be synchronised with it", store, l.dir)
 	}
 	if _, err := os.Stat(store); errors.Is(err, iofs.ErrNotExist) {
 		l.made = true

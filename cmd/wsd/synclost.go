@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -98,8 +100,8 @@ func newSyncLostCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lost [flags] [LOCAL]",
 		Short: "List the versions of files that synchronising has replaced",
-		Long: `Lists the versions of files and links of LOCAL (default: the current directory) that
-nobody had seen when something else came to their place, or that lost a conflict:
+		Long: `Lists the versions of files and links at LOCAL, a directory or a file, and below it
+(default: the current directory) that nobody had seen when something else came to their place, or that lost a conflict:
 the number, when, why, the size and the path, the newest last. 'wsd sync restore'
 brings one back. They are kept for --` + flagLostAge + ` and up to --` + flagLostBytes + ` of
 'wsd sync', 'wsd exec --sync' and 'wsd serve'.
@@ -119,28 +121,46 @@ Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			states := []string{state}
+			states, below := []string{state}, ""
 			if state == "" {
 				var err error
 				if states, err = statesOf(append(args, ".")[0]); err != nil {
 					return err
 				}
+				if below, err = listedPath(append(args, ".")[0]); err != nil {
+					return err
+				}
 			}
-			return printLost(cmd.Context(), a, states, asJSON)
+			return printLost(cmd.Context(), a, states, below, asJSON)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	f.StringVar(&state, "state", "", "list those of the state or store `FILE`")
+	textFlag(f, &state, "state", "list those of the state or store `FILE`")
 	return cmd
 }
 
-func printLost(ctx context.Context, a *app, states []string, asJSON bool) error {
+// listedPath is an absolute path without links, as far as it is there.
+func listedPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return landingPath(abs)
+	}
+	return path, nil
+}
+
+// printLost lists the versions of what is at a path or below it; "" stands for all of them.
+func printLost(ctx context.Context, a *app, states []string, below string, asJSON bool) error {
 	var all []*keptVersion
 	for _, file := range states {
 		err := withKept(ctx, file, func(s *keptState) error {
 			return s.versions(ctx, func(v *keptVersion) error {
-				all = append(all, v)
+				if file := v.file(); below == "" || v.dir == "" || file == below || strings.HasPrefix(file, strings.TrimSuffix(below, "/")+"/") {
+					all = append(all, v)
+				}
 				return nil
 			})
 		})
@@ -160,6 +180,9 @@ func printLost(ctx context.Context, a *app, states []string, asJSON bool) error 
 		return nil
 	}
 	if len(all) == 0 {
+		if below != "" {
+			return say(a.stdout, "no versions are kept of %s", safe(below))
+		}
 		return say(a.stdout, "no versions are kept")
 	}
 	return lostTable(a.stdout, all, len(states) > 1)

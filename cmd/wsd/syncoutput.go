@@ -240,9 +240,11 @@ func (o *syncOutput) conflict(c mirror.Conflict) {
 	}
 	switch {
 	case c.Held:
-		kept = "; held; to decide, with --ours (the one here), --theirs or --both: " + o.job.resolveCommand(c.Path)
+		kept = "; held; to decide" + o.job.afterwards() + ", with --ours (the one here), --theirs or --both: " + o.job.resolveCommand(c.Path)
 	case c.Lost != 0 && c.Copy == "":
-		kept += "; to bring the other one back: " + o.job.restoreCommand(c.Lost, lostPath(&c))
+		kept += "; to bring the other one back" + o.job.afterwards() + ": " + o.job.restoreCommand(c.Lost, lostPath(&c))
+	case o.job.dryRun && (c.Kept == mirror.KeptRemote && c.Local.Kind != tree.KindDelete || c.Kept == mirror.KeptLocal && c.Remote.Kind != tree.KindDelete):
+		kept += ", and the other one as a lost version"
 	}
 	by := ""
 	if c.By != "" {
@@ -404,7 +406,7 @@ func (o *syncOutput) watching() {
 func (o *syncOutput) held(r *mirror.Result) {
 	if o.heldBefore != r.Held && (o.job.watch || o.job.resolves) {
 		if r.Held > 0 {
-			o.note("held in conflict, and left as they are on both sides: %s; to list them: %s", paths(r.Held), o.job.conflictsCommand())
+			o.note("held in conflict, and left as they are on both sides: %s; to list them%s: %s", paths(r.Held), o.job.afterwards(), o.job.conflictsCommand())
 		} else {
 			o.note("nothing is held in conflict any more")
 		}
@@ -415,7 +417,7 @@ func (o *syncOutput) held(r *mirror.Result) {
 // undone tells people of versions of the server that were undone there.
 func (o *syncOutput) undone(r *mirror.Result) {
 	if r.Undone > 0 {
-		o.note("changed at the server, and undone there: %s of the server's are kept here; to list them: %s", versionsText(r.Undone), o.job.lostCommand())
+		o.note("changed at the server, and undone there: %s of the server's are kept here; to list them%s: %s", versionsText(r.Undone), o.job.afterwards(), o.job.lostCommand())
 	}
 }
 
@@ -530,6 +532,9 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 	})
 	if err != nil {
 		return err
+	}
+	if leaves > 0 {
+		o.note("the %s that would be removed, since only this side has them, would be kept as lost versions", filesText(leaves))
 	}
 	if o.job.leaves != nil {
 		p.ToRemote, p.BytesToSend, p.ToLocal = 0, 0, p.ToLocal+leaves

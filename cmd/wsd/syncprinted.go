@@ -95,6 +95,14 @@ func (t *syncTarget) typed() string {
 	return t.url
 }
 
+// afterwards says when a printed command works: a watch has the state open.
+func (j *syncJob) afterwards() string {
+	if j.watch {
+		return " once this watch has ended"
+	}
+	return ""
+}
+
 // syncCommand runs the synchronisation again, and conflictsCommand lists what is held in conflict.
 func (j *syncJob) syncCommand() string      { return j.again("", j.local.dir) }
 func (j *syncJob) conflictsCommand() string { return j.again("conflicts", j.local.dir) }

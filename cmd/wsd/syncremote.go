@@ -27,6 +27,7 @@ import (
 type syncTarget struct {
 	url     string
 	running *runningServer // whose URL it is, nil for others
+	others  int            // servers of this user's that might be meant as well
 }
 
 // errNoWorkspace says that a server has no sync/*.
@@ -59,10 +60,18 @@ func (f *connectFlags) syncTarget() (*syncTarget, error) {
 	if err != nil {
 		return nil, err
 	}
+	var t *syncTarget
 	for i := range servers {
-		if servers[i].Workspace != "" {
-			return &syncTarget{url: servers[i].URL, running: &servers[i]}, nil
+		switch {
+		case servers[i].Workspace == "":
+		case t == nil:
+			t = &syncTarget{url: servers[i].URL, running: &servers[i]}
+		default:
+			t.others++
 		}
+	}
+	if t != nil {
+		return t, nil
 	}
 	return nil, withHint(errors.New("no server of yours keeps a workspace"), workspaceHint+"; for another machine's write its URL")
 }
@@ -138,7 +147,29 @@ func (t *syncTarget) dialClient(ctx context.Context, a *app, f *connectFlags, op
 	if t.running != nil {
 		return f.dialRunning(ctx, t.running, opts)
 	}
-	return f.dialURL(ctx, a, t.url, opts)
+	c, err := f.dialURL(ctx, a, t.url, opts)
+	return c, wantsWorkspace(err)
+}
+
+// wantsWorkspace has a hint about starting a server start one with a workspace.
+func wantsWorkspace(err error) error {
+	if hinted, ok := errors.AsType[*hintedError](err); ok && hinted.hint == startHint {
+		return withHint(err, "is the server running? 'wsd serve --workspace DIR' starts one and prints its URL")
+	}
+	return err
+}
+
+// tellServer names the server where it might be another one.
+func (j *syncJob) tellServer() {
+	t := j.target
+	if t.others == 0 || len(j.local.others) > 0 || j.quiet { // else tellOthers names it
+		return
+	}
+	others := "1 other of yours has a workspace: its URL names it"
+	if t.others > 1 {
+		others = fmt.Sprintf("%d others of yours have a workspace: their URLs name them", t.others)
+	}
+	j.out.note("with %s at %s, which you started last; %s", safe(t.running.Workspace), safe(t.url), others)
 }
 
 // clientRemote is the workspace of a server that speaks JSON-RPC.
@@ -196,7 +227,7 @@ func (t *syncTarget) dialComputer(ctx context.Context, f *syncFlags) (*syncRemot
 	}
 	c, err := computer.Dial(ctx, t.url, &opts)
 	if err != nil {
-		return nil, explainDial(t.url, err)
+		return nil, wantsWorkspace(explainDial(t.url, err))
 	}
 	info := infoOfComputer(ctx, t.url, &opts)
 	mount, err := f.mount(info.MountPoint)

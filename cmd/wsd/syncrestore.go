@@ -58,7 +58,7 @@ Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.
 	}
 	f := cmd.Flags()
 	f.Int64Var(&r.version, "version", 0, "restore the version `N` (default: the newest of PATH)")
-	f.StringVar(&r.state, "state", "", "it is kept in the state or store `FILE`")
+	textFlag(f, &r.state, "state", "it is kept in the state or store `FILE`")
 	f.StringVar(&r.to, "to", "", "write it to the new file `FILE`, and leave PATH alone")
 	return cmd
 }
@@ -232,17 +232,31 @@ func inTheWay(path, what string) error {
 	return withHint(fmt.Errorf("%s is %s", path, what), "move it away, or write the version elsewhere with --to FILE")
 }
 
+// explainTo says what to do about a file of --to that cannot be made.
+func (r *syncRestore) explainTo(err error) error {
+	info, serr := os.Stat(r.to)
+	switch {
+	case serr == nil && info.IsDir():
+		return withHint(fmt.Errorf("%s is a directory", r.to), "name a new file in it")
+	case errors.Is(err, iofs.ErrExist):
+		return withHint(fmt.Errorf("%s is there already, and is not replaced", r.to), "name a new file")
+	case errors.Is(err, iofs.ErrNotExist):
+		return withHint(err, "make the directory first")
+	}
+	return err
+}
+
 // export writes the version to a new file.
 func (r *syncRestore) export(ctx context.Context, s *keptState, v *keptVersion) error {
 	if v.Entry.Kind == tree.KindSymlink {
 		if err := os.Symlink(rawname.Raw(v.Entry.Target), r.to); err != nil {
-			return err
+			return r.explainTo(err)
 		}
 		return say(r.app.stdout, "wrote version %d of %s to %s", v.ID, safe(v.shown()), safe(r.to))
 	}
 	f, err := os.OpenFile(r.to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return r.explainTo(err)
 	}
 	for _, p := range v.Entry.Parts {
 		var data []byte

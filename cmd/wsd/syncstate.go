@@ -59,6 +59,21 @@ func statesAt(dir string) ([]string, error) {
 	return filepath.Glob(filepath.Join(globQuoted(state), "sync", workspace.StoreName(dir)+"-*.db"))
 }
 
+// tellNested says that a directory is in one that is synchronised as well, when it is synchronised for the
+// first time.
+func (j *syncJob) tellNested() {
+	if !j.local.made || j.quiet {
+		return
+	}
+	for at := j.local.dir; at != filepath.Dir(at); {
+		at = filepath.Dir(at)
+		if stores, err := statesAt(at); err == nil && len(stores) > 0 {
+			j.out.note("%s is in %s, which 'wsd sync' keeps in step too: what comes here goes on from there, and the other way round", safe(j.local.dir), safe(at))
+			return
+		}
+	}
+}
+
 // globQuoted is a path as a pattern that matches it alone.
 func globQuoted(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 
@@ -43,9 +44,17 @@ type storeFlags struct {
 }
 
 func (o *storeFlags) addFlags(f *pflag.FlagSet, doing string) {
-	f.StringVar(&o.dir, "workspace", "", doing+" the workspace `DIR`")
-	f.StringVar(&o.store, "store", "", "its store is `FILE` (default: NAME-KEY.db in\n$XDG_STATE_HOME/wsd/workspaces or ~/.local/state/wsd/workspaces)")
+	textFlag(f, &o.dir, "workspace", doing+" the workspace `DIR`")
+	textFlag(f, &o.store, "store", "its store is `FILE` (default: NAME-KEY.db in\n$XDG_STATE_HOME/wsd/workspaces or ~/.local/state/wsd/workspaces)")
 	f.StringVar(&o.mountPoint, "mount-point", disk.DefaultMount, "clients and commands see the workspace at `PATH`\n(default also from $"+envMountPoint+")")
+}
+
+// checkMount finds a mount point that is none.
+func (o *storeFlags) checkMount() error {
+	if !path.IsAbs(o.mountPoint) {
+		return usagef("write --mount-point "+disk.DefaultMount, "invalid value %q for --mount-point: it is no absolute path", o.mountPoint)
+	}
+	return nil
 }
 
 // config is what the flags say. The mount point of the environment counts if there is none.
@@ -91,6 +100,9 @@ func (o *workspaceOptions) check(cmd *cobra.Command, serve *serveOptions) error 
 				return usagef("write --workspace DIR too", "--%s is about a workspace, and none is served", name)
 			}
 		}
+	}
+	if err := o.checkMount(); err != nil {
+		return err
 	}
 	if err := o.lost.check(); err != nil {
 		return err
