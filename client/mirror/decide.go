@@ -493,7 +493,8 @@ func (d *decision) whole(x *tree.Entry) *tree.Entry {
 	return &out
 }
 
-// tell notes a conflict. That a path was removed there says less than what has taken its place.
+// tell notes a conflict. That a path was removed there says less than what has taken its place. Each
+// version that is kept is named, also when several make way for one path.
 func (d *decision) tell(c *Conflict) {
 	i, known := d.told[c.Path]
 	switch {
@@ -502,6 +503,8 @@ func (d *decision) tell(c *Conflict) {
 		d.conflicts = append(d.conflicts, *c)
 	case d.conflicts[i].Remote.Kind == tree.KindDelete && c.Remote.Kind != tree.KindDelete:
 		d.conflicts[i] = *c
+	case c.Kept == KeptLocal && c.Lost != 0 && c.Lost != d.conflicts[i].Lost:
+		d.conflicts = append(d.conflicts, *c)
 	}
 }
 

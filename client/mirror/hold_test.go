@@ -382,13 +382,18 @@ func TestLosersAreKept(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("kept (-want +got):\n%s", diff)
 			}
+			numbers := map[int64]bool{}
 			for _, c := range told {
+				numbers[c.Lost] = true
 				if tt.kept == "" && c.Lost != 0 || tt.kept != "" && c.Lost == 0 {
 					t.Errorf("%+v", c)
 				}
 				if c.OfModes() != strings.HasPrefix(tt.local, "chmod") || c.OfModes() && c.Local.Mode == c.Remote.Mode {
 					t.Errorf("of modes %t: %+v", c.OfModes(), c)
 				}
+			}
+			if tt.kept != "" && len(numbers) != len(got) {
+				t.Errorf("%d versions are kept, and %d are named", len(got), len(numbers))
 			}
 		})
 	}

@@ -27,6 +27,7 @@ type Plan struct {
 	Conflicts                   []Conflict // up to MaxReported, with what would become of them
 	MoreConflicts               int
 	Held                        int        // paths that would be held in conflict
+	Undone                      int        // versions of the remote that would be undone there, and kept here
 	Withheld                    []Withheld // up to MaxReported
 	MoreWithheld                int
 	// Anew: the remote's store is not the one that was synchronised with, so that all is
@@ -163,6 +164,7 @@ func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell fun
 			}
 		}
 		p.conflicts(d.conflicts)
+		p.Undone += d.undone
 		missing, err := m.missing(ctx, b.entries) // what loses is fetched as well
 		if err != nil {
 			return err

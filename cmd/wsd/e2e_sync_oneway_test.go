@@ -22,7 +22,7 @@ func TestMirrorOneWay(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(p.here, "b"), "made here\n")
 	here := readTree(t, p.here)
-	p.sync("--mirror", "--dry-run").want(t, 0, "(?m)^> delete new/f$", "(?m)^> file a$", "(?m)^> file same$", "(?m)^> file b$")
+	p.sync("--mirror", "--dry-run").want(t, 0, "(?m)^> delete new/f$", "(?m)^> file a$", "(?m)^> file same$", "(?m)^> file b$", "(?m)^2 versions of the server's would make way there, and be kept here")
 	p.sync("--mirror", "--max-delete", "0").want(t, 3, `1 of \d files would be removed at the server \(new/f\)`)
 	p.sync("--mirror").want(t, 0, "undone there: 2 versions")
 	p.want(here, here)

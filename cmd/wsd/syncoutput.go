@@ -536,6 +536,9 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 	if leaves > 0 {
 		o.note("the %s that would be removed, since only this side has them, would be kept as lost versions", filesText(leaves))
 	}
+	if p.Undone > 0 {
+		o.note("%s of the server's would make way there, and be kept here as lost versions", versionsText(p.Undone))
+	}
 	if o.job.leaves != nil {
 		p.ToRemote, p.BytesToSend, p.ToLocal = 0, 0, p.ToLocal+leaves
 	}
