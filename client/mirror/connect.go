@@ -36,7 +36,7 @@ func (m *Mirror) compared(ctx context.Context, settle bool) (state, error) {
 	if err != nil {
 		return s, fmt.Errorf("load the cursors: %w", err)
 	}
-	m.s, m.loaded = s, true
+	m.s, m.loaded, m.found = s, true, map[string]string{}
 	if err := m.loadRules(ctx); err != nil {
 		return s, err
 	}

@@ -326,7 +326,11 @@ func (d *decision) sendHeld(x *tree.Entry, h held) error {
 	}
 	d.touched = true
 	d.more = append(d.more, sent...)
-	// The removal of a directory above it was not sent because of it.
+	return d.sendRemovedAbove(path)
+}
+
+// sendRemovedAbove sends the removals of directories above a path that were not sent because of it.
+func (d *decision) sendRemovedAbove(path string) error {
 	for p := above(path); p != "/"; p = above(p) {
 		if e, err := d.at(p); err != nil || e == nil || live(e) {
 			return err
@@ -357,8 +361,8 @@ func (b *heldBack) leavesNoRoom(s *item) {
 	if e.Kind == tree.KindDir || !b.above[e.Path] {
 		return
 	}
-	for _, path := range b.held.inConflict() {
-		if strings.HasPrefix(path, e.Path+"/") {
+	for path, h := range b.held.Paths {
+		if strings.HasPrefix(path, e.Path+"/") && (h.Conflict || b.m.waits(path, h)) {
 			s.out, s.holds = true, true
 			s.hold = heldApart(e.Rev)
 			return

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,9 +49,9 @@ func TestLostContentIsNamed(t *testing.T) {
 	w.remote.do("write /f bad", "write /g worse", "write /d/new bad", "write /h good")
 	remote.lose("bad", "worse")
 	want := []changes.Skipped{{Why: changes.Unreadable, Count: 3, Paths: []changes.SkippedPath{
-		{Path: "/d/new", Error: "its content is lost there"},
-		{Path: "/f", Error: "its content is lost there"},
-		{Path: "/g", Error: "its content is lost there"},
+		{Path: "/d/new", Error: "its content cannot be read there"},
+		{Path: "/f", Error: "its content cannot be read there"},
+		{Path: "/g", Error: "its content cannot be read there"},
 	}}}
 	for range 3 {
 		if diff := cmp.Diff(want, w.sync().There); diff != "" {
@@ -61,11 +62,20 @@ func TestLostContentIsNamed(t *testing.T) {
 	}
 	w.remote.want("/d/ 755", "/d/new 644 bad", "/f 644 bad", "/g 644 worse", "/h 644 good")
 
-	// What is changed here takes the place of the damage.
+	// What is changed here takes the place of the damage only if it is to.
 	w.local.do("write /g mine", "write /other 1")
+	want[0].Paths[2].Error += "; the change here is not sent"
+	if diff := cmp.Diff(want, w.sync().There); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	w.remote.want("/d/ 755", "/d/new 644 bad", "/f 644 bad", "/g 644 worse", "/h 644 good", "/other 644 1")
+	w.cfg.OnConflict = Ours
+	w.restart()
 	if got := w.sync().There; len(got) != 1 || got[0].Count != 2 {
 		t.Errorf("left out: %v", got)
 	}
+	w.cfg.OnConflict = Theirs
+	w.restart()
 	w.remote.want("/d/ 755", "/d/new 644 bad", "/f 644 bad", "/g 644 mine", "/h 644 good", "/other 644 1")
 
 	remote.lose()
@@ -138,4 +148,94 @@ func TestContentIsAwayForAMoment(t *testing.T) {
 	remote.listed = func() {}
 	w.sync()
 	w.same()
+}
+
+// What has changed here at, above or below a path whose content the remote cannot read for a while
+// does not take its place without a word: the version is there once it can be read, or kept.
+func TestUnreadableContentIsNotReplaced(t *testing.T) {
+	for name, do := range map[string][]string{
+		"written": {"write /d/f mine"}, "removed": {"rm /d/f"}, "directory removed": {"rm /d"}, "directory renamed": {"mv /d /e"},
+		"directory becomes a file": {"rm /d", "write /d mine"}, "becomes a directory": {"rm /d/f", "write /d/f/x mine"}, "link": {"rm /d/f", "ln to /d/f"},
+	} {
+		for mode, cfg := range map[string]Config{
+			"theirs": {OnConflict: Theirs}, "both": {OnConflict: Both}, "ours": {OnConflict: Ours}, "hold": {OnConflict: Hold},
+			"undo": {Undo: true}, "guard": {Guard: true, OnConflict: Hold},
+		} {
+			for _, when := range []string{"before", "after"} { // the remote's version is found to be lacking
+				t.Run(name+", "+mode+", "+when, func(t *testing.T) {
+					w := newWorld(t, cfg)
+					remote := &damaged{Server: w.remote.server}
+					w.cfg.Remote = remote
+					w.restart()
+					w.local.do("write /d/f old", "write /other 1")
+					w.sync()
+					w.remote.do("write /d/f theirs")
+					remote.lose("theirs")
+					if when == "after" {
+						w.sync()
+					}
+					w.local.do(do...)
+					for range 2 {
+						w.sync()
+						w.restart()
+					}
+					if got := w.remote.line("/d/f"); got != "/d/f 644 theirs" && mode != "ours" {
+						t.Errorf("while it cannot be read: %q, %q", got, w.remote.list())
+					}
+					remote.lose()
+					for range 3 {
+						w.sync()
+						w.restart()
+					}
+					found := mode == "ours" // they are told that it goes
+					for _, e := range []*end{w.local, w.remote} {
+						for _, line := range e.list() {
+							found = found || strings.HasSuffix(line, " theirs")
+						}
+						for _, text := range e.losers() {
+							found = found || strings.Contains(text, "theirs")
+						}
+					}
+					if !found {
+						t.Errorf("it is nowhere: here %q, there %q", w.local.list(), w.remote.list())
+					}
+					if mode != "hold" && mode != "guard" {
+						w.same()
+					}
+				})
+			}
+		}
+	}
+}
+
+// A watch finds out that the remote can read content again, also if nothing else changes.
+func TestContentIsReadableAgain(t *testing.T) {
+	w := newWorld(t, Config{})
+	remote := &damaged{Server: w.remote.server}
+	w.cfg.Remote = remote
+	w.restart()
+	w.local.do("write /f old", "write /g old")
+	w.sync()
+	w.remote.do("write /f new", "write /g newer")
+	remote.lose("new", "newer")
+	w.sync()
+	pending := func(want bool) {
+		t.Helper()
+		if got, err := w.m.RemotePending(t.Context()); got != want || err != nil {
+			t.Errorf("pending: %v, %v, want %v", got, err, want)
+		}
+	}
+	pending(false)
+	w.sync()
+	pending(false)
+	remote.lose("newer")
+	pending(true)
+	w.sync()
+	w.local.want("/f 644 new", "/g 644 old")
+	pending(false)
+	remote.lose()
+	pending(true)
+	w.sync()
+	pending(false)
+	w.rest()
 }

@@ -60,6 +60,9 @@ const (
 	maxLocal = 10_000
 	// MaxReported bounds the conflicts that a ConflictError lists. The rest are counted.
 	MaxReported = 1000
+	// maxRegained is how many paths whose content the remote cannot read are asked for while a watch
+	// goes on. The rest is asked for with the next connection, or when one of these is to be had.
+	maxRegained = 100
 	// maxLooks is how many questions about single paths are under way at once.
 	maxLooks = 8
 	// maxTries is how often a block is decided anew since what it meets here has changed, and how

@@ -30,7 +30,8 @@ func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 }
 
 // RemotePending has the remote settle, and reports whether it has anything that was not
-// pulled, or has lost what it had, or leaves out other paths than the last Result has.
+// pulled, or has lost what it had, or leaves out other paths than the last Result has, or can read
+// content again that it could not.
 func (m *Mirror) RemotePending(ctx context.Context) (bool, error) {
 	pending := false
 	_, err := m.run(ctx, true, func(ctx context.Context, _ *Result) error {
@@ -39,7 +40,12 @@ func (m *Mirror) RemotePending(ctx context.Context) (bool, error) {
 			return err
 		}
 		pending = m.s.peer.Fetch.Compare(tree.At(wm.CurrentRev)) < 0 || lostBy(&m.s, wm.CurrentRev, wm.Fetch).any() || !changes.SameSkipped(m.leftThere, m.left())
-		return nil
+		if !pending {
+			var path string
+			path, err = m.regained(ctx)
+			pending = path != ""
+		}
+		return err
 	})
 	return pending, err
 }

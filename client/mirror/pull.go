@@ -78,7 +78,14 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 			return err
 		}
 	}
-	if next := m.unholding(m.s); next.held != m.s.held {
+	next := m.unholding(m.s)
+	if path, err := m.regained(ctx); err != nil {
+		return err
+	} else if path != "" {
+		h, _ := m.s.held.at(path)
+		m.found[path], next = h.Remote, m.releasing(next)
+	}
+	if next.held != m.s.held {
 		if err := m.commit(ctx, next); err != nil {
 			return err
 		}

@@ -86,7 +86,7 @@ func (m *Mirror) hidesKind(f *filter, path string) bool {
 	return err == nil && f.hides(path, info.IsDir())
 }
 
-// left is what the remote leaves out, and whose content it has lost.
+// left is what the remote leaves out, and whose content it cannot read.
 func (m *Mirror) left() []changes.Skipped {
 	lacking := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool { return !m.looksAt(path) })
 	if len(lacking) == 0 {
@@ -94,7 +94,11 @@ func (m *Mirror) left() []changes.Skipped {
 	}
 	s := changes.Skipped{Why: changes.Unreadable, Count: len(lacking)}
 	for _, path := range lacking[:min(len(lacking), changes.MaxSkipped)] {
-		s.Paths = append(s.Paths, changes.SkippedPath{Path: path, Error: "its content is lost there"})
+		why := "its content cannot be read there"
+		if h, _ := m.s.held.at(path); h.Apart {
+			why += "; the change here is not sent"
+		}
+		s.Paths = append(s.Paths, changes.SkippedPath{Path: path, Error: why})
 	}
 	return append(slices.Clone(m.there), s)
 }

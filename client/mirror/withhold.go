@@ -1,10 +1,15 @@
 package mirror
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/wsd-dev/wsd/client/withheld"
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -33,7 +38,7 @@ type held struct {
 	Apart bool `json:"apart,omitempty"`
 	// Stale: all is fetched anew, and this path has not come yet.
 	Stale bool `json:"stale,omitempty"`
-	// Lacking: the remote has lost the content of its version. It is asked for each time.
+	// Lacking: the remote cannot read the content of its version. It is asked for each time.
 	Lacking bool `json:"lacking,omitempty"`
 	// Conflict: the path stays as it is on both sides, with all below it unless it is Shallow.
 	// Since and Fetched are the revisions, ours and the remote's, up to which both sides had
@@ -104,15 +109,16 @@ func (s *heldSet) fresh() *heldSet {
 	return s.with(changes)
 }
 
-// above returns the directories that something is in which only the remote has.
-func (s *heldSet) above() map[string]bool {
+// above returns the directories that something is in which only the remote has, but for that which a
+// change from here is sent for.
+func (m *Mirror) above(s *heldSet) map[string]bool {
 	dirs := map[string]bool{}
 	if s == nil {
 		return dirs
 	}
 	deleted := printOf(&tree.Entry{Kind: tree.KindDelete})
 	for path, h := range s.Paths {
-		if h.Bits != 0 || h.Remote == deleted {
+		if h.Bits != 0 || h.Remote == deleted || h.Lacking && !m.waits(path, h) {
 			continue
 		}
 		for p := above(path); p != "/" && !dirs[p]; p = above(p) {
@@ -217,21 +223,34 @@ func (d *decision) letGo(path string) {
 	}
 }
 
-// lack decides about an entry whose content the remote has lost. The version of this side stays, and is not
-// sent unless it has changed.
+// lack decides about an entry whose content the remote cannot read, now or for good. The version of
+// this side stays, and no change of it is sent: that would take the place of what nobody can compare it
+// with, or keep. Ours sends it.
 func (d *decision) lack(x *tree.Entry) error {
 	cur, err := d.at(x.Path)
-	if err != nil || cur != nil && d.changed(cur.Path, cur.Rev) {
+	if err != nil {
 		return err
 	}
-	h := held{Remote: printOf(x), Local: printHere(cur), Kind: x.Kind, Lacking: true}
-	if old, known := d.isHeld(x.Path); !known || old != h {
+	old, known := d.isHeld(x.Path)
+	apart := known && old.Apart || cur != nil && d.changed(cur.Path, cur.Rev)
+	switch {
+	case apart && d.policy == Ours && old.Conflict:
+		return d.sendHeld(x, old)
+	case apart && d.policy == Ours:
+		d.letGo(x.Path)
+		return cmp.Or(d.sendAgain(x.Path), d.sendRemovedAbove(x.Path))
+	}
+	h := held{Remote: printOf(x), Local: printHere(cur), Kind: x.Kind, Apart: apart, Lacking: true}
+	if h.Conflict = old.Conflict; h.Conflict {
+		h.Since, h.Fetched = old.Since, old.Fetched
+	}
+	if !known || old != h {
 		d.remember(x.Path, &h)
 	}
 	return nil
 }
 
-// lacking lists the paths of which the remote has lost the content.
+// lacking lists the paths of which the remote cannot read the content.
 func (s *heldSet) lacking() []string {
 	if s == nil {
 		return nil
@@ -244,6 +263,50 @@ func (s *heldSet) lacking() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// regained is the first of some paths whose content the remote can read again, and could not; "" for
+// none. A path that it has something else at has changed, and comes anyway. A version is found
+// once in each connection: the remote may say that it has what it cannot read.
+func (m *Mirror) regained(ctx context.Context) (string, error) {
+	paths := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool {
+		h, _ := m.s.held.at(path)
+		return h.Stale || m.found[path] == h.Remote
+	})
+	paths = paths[:min(len(paths), maxRegained)]
+	entries := make([]tree.Entry, len(paths))
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(maxLooks)
+	for i, path := range paths {
+		group.Go(func() error { // ends with its answer, or with the context
+			remote, _ := m.roots.toRemote(path)
+			e, err := m.remote().ReadEntry(within, remote)
+			if err != nil {
+				return fmt.Errorf("read %s at the remote: %w", remote, err)
+			}
+			if h, _ := m.s.held.at(path); e != nil && printOf(e) == h.Remote && len(e.Parts) <= m.limits.ask {
+				entries[i] = *e
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return "", err
+	}
+	for i := range entries {
+		ask := hashesOf(entries[i:i+1], func(e *tree.Entry) []tree.Part { return e.Parts })
+		if len(ask) == 0 {
+			continue
+		}
+		lacking, err := m.lackingThere(ctx, ask)
+		if err != nil {
+			return "", err
+		}
+		if len(lacking) == 0 {
+			return paths[i], nil
+		}
+	}
+	return "", nil
 }
 
 // withhold returns what of an entry may come over, nil for nothing.
@@ -383,8 +446,11 @@ type heldBack struct {
 }
 
 func (m *Mirror) holdBack(k *known) *heldBack {
-	return &heldBack{held: k.held, above: k.held.above(), m: m, ignored: k.ignored, ignoredAbove: k.ignored.above()}
+	return &heldBack{held: k.held, above: m.above(k.held), m: m, ignored: k.ignored, ignoredAbove: k.ignored.above()}
 }
+
+// waits reports whether no change of a path is sent, since the remote cannot read what it has there.
+func (m *Mirror) waits(path string, h held) bool { return h.Lacking && m.policyAt(path) != Ours }
 
 // decide decides whether a change is sent, and gives it the bits that only the remote has.
 func (b *heldBack) decide(s *item) {
@@ -395,7 +461,13 @@ func (b *heldBack) decide(s *item) {
 	}
 	h, ok := b.held.at(e.Path)
 	if !ok {
-		b.leavesNoRoom(s)
+		for p := above(e.Path); p != "/" && !s.out; p = above(p) {
+			h, _ := b.held.at(p)
+			s.out = b.m.waits(p, h)
+		}
+		if !s.out {
+			b.leavesNoRoom(s)
+		}
 		return
 	}
 	print := printHere(e)
@@ -404,6 +476,13 @@ func (b *heldBack) decide(s *item) {
 		return
 	}
 	s.holds = true // what is here is the last word on it
+	if b.m.waits(e.Path, h) {
+		if h.Apart, h.Local = true, print; e.Kind == tree.KindDir { // with all that is in it
+			h.Conflict, h.Since = true, e.Rev-1
+		}
+		s.out, s.hold = true, &h
+		return
+	}
 	if h.Bits == 0 || e.Kind != h.Kind || e.Mode&withheld.ModeBits != 0 {
 		return
 	}

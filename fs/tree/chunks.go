@@ -298,7 +298,7 @@ func (f *Forest) miss(ctx context.Context, hashes []Hash, held []bool) error {
 			if held[i] {
 				continue
 			}
-			list, err := f.sources(tx, h)
+			list, err := f.sources(tx, h, maxUses)
 			if err != nil {
 				return err
 			}

@@ -318,7 +318,7 @@ func (f *Forest) inFiles(tx Tx, c *Chunk) (bool, error) {
 	if !kept || err != nil {
 		return false, err
 	}
-	list, err := find.sources(c.Hash) // those that a reader tries
+	list, err := find.sources(c.Hash, maxUses) // those that a reader tries
 	for i := range list {
 		if _, is := f.fromFiles(list[i:i+1], c.Hash, c.Size, nil); !is {
 			return false, nil

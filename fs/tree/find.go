@@ -9,7 +9,8 @@ import (
 	"github.com/wsd-dev/wsd/fs/rawname"
 )
 
-// maxUses is how many files with a chunk are tried.
+// maxUses is how many files with a chunk are tried first. If none of them has it, as while a
+// directory cannot be read, maxKeepers are.
 const maxUses = 16
 
 // A source is where a file of the home has a chunk.
@@ -29,9 +30,9 @@ type finder struct {
 // maxDirs bounds the directories whose paths a finder remembers.
 const maxDirs = 10_000
 
-// sources are the files of the home that should have a chunk.
-func (f *Forest) sources(tx Tx, h Hash) ([]source, error) {
-	return (&finder{forest: f, tx: tx}).sources(h)
+// sources are files of the home that should have a chunk, those of up to limit of its uses.
+func (f *Forest) sources(tx Tx, h Hash, limit int) ([]source, error) {
+	return (&finder{forest: f, tx: tx}).sources(h, limit)
 }
 
 // begin finds the tree of the home, and reports whether there is one.
@@ -52,11 +53,11 @@ func (f *finder) begin() (bool, error) {
 	return true, nil
 }
 
-func (f *finder) sources(h Hash) ([]source, error) {
+func (f *finder) sources(h Hash, limit int) ([]source, error) {
 	if home, err := f.begin(); !home || err != nil {
 		return nil, err
 	}
-	uses, err := f.tx.Uses(h, maxUses)
+	uses, err := f.tx.Uses(h, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -194,13 +195,13 @@ func damagedIn(c *Chunk) error {
 }
 
 // find finds where the bytes of a chunk may be had; inline ones are appended to dst at once.
-// With files it looks for files that have them even if an object should.
-func (f *Forest) find(tx Tx, h Hash, dst []byte, files bool) (found, []byte, error) {
+// With files, which is how many of them, it looks for files that have them even if an object should.
+func (f *Forest) find(tx Tx, h Hash, dst []byte, files int) (found, []byte, error) {
 	var out found
 	c, err := tx.Chunk(h)
 	switch {
 	case errors.Is(err, ErrNoRow):
-		files = true
+		files = max(files, maxUses)
 	case err != nil:
 		return out, dst, err
 	default:
@@ -213,13 +214,13 @@ func (f *Forest) find(tx Tx, h Hash, dst []byte, files bool) (found, []byte, err
 		}
 		return out, dst, err
 	}
-	if !files || f.home == nil {
+	if files == 0 || f.home == nil {
 		if out.chunk.Where == 0 {
 			return out, dst, &MissingError{h}
 		}
 		return out, dst, nil
 	}
-	if out.sources, err = f.sources(tx, h); err != nil {
+	if out.sources, err = f.sources(tx, h, files); err != nil {
 		return out, dst, err
 	}
 	if out.chunk.Size == 0 {
@@ -244,15 +245,18 @@ func (f *Forest) read(at *found, h Hash, dst []byte) ([]byte, bool) {
 
 // chunkNow appends the bytes of a chunk, in a transaction.
 func (f *Forest) chunkNow(tx Tx, h Hash, dst []byte) ([]byte, error) {
-	at, dst, err := f.find(tx, h, dst, true)
-	if err != nil || at.chunk.Where == ChunkInline {
-		return dst, err
+	start := len(dst)
+	for _, files := range []int{maxUses, maxKeepers} {
+		at, out, err := f.find(tx, h, dst[:start], files)
+		if err != nil || at.chunk.Where == ChunkInline {
+			return out, err
+		}
+		var ok bool
+		if dst, ok = f.read(&at, h, out); ok {
+			return dst, nil
+		}
 	}
-	dst, ok := f.read(&at, h, dst)
-	if !ok {
-		return dst, &MissingError{h}
-	}
-	return dst, nil
+	return dst[:start], &MissingError{h}
 }
 
 // Chunk appends the bytes of a chunk to dst. One that is unknown, or that only a file had
@@ -273,7 +277,7 @@ func (f *Forest) Chunk(ctx context.Context, h Hash, dst []byte) ([]byte, error) 
 		var at found
 		err := f.store.View(ctx, func(tx Tx) error {
 			var err error
-			at, dst, err = f.find(tx, h, dst[:start], attempt > 0)
+			at, dst, err = f.find(tx, h, dst[:start], []int{0, maxUses, maxKeepers}[attempt])
 			return err
 		})
 		if err != nil {
@@ -309,7 +313,7 @@ func (f *Forest) Chunks(ctx context.Context, hashes []Hash, into map[Hash][]byte
 	places := make([]found, len(hashes))
 	err := f.store.View(ctx, func(tx Tx) error {
 		for i, h := range hashes {
-			at, b, err := f.find(tx, h, nil, false)
+			at, b, err := f.find(tx, h, nil, 0)
 			if b != nil {
 				into[h] = b
 			}
@@ -381,22 +385,26 @@ func (f *Forest) fromListed(h Hash, dst []byte) ([]byte, bool) {
 // inSomeFile reports whether one of the files that should have a chunk has it. One that does not
 // look as it did then is read, and so are all that may not have got it yet.
 func (f *finder) inSomeFile(h Hash, onTheWay bool) (bool, error) {
-	list, err := f.sources(h)
-	if len(list) == 0 || err != nil {
-		return false, err
-	}
-	for _, s := range list {
-		if onTheWay {
-			break
+	for _, limit := range []int{maxUses, maxKeepers} {
+		list, err := f.sources(h, limit)
+		if len(list) == 0 || err != nil {
+			return false, err
 		}
-		if is, err := f.forest.home.Settled(f.tx, s.path); is || err != nil {
-			return is, err
+		for _, s := range list {
+			if onTheWay {
+				break
+			}
+			if is, err := f.forest.home.Settled(f.tx, s.path); is || err != nil {
+				return is, err
+			}
+		}
+		size, err := sizeOfUse(f.tx, h)
+		if err != nil {
+			return false, err
+		}
+		if _, is := f.forest.fromFiles(list, h, size, nil); is {
+			return true, nil
 		}
 	}
-	size, err := sizeOfUse(f.tx, h)
-	if err != nil {
-		return false, err
-	}
-	_, is := f.forest.fromFiles(list, h, size, nil)
-	return is, nil
+	return false, nil
 }

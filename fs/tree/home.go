@@ -319,13 +319,13 @@ func (e *Edit) Content(h Hash, dst []byte) ([]byte, error) {
 // Beginning lists paths of files of the home that should begin with a chunk, as the edit has them.
 // The home may have other files there by now, or none.
 func (e *Edit) Beginning(h Hash) ([]string, error) {
-	return beginning(e.tree.forest.sources(e.tx, h))
+	return beginning(e.tree.forest.sources(e.tx, h, maxUses))
 }
 
 // Beginning is Edit.Beginning for what the tree has now.
 func (f *Forest) Beginning(ctx context.Context, h Hash) (list []string, err error) {
 	err = f.store.View(ctx, func(tx Tx) (err error) {
-		list, err = beginning(f.sources(tx, h))
+		list, err = beginning(f.sources(tx, h, maxUses))
 		return err
 	})
 	return list, wrap("look for files that begin with a chunk", err)
@@ -353,7 +353,7 @@ func (f *Forest) Gone(ctx context.Context, parts []Part) (bool, error) {
 				return nil
 			}
 			if errors.Is(err, ErrNoRow) {
-				list, err = f.sources(tx, p.Hash)
+				list, err = f.sources(tx, p.Hash, maxKeepers)
 			}
 			return err
 		})

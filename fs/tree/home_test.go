@@ -505,3 +505,35 @@ func TestHomeCheck(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Content is found in the one of many files that can be read, wherever that is among them.
+func TestHomeOneOfMany(t *testing.T) {
+	const many = 40
+	for i := range many {
+		b := newHome(t)
+		for k := range many {
+			b.settle(fmt.Sprintf("/d/%02d", k), "same")
+		}
+		for k := range many {
+			if k != i {
+				delete(b.home.files, fmt.Sprintf("/d/%02d", k)) // its directory cannot be entered
+			}
+		}
+		b.want("same", true)
+		parts, _ := cut("same")
+		if held, err := b.forest.Held(t.Context(), []tree.Hash{parts[0].Hash}); err != nil || !held[0] {
+			t.Errorf("file %d: held %v, %v", i, held, err)
+		}
+		b.home.changed[fmt.Sprintf("/d/%02d", i)] = true
+		if held, err := b.forest.Held(t.Context(), []tree.Hash{parts[0].Hash}); err != nil || !held[0] {
+			t.Errorf("file %d with another time: held %v, %v", i, held, err)
+		}
+		b.update(b.tree, func(e *tree.Edit) error {
+			got, err := e.Content(parts[0].Hash, nil)
+			if err == nil && string(got) != "same" {
+				t.Errorf("file %d: %q in a call", i, got)
+			}
+			return err
+		})
+	}
+}
