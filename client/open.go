@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/rpc/stream"
 	"github.com/wsd-dev/wsd/protocol/wire"
 )
@@ -83,6 +84,7 @@ func give[T, W any](ctx context.Context, c *Client, method string, s changes.Str
 	params func(protocol.StreamParam) any, result any,
 ) error {
 	src := &begun{Source: changes.ToSource(s, form)}
+	defer src.release()
 	short, err := src.read(ctx)
 	if err != nil {
 		s.Close(err)
@@ -95,7 +97,9 @@ func give[T, W any](ctx context.Context, c *Client, method string, s changes.Str
 	}
 	if short {
 		s.Close(nil)
-		return callError(method, l.peer.Call(ctx, method, params(protocol.StreamParam{Items: &src.text}), result))
+		err := l.peer.Call(ctx, method, params(protocol.StreamParam{Items: &src.text}), result)
+		src.sent = err == nil
+		return callError(method, err)
 	}
 	out, err := l.streams.Reserve(nil, 0)
 	if err != nil {
@@ -109,6 +113,7 @@ func give[T, W any](ctx context.Context, c *Client, method string, s changes.Str
 	}
 	out.Stop(stream.ErrCancelled)
 	<-out.Done()
+	src.sent = err == nil
 	if err != nil && src.failed != nil {
 		return src.failed // the server says it after us
 	}
@@ -121,6 +126,16 @@ type begun struct {
 	text   wire.List     // of the items that have been read
 	unsent wire.Elements // those that are to be sent
 	failed error         // what the source failed with
+	memory []byte        // from rpc.TakeMemory, nil for none; the text is in it, or was
+	sent   bool          // nothing refers to the text any more
+}
+
+// release has the memory of a text that was sent used again. That of another one may still wait to
+// be sent.
+func (g *begun) release() {
+	if g.sent {
+		rpc.KeepMemory(g.memory)
+	}
 }
 
 // read reads the beginning, and reports whether that is all.
@@ -136,7 +151,7 @@ func (g *begun) read(ctx context.Context) (all bool, err error) {
 			if len(text) > 1 {
 				text = append(text, ',')
 			}
-			text, err = wire.Append(text, item)
+			text, err = wire.Append(g.grow(text), item)
 		}
 		if err != nil {
 			return false, err
@@ -145,6 +160,15 @@ func (g *begun) read(ctx context.Context) (all bool, err error) {
 	g.text = append(text, ']')
 	g.unsent = g.text.Elements()
 	return all, nil
+}
+
+// grow moves a text that is becoming long to memory that there is for such.
+func (g *begun) grow(text []byte) []byte {
+	if g.memory != nil || len(text) < protocol.StreamBatchBytes/16 {
+		return text
+	}
+	g.memory = rpc.TakeMemory(rpc.MemorySize(2 * protocol.StreamBatchBytes))
+	return append(g.memory, text...)
 }
 
 func (g *begun) next(ctx context.Context) (any, error) {

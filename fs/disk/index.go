@@ -108,6 +108,7 @@ func (x *index) put(path string, s stat) error {
 	}
 	n := d.kids[name]
 	if n == nil {
+		name = strings.Clone(name) // or the node holds the whole path
 		n = &node{name: name, parent: d}
 		if d.kids == nil {
 			d.kids = map[string]*node{}

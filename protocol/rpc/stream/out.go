@@ -41,6 +41,7 @@ type Out struct {
 
 	// Of the goroutine that sends.
 	batch []byte // the text of items that are to be sent, without the last bracket
+	taken []byte // memory from rpc.TakeMemory that the batch began in, nil for none
 	room  int    // the length of the batch before it
 	ended bool   // Next has returned an error, or io.EOF
 
@@ -234,12 +235,13 @@ func (o *Out) send() bool {
 // next item. There may be many streams that wait for long.
 const keptBatchBytes = 4 << 10
 
-// reuse takes the memory of a batch that was sent.
+// reuse takes the memory of a batch that was sent. A large one that has outgrown what was taken for it
+// is not kept: there would be one more with each such batch.
 func (o *Out) reuse(batch []byte) {
 	o.batch, o.room = batch[:0], len(batch)
 	if cap(batch) > keptBatchBytes {
-		rpc.KeepMemory(batch)
-		o.batch = nil
+		rpc.KeepMemory(o.taken)
+		o.batch, o.taken = nil, nil
 	}
 }
 
@@ -310,7 +312,8 @@ func (o *Out) append(item any) error {
 	if before == 0 {
 		lead = '['
 		if o.room > keptBatchBytes {
-			o.batch = rpc.TakeMemory(rpc.MemorySize(o.room))
+			o.taken = rpc.TakeMemory(rpc.MemorySize(o.room + o.room/4)) // the next one may be longer
+			o.batch = o.taken
 		}
 	}
 	batch, err := wire.Append(append(o.batch, lead), item)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -385,5 +386,26 @@ func TestNothingIsKeptWhileItWaits(t *testing.T) {
 	}
 	if to.sent != 4*(len(text)+len(`[""]`)) || o.Err() != nil {
 		t.Errorf("%d bytes, %v", to.sent, o.Err())
+	}
+}
+
+// Batches that differ in length do not leave memory behind, each a little more.
+func TestBatchesOfAllLengthsKeepLittle(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which would free some of it meanwhile
+	o := &Out{}
+	data := make([]byte, 6000)
+	for round := range 300 {
+		for n := 0; n < 20<<10+round*7919%(300<<10); n = len(o.batch) {
+			if err := o.append(data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.reuse(append(o.batch, ']'))
+	}
+	runtime.GC() // what is kept for the next batch outlives one run
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if most := uint64(8 << 20); m.HeapAlloc > most {
+		t.Errorf("%d bytes are kept, more than %d", m.HeapAlloc, most)
 	}
 }

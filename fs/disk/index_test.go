@@ -1,0 +1,31 @@
+package disk
+
+import (
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// The index has the names of files, and does not hold the paths that it was given.
+func TestIndexHoldsNoPaths(t *testing.T) {
+	dir, path := strings.Repeat("d", 200), strings.Repeat("d", 200)+"/f"
+	x := newIndex()
+	if err := x.put(dir, stat{kind: tree.KindDir}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.put(path, stat{kind: tree.KindFile}); err != nil {
+		t.Fatal(err)
+	}
+	n := x.find(path)
+	begin, end := uintptr(unsafe.Pointer(unsafe.StringData(path))), uintptr(unsafe.Pointer(unsafe.StringData(path)))+uintptr(len(path))
+	if at := uintptr(unsafe.Pointer(unsafe.StringData(n.name))); n.name != "f" || at >= begin && at < end {
+		t.Errorf("the name %q is a piece of the path", n.name)
+	}
+	for key := range n.parent.kids {
+		if at := uintptr(unsafe.Pointer(unsafe.StringData(key))); at >= begin && at < end {
+			t.Errorf("the key %q is a piece of the path", key)
+		}
+	}
+}
