@@ -128,7 +128,7 @@ type item struct {
 }
 
 func itemOf(path string, e *tree.Entry) *item {
-	return &item{path: path, kind: e.Kind, mode: e.Mode & tree.ModeMask, mtime: e.MTime.UnixNano(), parts: e.Parts, target: e.Target}
+	return &item{path: path, kind: e.Kind, mode: e.Mode & tree.ModeMask, mtime: tree.Nanos(e.MTime), parts: e.Parts, target: e.Target}
 }
 
 // fingerprint is the print of the item (tree.Fingerprint), "" for a removal.

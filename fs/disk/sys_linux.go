@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -49,7 +50,7 @@ func statx(dir int, name string, flags int) (stat, error) {
 	return st, nil
 }
 
-func nanos(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
+func nanos(t unix.StatxTimestamp) int64 { return tree.Nanos(time.Unix(t.Sec, int64(t.Nsec))) }
 
 // syncAll brings all that was written to the file system of an open directory to the disk.
 func syncAll(fd int) error {

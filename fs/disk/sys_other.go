@@ -37,7 +37,7 @@ func statFD(fd int) (stat, error) {
 func fromStat(s *unix.Stat_t) stat {
 	st := stat{
 		dev: uint64(s.Dev), ino: s.Ino, size: s.Size,
-		mtime: unix.TimespecToNsec(s.Mtim), ctime: unix.TimespecToNsec(s.Ctim),
+		mtime: tree.Nanos(time.Unix(s.Mtim.Unix())), ctime: tree.Nanos(time.Unix(s.Ctim.Unix())),
 		mode: uint16(uint32(s.Mode) & tree.ModeMask), kind: kindOf(uint32(s.Mode)),
 	}
 	if s.Nlink > 1 && st.kind == tree.KindFile {

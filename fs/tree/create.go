@@ -42,7 +42,7 @@ func (e *Edit) putFile(path string, f File) error {
 		mtime = e.now
 	}
 	if !s.ok {
-		n := Node{Kind: KindFile, Mode: 0o644, MTime: stored(mtime), BTime: stored(e.now), MIME: f.MIME}
+		n := Node{Kind: KindFile, Mode: 0o644, MTime: Nanos(mtime), BTime: Nanos(e.now), MIME: f.MIME}
 		if f.SetMode {
 			n.Mode = f.Mode & ModeMask
 		}
@@ -57,7 +57,7 @@ func (e *Edit) putFile(path string, f File) error {
 	if f.MIME != "" {
 		s.node.MIME = f.MIME
 	}
-	s.node.MTime = stored(mtime)
+	s.node.MTime = Nanos(mtime)
 	return e.replace(&s, size, f.Parts)
 }
 
@@ -142,7 +142,7 @@ func (e *Edit) Mkdir(path string, mode uint32, parents bool) error {
 	switch {
 	case err != nil:
 	case !s.ok:
-		n := Node{Kind: KindDir, Mode: mode & ModeMask, MTime: stored(e.now), BTime: stored(e.now)}
+		n := Node{Kind: KindDir, Mode: mode & ModeMask, MTime: Nanos(e.now), BTime: Nanos(e.now)}
 		_, err = e.attach(s.dir, s.name.Name, &n)
 	case !parents && path != "/" || s.node.Kind != KindDir:
 		err = iofs.ErrExist
@@ -153,7 +153,7 @@ func (e *Edit) Mkdir(path string, mode uint32, parents bool) error {
 // walkGrowing is walk, and makes the directories that are missing on the way.
 func (e *Edit) walkGrowing(path string, follow bool, mtime time.Time) (spot, error) {
 	e.res.grow = func(d *dir, name string) (Child, error) {
-		n := Node{Kind: KindDir, Mode: 0o755, MTime: stored(mtime), BTime: stored(e.now)}
+		n := Node{Kind: KindDir, Mode: 0o755, MTime: Nanos(mtime), BTime: Nanos(e.now)}
 		return e.attach(d, name, &n)
 	}
 	defer func() { e.res.grow = nil }()
@@ -179,7 +179,7 @@ func (e *Edit) Symlink(target, path string) error {
 	case s.ok:
 		err = iofs.ErrExist
 	default:
-		n := Node{Kind: KindSymlink, Mode: LinkMode, MTime: stored(e.now), BTime: stored(e.now), Target: target}
+		n := Node{Kind: KindSymlink, Mode: LinkMode, MTime: Nanos(e.now), BTime: Nanos(e.now), Target: target}
 		_, err = e.attach(s.dir, s.name.Name, &n)
 	}
 	return at("symlink", path, err)
@@ -234,7 +234,7 @@ func (e *Edit) Chmod(path string, mode uint32) error {
 
 // Chtimes sets the modification time of what a path leads to.
 func (e *Edit) Chtimes(path string, mtime time.Time) error {
-	return e.change("chtimes", path, func(n *Node) { n.MTime = stored(mtime) })
+	return e.change("chtimes", path, func(n *Node) { n.MTime = Nanos(mtime) })
 }
 
 func (e *Edit) change(op, path string, set func(*Node)) error {

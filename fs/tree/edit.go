@@ -211,9 +211,6 @@ func (e *Edit) renew(s *spot) error {
 	return err
 }
 
-// ns of a time.
-func stored(t time.Time) int64 { return nanos(t.Unix(), t.Nanosecond()) }
-
 // SetPeer stores how far synchronisation with a peer has come, together with what else
 // the edit does. Cursors only move forward: a smaller one than is stored is not taken.
 // The stored row is returned.

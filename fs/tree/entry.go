@@ -248,10 +248,10 @@ func (e *Edit) applyFile(entry *Entry, skip bool) error {
 		if e.changing != nil {
 			e.changing(s.path, entry.Parts, s.node.Manifest, false)
 		}
-		s.node.MTime = stored(entry.MTime)
+		s.node.MTime = Nanos(entry.MTime)
 		return e.stamp(&s)
 	}
-	n := Node{Kind: KindFile, Mode: mode, MTime: stored(entry.MTime), BTime: stored(e.now)}
+	n := Node{Kind: KindFile, Mode: mode, MTime: Nanos(entry.MTime), BTime: Nanos(e.now)}
 	if s.ok && s.node.Kind == KindFile {
 		if s.node.Links == 1 {
 			s.node.Mode, s.node.MTime = n.Mode, n.MTime
@@ -275,13 +275,13 @@ func (e *Edit) applyDir(entry *Entry, skip bool) error {
 		if skip && s.node.Mode == mode {
 			return nil
 		}
-		s.node.Mode, s.node.MTime = mode, stored(entry.MTime)
+		s.node.Mode, s.node.MTime = mode, Nanos(entry.MTime)
 		return e.stamp(&s)
 	}
 	if err := e.clear(&s); err != nil {
 		return err
 	}
-	c, err := e.attach(s.dir, s.name.Name, &Node{Kind: KindDir, Mode: mode, MTime: stored(entry.MTime), BTime: stored(e.now)})
+	c, err := e.attach(s.dir, s.name.Name, &Node{Kind: KindDir, Mode: mode, MTime: Nanos(entry.MTime), BTime: Nanos(e.now)})
 	if err == nil { // most likely what is in it comes next
 		s.name, s.node = c.Name, c.Node
 		e.res.remember(s.asDir())
@@ -304,7 +304,7 @@ func (e *Edit) applySymlink(entry *Entry, skip bool) error {
 		return err
 	}
 	_, err = e.attach(s.dir, s.name.Name, &Node{
-		Kind: KindSymlink, Mode: LinkMode, MTime: stored(entry.MTime), BTime: stored(e.now), Target: entry.Target,
+		Kind: KindSymlink, Mode: LinkMode, MTime: Nanos(entry.MTime), BTime: Nanos(e.now), Target: entry.Target,
 	})
 	return err
 }
@@ -376,7 +376,7 @@ func (e *Edit) wayThrough(s *spot, entry *Entry) (spot, error) {
 	if err := e.clear(s); err != nil {
 		return *s, err
 	}
-	c, err := e.attach(s.dir, s.name.Name, &Node{Kind: KindDir, Mode: 0o755, MTime: stored(entry.MTime), BTime: stored(e.now)})
+	c, err := e.attach(s.dir, s.name.Name, &Node{Kind: KindDir, Mode: 0o755, MTime: Nanos(entry.MTime), BTime: Nanos(e.now)})
 	s.name, s.node, s.ok = c.Name, c.Node, err == nil
 	return *s, err
 }

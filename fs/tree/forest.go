@@ -127,7 +127,7 @@ func (f *Forest) plant(tx Tx, name string) error {
 		return err
 	}
 	// The root's revision is 0: nobody is told of it before something touches it.
-	at := nanos(now.Unix(), now.Nanosecond())
+	at := Nanos(now)
 	root := Node{Namespace: ns.ID, Kind: KindDir, Mode: 0o755, Links: 1, MTime: at, BTime: at}
 	if err := tx.PutNode(&root); err != nil {
 		return err

@@ -1,6 +1,9 @@
 package tree
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // A Kind is what a node is, and for entries of the change stream also KindDelete. The
 // numbers are stored.
@@ -135,8 +138,9 @@ type Peer struct {
 	Seen  int64  // milliseconds since 1970
 }
 
-// nanos is a time that fits a row: years from 1678 to 2261.
-func nanos(sec int64, nsec int) int64 {
+// Nanos is a time in nanoseconds since 1970, as rows have it. Of a year before 1678 or after 2261 it is
+// the nearest one that fits.
+func Nanos(t time.Time) int64 {
 	const limit = math.MaxInt64/1_000_000_000 - 1
-	return min(max(sec, -limit), limit)*1_000_000_000 + int64(nsec)
+	return min(max(t.Unix(), -limit), limit)*1_000_000_000 + int64(t.Nanosecond())
 }
