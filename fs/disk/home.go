@@ -268,17 +268,21 @@ func (h *home) Object(at tree.Place, size int64, dst []byte) ([]byte, error) {
 // wastedBytes is how much an object may have that no chunk is in before it is written anew.
 const wastedBytes = 4 << 20
 
-func (h *home) Wasted(o tree.Object) bool {
+func (h *home) Wasted(o tree.Object) (wasted, room bool) {
 	if h.dir.Packing(o.Number) {
-		return false
+		return false, true
 	}
 	fd, err := h.dir.Handle(o.Number)
 	if err != nil {
-		return false
+		return false, true
 	}
 	defer closeFD(fd)
 	st, err := statFD(fd)
-	return err == nil && st.size > 2*o.Bytes+wastedBytes
+	if err != nil || st.size <= 2*o.Bytes+wastedBytes {
+		return false, true
+	}
+	free, known := freeBytes(fd)
+	return true, !known || o.Bytes <= free
 }
 
 func (h *home) Has(at tree.Place, size int64) (bool, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -43,6 +44,7 @@ type Collected struct {
 	Chunks, Bytes int64 // deleted
 	Marked        int64 // found to be garbage, and left for a later collection
 	Waiting       int64 // bytes of garbage that are left, with MaxBytes
+	Later         int64 // objects that are to be written anew once there is room
 }
 
 // Collect deletes chunks that are garbage. Garbage is what no file consists of, no reader
@@ -259,9 +261,19 @@ func (s *sweep) tidy(ctx context.Context) error {
 		all, err = tx.Objects()
 		return err
 	})
+	// Each makes room for the next.
+	slices.SortFunc(all, func(a, b Object) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	for _, o := range all {
-		if err == nil && f.home.Wasted(o) {
+		wasted, room := false, true
+		if err == nil {
+			wasted, room = f.home.Wasted(o)
+		}
+		if wasted && room {
 			err = f.rewrite(ctx, o.Number)
+		}
+		if !room || noRoom(err) {
+			s.done.Later++
+			err = nil
 		}
 	}
 	return err
@@ -327,11 +339,15 @@ func (f *Forest) inFiles(tx Tx, c *Chunk) (bool, error) {
 	return err == nil && len(list) > 0, err
 }
 
-// rewrite moves what is left in an object to one of many.
+// rewrite moves what is left in an object to one of many. Where there is no room for all of it, it
+// keeps what it has moved, and fails.
 func (f *Forest) rewrite(ctx context.Context, object int64) error {
 	for {
 		var list []Chunk
+		var full error
+		packed := map[int64]struct{}{}
 		err := f.store.Update(ctx, func(tx Tx) error {
+			full = nil
 			var err error
 			if list, err = tx.ChunksIn(object, tidyRows); err != nil {
 				return err
@@ -342,7 +358,12 @@ func (f *Forest) rewrite(ctx context.Context, object int64) error {
 					return fmt.Errorf("%w: chunk %s: %w", ErrDamaged, list[i].Hash, err)
 				}
 				at, err := f.home.Pack(data)
+				if noRoom(err) {
+					full = err
+					return nil
+				}
 				if err == nil {
+					packed[at.Object] = struct{}{}
 					err = tx.PlaceChunk(list[i].Hash, at)
 				}
 				if err != nil {
@@ -352,7 +373,10 @@ func (f *Forest) rewrite(ctx context.Context, object int64) error {
 			return nil
 		})
 		if err != nil {
-			return err
+			return errors.Join(err, f.dropEmpty(ctx, packed))
+		}
+		if full != nil {
+			return full
 		}
 		if len(list) < tidyRows {
 			f.home.Drop(object)
@@ -360,6 +384,28 @@ func (f *Forest) rewrite(ctx context.Context, object int64) error {
 		}
 	}
 }
+
+// dropEmpty removes those of some objects that no chunk is in. No other update packs meanwhile.
+func (f *Forest) dropEmpty(ctx context.Context, objects map[int64]struct{}) error {
+	if len(objects) == 0 {
+		return nil
+	}
+	return f.store.Update(ctx, func(tx Tx) error {
+		for o := range objects {
+			left, err := tx.ChunksIn(o, 1)
+			if err != nil {
+				return err
+			}
+			if len(left) == 0 {
+				f.home.Drop(o)
+			}
+		}
+		return nil
+	})
+}
+
+// noRoom reports whether an error says that the disk has no room.
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 func (s *sweep) garbage(tx Tx, h Hash) (Chunk, bool, error) {
 	c, err := tx.Chunk(h)

@@ -35,8 +35,8 @@ type Home interface {
 	// It does not read them.
 	Has(at Place, size int64) (bool, error)
 	// Wasted reports whether an object that chunks of so many bytes are in is worth being
-	// written anew without what else is in it.
-	Wasted(o Object) bool
+	// written anew without what else is in it, and whether there is room for that.
+	Wasted(o Object) (wasted, room bool)
 	// Drop removes an object that no chunk is in.
 	Drop(object int64)
 }

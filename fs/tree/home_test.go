@@ -6,6 +6,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type fakeHome struct {
 	asked, missed []string
 	dropped       []int64
 	beforeRead    func() // is called once, before an object or a file is read
+	full          func() bool
 }
 
 func (h *fakeHome) Tree() string { return "t" }
@@ -69,6 +71,9 @@ func (h *fakeHome) add(object int64, data []byte) tree.Place {
 func (h *fakeHome) next() int64 { h.last++; return h.last }
 
 func (h *fakeHome) Pack(data []byte) (tree.Place, error) {
+	if h.full != nil && h.full() {
+		return tree.Place{}, syscall.ENOSPC
+	}
 	if h.pack == 0 {
 		h.pack = h.next()
 	}
@@ -84,7 +89,7 @@ func (h *fakeHome) Object(at tree.Place, size int64, dst []byte) ([]byte, error)
 	return append(dst, data[at.Offset:at.Offset+size]...), nil
 }
 
-func (h *fakeHome) Wasted(o tree.Object) bool { return h.wasted[o.Number] }
+func (h *fakeHome) Wasted(o tree.Object) (wasted, room bool) { return h.wasted[o.Number], true }
 
 func (h *fakeHome) Drop(object int64) {
 	h.dropped = append(h.dropped, object)
@@ -486,6 +491,36 @@ func TestHomeCollectRewrites(t *testing.T) {
 	}
 	clear(b.home.files)
 	for _, text := range []string{"first", "second", "third"} {
+		b.want(text, true)
+	}
+}
+
+// Where there is no room for all that is left in an object the rest stays there, and the collection
+// goes on.
+func TestF5RewriteWithoutRoom(t *testing.T) {
+	b := newHome(t)
+	texts := []string{"first", "second", "third"}
+	for _, text := range texts {
+		b.settle("/"+text, text)
+		b.update(b.tree, func(e *tree.Edit) error { return e.Secure(tree.Sum([]byte(text))) })
+		b.entry(b.other, "/"+text, text, 0)
+	}
+	clear(b.home.files)
+	b.home.wasted[1], b.home.pack = true, 0
+	packed := 0
+	b.home.full = func() bool { packed++; return packed > 2 }
+	done, err := b.forest.Collect(t.Context(), tree.Policy{})
+	if err != nil || done.Later != 1 || len(b.home.dropped) != 0 {
+		t.Errorf("%+v, %v, dropped %v", done, err, b.home.dropped)
+	}
+	for _, text := range texts {
+		b.want(text, true)
+	}
+	b.home.full = nil
+	if done, err = b.forest.Collect(t.Context(), tree.Policy{}); err != nil || done.Later != 0 || !slices.Equal(b.home.dropped, []int64{1}) {
+		t.Errorf("%+v, %v, dropped %v", done, err, b.home.dropped)
+	}
+	for _, text := range texts {
 		b.want(text, true)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/process"
 	"github.com/wsd-dev/wsd/process/shell"
@@ -107,6 +108,81 @@ func TestF5FullDisk(t *testing.T) {
 		if _, free := sqlite.Room(dir); free < 8<<20 {
 			t.Errorf("%d bytes are free", free)
 		}
+	}
+}
+
+// Objects that are mostly garbage are left for later where there is no room to write them anew; all
+// else is collected.
+func TestF5FullDiskWithObjects(t *testing.T) {
+	dir := smallDisk(t)
+	cfg := Config{Dir: filepath.Join(dir, "w"), Store: filepath.Join(dir, "store.db"), MountPoint: "/nowhere/to/be", NoWatch: true}
+	if err := os.Mkdir(cfg.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	skew := time.Duration(0)
+	forest := tree.New(w.DB.Tree(), tree.Config{Now: func() time.Time { return time.Now().Add(skew) }})
+	forest.SetHome(disk.ObjectsOnly("/other", w.Objects))
+	keep, err := forest.Tree(t.Context(), "kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	noise := rand.NewChaCha8([32]byte{4})
+	gc := func() (done tree.Collected, err error) {
+		err = w.keep.alone(t.Context(), func() (err error) { // the workspace tidies as well, since the disk is full
+			done, err = collect(t.Context(), w.DB, forest, tree.Policy{MaxBytes: -1})
+			return err
+		})
+		return done, err
+	}
+	// 20 MiB are in an object, of which files have more than the reserve can take.
+	var list []tree.Data
+	stage := forest.Stager()
+	for i := range 40 {
+		b := make([]byte, tree.ChunkSize)
+		_, _ = io.ReadFull(noise, b)
+		list = append(list, tree.Data{Hash: tree.Sum(b), Bytes: b, Last: i == 39})
+		if err := stage.Put(t.Context(), list[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(stage.Flush(t.Context()), stage.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = keep.Update(t.Context(), func(e *tree.Edit) error {
+		var parts []tree.Part
+		for _, d := range list[:12] {
+			parts = append(parts, tree.Part{Hash: d.Hash, Size: tree.ChunkSize})
+		}
+		_, err := e.Apply(&tree.Entry{Kind: tree.KindFile, Path: "/f", Mode: 0o644, Size: 12 * tree.ChunkSize, Parts: parts}, 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, dir)
+	skew = tree.MinUnseen + time.Minute
+	done, err := gc()
+	if err != nil || done.Chunks != 28 || done.Later != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if err := os.Remove(filepath.Join(dir, "fill")); err != nil {
+		t.Fatal(err)
+	}
+	done, err = gc()
+	if err != nil || done.Chunks != 0 || done.Later != 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if n, err := forest.Verify(t.Context()); err != nil || n != 12 {
+		t.Errorf("%d chunks are left: %v", n, err)
 	}
 }
 

@@ -35,9 +35,21 @@ type keeper struct {
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 	urgent chan struct{} // holds a token when the disk is full
+	turn   chan struct{} // is full while somebody tidies: the room of the reserve is for one
 }
 
-func newKeeper() *keeper { return &keeper{urgent: make(chan struct{}, 1)} }
+func newKeeper() *keeper { return &keeper{urgent: make(chan struct{}, 1), turn: make(chan struct{}, 1)} }
+
+// alone runs fn when nobody else tidies.
+func (k *keeper) alone(ctx context.Context, fn func() error) error {
+	select {
+	case k.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-k.turn }()
+	return fn()
+}
 
 // full has the store tidied soon. It never blocks.
 func (k *keeper) full() {
@@ -66,7 +78,11 @@ func (k *keeper) keepHouse(db *sqlite.DB, forest *tree.Forest, bounds Bounds, lo
 					continue
 				}
 			}
-			done, err := Tidy(ctx, db, forest, bounds)
+			var done Tidied
+			err := k.alone(ctx, func() (err error) {
+				done, err = Tidy(ctx, db, forest, bounds)
+				return err
+			})
 			if ctx.Err() != nil {
 				return
 			}
@@ -100,6 +116,9 @@ func (t *Tidied) log(log *slog.Logger) {
 	if t.Collected.Chunks > 0 {
 		log.Info("garbage collected", "chunks", t.Collected.Chunks, "bytes", t.Collected.Bytes)
 	}
+	if t.Collected.Later > 0 {
+		log.Warn("objects that are mostly garbage are written anew once there is room", "objects", t.Collected.Later)
+	}
 }
 
 // Tidy forgets lost versions and deletes garbage beyond bounds, and gives their room back.
@@ -120,6 +139,7 @@ func collect(ctx context.Context, db *sqlite.DB, forest *tree.Forest, policy tre
 		policy.Few = true
 		more, err = collectOnce(ctx, db, forest, policy)
 		c.Chunks, c.Bytes, c.Marked, c.Waiting = c.Chunks+more.Chunks, c.Bytes+more.Bytes, c.Marked+more.Marked, more.Waiting
+		c.Later = more.Later
 	}
 	db.KeepReserve()
 	return c, err
@@ -139,7 +159,13 @@ func collectOnce(ctx context.Context, db *sqlite.DB, forest *tree.Forest, policy
 // Collect deletes garbage now. With now it does so whatever the age of it, but for what a push
 // may be about to refer to.
 func (w *Workspace) Collect(ctx context.Context, now bool) (tree.Collected, error) {
-	return Collect(ctx, w.DB, w.Forest, w.garbage, now)
+	var done tree.Collected
+	err := w.keep.alone(ctx, func() (err error) {
+		done, err = Collect(ctx, w.DB, w.Forest, w.garbage, now)
+		return err
+	})
+	(&Tidied{Collected: done}).log(w.log)
+	return done, err
 }
 
 // Collect is Workspace.Collect for a store that is no workspace's.
