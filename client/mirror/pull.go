@@ -277,7 +277,11 @@ func (m *Mirror) fetchMissing(ctx context.Context, entries []tree.Entry, gone ma
 func (m *Mirror) withContent(ctx context.Context, entries []tree.Entry, r *Result, fn func(gone map[tree.Hash]bool) error) error {
 	for attempt := 1; ; attempt++ {
 		gone := map[tree.Hash]bool{}
-		if err := m.fetchMissing(ctx, entries, gone, r); err != nil {
+		missing, err := m.lackingHere(ctx, hashesOf(entries, allParts))
+		if err == nil {
+			err = m.fetchAll(ctx, missing, entries, gone, r)
+		}
+		if err != nil {
 			return err
 		}
 		if err := fn(gone); !errors.Is(err, tree.ErrUnknownHash) || attempt == maxTries {

@@ -72,6 +72,9 @@ func (m *Mirror) pushList(ctx context.Context, list *changeList, r *Result, care
 					return err
 				}
 			}
+			if err := m.keepWithheld(ctx, b, r); err != nil {
+				return err
+			}
 			again, err := m.pushBlock(ctx, b, r)
 			if tooManyConflicts(err) && len(b.entries) > changes.MaxConflicts {
 				again, err = m.pushPieces(ctx, b, r)
@@ -355,7 +358,7 @@ func (m *Mirror) pushAgain(ctx context.Context, in changes.PushInput, b *block, 
 		if changes.Code(err) != tree.Code(tree.ErrUnknownHash) {
 			break
 		}
-		lacking, err2 := m.lackingThere(ctx, hashesOf(b.entries, func(e *tree.Entry) []tree.Part { return e.Parts }))
+		lacking, err2 := m.lackingThere(ctx, hashesOf(b.entries, allParts))
 		if err2 != nil || len(lacking) == 0 {
 			return res, errors.Join(err, err2)
 		}
@@ -370,6 +373,9 @@ func (m *Mirror) pushAgain(ctx context.Context, in changes.PushInput, b *block, 
 	}
 	return res, err
 }
+
+// allParts is the content of an entry, also of one that does not come over.
+func allParts(e *tree.Entry) []tree.Part { return e.Parts }
 
 // hashesOf is the content of entries, each once.
 func hashesOf(entries []tree.Entry, parts func(*tree.Entry) []tree.Part) []tree.Hash {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/wsd-dev/wsd/client/withheld"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -294,7 +295,7 @@ func (m *Mirror) regained(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for i := range entries {
-		ask := hashesOf(entries[i:i+1], func(e *tree.Entry) []tree.Part { return e.Parts })
+		ask := hashesOf(entries[i:i+1], allParts)
 		if len(ask) == 0 {
 			continue
 		}
@@ -430,6 +431,29 @@ func (d *decision) withholdCode(x, cur *tree.Entry) error {
 	}
 	d.hold(x.Path, h)
 	return nil
+}
+
+// keepWithheld keeps the remote's versions that did not come over, and that a block takes the place of.
+func (m *Mirror) keepWithheld(ctx context.Context, b *block, r *Result) error {
+	if m.s.held == nil || len(m.s.held.Paths) == 0 {
+		return nil
+	}
+	var list []lost.Version
+	for i := range b.entries {
+		path, _ := m.roots.toLocal(b.entries[i].Path)
+		h, ok := m.s.held.at(path)
+		if !ok || h.Bits != 0 || h.Conflict || h.Lacking || h.Kind != tree.KindFile && h.Kind != tree.KindSymlink {
+			continue
+		}
+		e, err := m.remote().ReadEntry(ctx, b.entries[i].Path)
+		if err != nil {
+			return fmt.Errorf("read %s at the remote: %w", b.entries[i].Path, err)
+		}
+		if e != nil && printOf(e) == h.Remote {
+			list = append(list, lost.Version{Path: e.Path, Entry: *e})
+		}
+	}
+	return m.keepTheirs(ctx, list, r)
 }
 
 // A heldBack decides about changes from here to paths of which something is withheld.

@@ -252,6 +252,31 @@ func isConflict(err error) bool {
 }
 
 // A directory that is a repository's own is judged as what it is there.
+// A version that did not come over, and that a change from here takes the place of, is kept and named.
+func TestSH8OverWithheldIsKept(t *testing.T) {
+	for name, do := range map[string]string{"written": "write /.envrc mine", "removed": "rm /.envrc"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{})
+			w.local.do("write /.envrc base", "write /f one")
+			w.sync()
+			w.remote.do("write /.envrc theirs")
+			w.sync()
+			w.local.want("/.envrc 644 base", "/f 644 one")
+			w.local.do(do)
+			w.sync()
+			w.local.wantLosers("/.envrc conflict theirs")
+			if len(w.conflicts) != 1 || !strings.Contains(w.conflicts[0], hash("theirs")+", kept local") {
+				t.Errorf("conflicts: %q", w.conflicts)
+			}
+			w.same()
+			w.sync()
+			if len(w.conflicts) != 1 {
+				t.Errorf("then: %q", w.conflicts)
+			}
+		})
+	}
+}
+
 func TestSH8BelowGit(t *testing.T) {
 	w := newWorld(t, Config{Dir: "/home/u/repo/.git"})
 	w.remote.do("mkdir /hooks", "write /hooks/pre-commit evil", "write /config evil", "write /index fine")
