@@ -92,6 +92,7 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			if next.ignored, err = next.ignored.with(d.hides); err != nil {
 				return err
 			}
+			next.rules = next.rules.without(d.freed)
 			if next.notes.Toward = b.toward; b.last {
 				next.notes.Toward = 0
 				if next.held, err = next.held.refreshed(e, &next); err != nil {

@@ -48,6 +48,7 @@ type decision struct {
 	nothing   map[string]bool          // what oursIsNothing has said of paths that are held in conflict
 	deleted   map[string]bool          // paths that the remote has removed, if .gitignore files count
 	hides     map[string]bool          // what the batch says of what rules hide
+	freed     map[string]bool          // paths of rules.Blocked that are so no more
 	touched   bool                     // something is sent only because of what was decided
 	rawHere   bool                     // this side may have what the remote can not
 }
@@ -112,6 +113,9 @@ func (d *decision) decideEach(begun int64, entries []tree.Entry) error {
 	each := d.all || s.held.conflicts() > 0 // is looked at
 	for i := range entries {
 		d.policy = d.m.policyAt(entries[i].Path)
+		if err := d.unblock(&entries[i]); err != nil {
+			return err
+		}
 		if nothing, err := d.ignored(&entries[i]); err != nil {
 			return err
 		} else if nothing {

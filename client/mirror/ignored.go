@@ -85,6 +85,16 @@ func (r *rules) with(blocked []string) (*rules, error) {
 	return &next, nil
 }
 
+// without returns the rules after what is here at some paths is to be sent again.
+func (r *rules) without(freed map[string]bool) *rules {
+	if r == nil || len(freed) == 0 {
+		return r
+	}
+	next := *r
+	next.Blocked = slices.DeleteFunc(slices.Clone(r.Blocked), func(path string) bool { return freed[path] })
+	return &next
+}
+
 // settled returns the rules without those that counted before.
 func (r *rules) settled() *rules {
 	if r == nil || len(r.Shown)+len(r.Freed) == 0 {
@@ -304,11 +314,34 @@ func (d *decision) hiddenAside(x *tree.Entry) ([]tree.Entry, error) {
 	return []tree.Entry{aside, *x}, nil
 }
 
+// unblock has what is here and was not sent (rules.Blocked) be a change that is to be sent, as any
+// other, where an entry changes something at its path, above or below it. If the remote still has
+// there what it was not sent for, the next push finds that.
+func (d *decision) unblock(x *tree.Entry) error {
+	if d.m.s.rules == nil {
+		return nil
+	}
+	for _, path := range d.m.s.rules.Blocked {
+		meets := path == x.Path || strings.HasPrefix(x.Path, path+"/") || x.Kind != tree.KindDir && strings.HasPrefix(path, x.Path+"/")
+		if !meets || d.freed[path] {
+			continue
+		}
+		if err := d.sendBlocked(path); err != nil {
+			return err
+		}
+		if d.freed == nil {
+			d.freed = map[string]bool{}
+		}
+		d.freed[path] = true
+	}
+	return nil
+}
+
 // sendBlocked sends what is at a path and below it, which was not sent because of what the
 // remote had there.
 func (d *decision) sendBlocked(path string) error {
 	sent, err := touchAll(d.edit, path, func(e *tree.Entry) bool {
-		return !d.m.filter.hides(e.Path, e.Kind == tree.KindDir) && !d.m.s.changed(e.Path, e.Rev)
+		return live(e) && !d.m.filter.hides(e.Path, e.Kind == tree.KindDir) && !d.m.s.changed(e.Path, e.Rev)
 	})
 	d.touched = d.touched || len(sent) > 0
 	d.more = append(d.more, sent...)
@@ -419,11 +452,13 @@ func (b *heldBack) ignores(s *item) bool {
 	return ignored
 }
 
-// spared is what stays at the remote since a block does not remove it.
+// spared is what stays at the remote since a block does not remove it, or has nothing in its place.
 func (m *Mirror) spared(b *block) []Stayed {
 	list := m.stayedOf(b.stayed, false)
+	n := len(list)
+	list = append(list, m.stayedOf(b.unsent, false)...)
 	for i := range list {
-		list[i].AtRemote = true
+		list[i].AtRemote, list[i].NotSent = true, i >= n
 	}
 	return list
 }

@@ -42,6 +42,9 @@ func (m *Mirror) localChanges(ctx context.Context) (*localChanges, error) {
 		return nil, err
 	}
 	out := &localChanges{rev: list.Current.Rev}
+	if m.s.rules != nil { // they come to be changes as soon as something comes there
+		out.paths = slices.Clone(m.s.rules.Blocked)
+	}
 	for {
 		entries, err := list.Next(ctx, page)
 		if errors.Is(err, io.EOF) {

@@ -139,7 +139,7 @@ func (p *packer) pack(ctx context.Context) error {
 func (p *packer) put(ctx context.Context, s *item) error {
 	if s.out {
 		p.block.note(s)
-		if b := &p.block; len(b.hides)+len(b.again)+len(b.stayed) >= p.most {
+		if b := &p.block; len(b.hides)+len(b.again)+len(b.stayed)+len(b.unsent) >= p.most {
 			done := *b
 			*b = block{cursor: b.cursor}
 			p.text = 0
@@ -196,11 +196,14 @@ func (b *block) note(s *item) {
 	if s.again {
 		b.again = append(b.again, s.entry)
 	}
-	if s.stays != nil {
+	switch {
+	case s.blocked != "":
+		b.unsent = append(b.unsent, *s.stays)
+		if !slices.Contains(b.blocked, s.blocked) {
+			b.blocked = append(b.blocked, s.blocked)
+		}
+	case s.stays != nil:
 		b.stayed = append(b.stayed, *s.stays)
-	}
-	if s.blocked != "" && !slices.Contains(b.blocked, s.blocked) {
-		b.blocked = append(b.blocked, s.blocked)
 	}
 }
 
@@ -232,7 +235,10 @@ type block struct {
 	spare   []string
 	renamed map[string]string
 	stayed  []changes.Kept
-	blocked []string // paths at which nothing is sent because of that
+	// blocked are paths at which nothing is sent because of what the remote has there, and unsent what
+	// is here at them.
+	blocked []string
+	unsent  []changes.Kept
 }
 
 // pieces are what a block becomes whose content is sent, and that a remote refuses as a whole:
@@ -263,7 +269,7 @@ func (m *Mirror) pieces(b *block) []*block {
 	for path, h := range holds {
 		last.note(&item{holds: true, path: path, hold: h})
 	}
-	last.blocked = b.blocked
+	out[0].blocked, out[0].unsent = b.blocked, b.unsent // a cursor of a piece may be behind them
 	last.cursor, last.stayed, last.hides, last.again, last.vanished = b.cursor, b.stayed, b.hides, b.again, b.vanished
 	return out
 }

@@ -147,7 +147,11 @@ func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell fun
 				}
 			}
 		}
-		after.more = append(after.more, d.more...)
+		for i := range d.more {
+			if e := &d.more[i]; !after.lost[e.Path] {
+				after.more = append(after.more, *e)
+			}
+		}
 		after.held = after.held.with(d.holds)
 		var err error
 		if after.ignored, err = after.ignored.with(d.hides); err != nil {

@@ -10,12 +10,16 @@ import (
 )
 
 // A Stayed is a path that one side removed, and that stays on the other with what was never
-// synchronised: what is ignored, what no tree can have, what has just been made there.
+// synchronised: what is ignored, what no tree can have, what has just been made there. Or it is
+// NotSent.
 type Stayed struct {
 	Path     string   // of the local tree
 	Names    []string // first of the paths that hold it up
 	More     int      // how many there are beside
 	AtRemote bool     // it stays there, else here
+	// NotSent: nothing was removed. The path is here and new, and is not sent, since the remote has
+	// something of another kind at Names that rules hide.
+	NotSent bool
 }
 
 // spare returns the entries that are applied in place of one, which takes away nothing that
