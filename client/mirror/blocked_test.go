@@ -13,7 +13,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// kept is the contents of an end's files and lost versions.
+// keptTexts is the contents of an end's files and lost versions.
 func keptTexts(e *end) map[string]bool {
 	out := map[string]bool{}
 	for _, text := range texts(e) {
@@ -97,7 +97,7 @@ func TestBlocked(t *testing.T) {
 						here := w.local.list()
 						switch policy {
 						case Fail, Hold:
-							if !slices.Equal(here, before) || !slices.Equal(w.remote.list(), there) {
+							if w.local.line(tt.path) != mine || !slices.Equal(w.remote.list(), there) || policy == Fail && !slices.Equal(here, before) {
 								t.Errorf("here %v, there %v", here, w.remote.list())
 							}
 						case Ours:
@@ -125,9 +125,12 @@ func TestBlocked(t *testing.T) {
 						}
 						w.conflicts = nil
 						w.rest()
-						w.remote.do("rm "+strings.TrimPrefix(tt.path, " "), "write /late 1")
+						w.remote.do("rm "+tt.path[:2], "write /late 1")
 						w.sync()
 						w.wantConflicts()
+						if list := w.local.list(); slices.Contains(list, mine) {
+							t.Errorf("what was removed is here: %v", list)
+						}
 						w.rest()
 					})
 				}

@@ -301,7 +301,7 @@ func (d *decision) madeHere(path string) (bool, error) {
 			last = c.Name
 		}
 	}
-	if !d.changedSince(path, last.Rev) {
+	if !d.changedSince(path, last.Rev) && !covers(d.freed, path) {
 		return false, nil
 	}
 	// Unless there was one before, which was removed here: then it was replaced.
