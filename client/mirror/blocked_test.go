@@ -299,7 +299,9 @@ func blockedRandom(t *testing.T, r *rand.Rand) {
 	name := func() string {
 		return pick("/a", "/b", "/a/x", "/a/x/y", "/b/y", "/b/x/y", "/c", "/a/d", "/a/d/f", "/d", "/d/f", "/c/d/z", "/c/d", "/b/.gitignore", "/.gitignore", "/.gitignore")
 	}
-	rule := func() string { return pick("d/", "/a/x/", "y", "/d", "!/d/", "x/", "d/\n!/d/", "/d\n!/d/", "z", "/c/d\n!/c/d/") }
+	rule := func() string {
+		return pick("d/", "/a/x/", "y", "/d", "!/d/", "x/", "d/\n!/d/", "/d\n!/d/", "z", "/c/d\n!/c/d/")
+	}
 	var log []string
 	seen := map[*end]map[string]bool{w.local: {}, w.remote: {}}
 	look := func() {
@@ -342,6 +344,10 @@ func blockedRandom(t *testing.T, r *rand.Rand) {
 				log = append(log, side+": "+line)
 			}
 			look()
+		}
+		if r.IntN(10) == 0 {
+			changeOften(t, w, maxShownRules+2)
+			log = append(log, "rules change often")
 		}
 		w.cfg.OnConflict = []Policy{Both, Theirs, Ours}[r.IntN(3)]
 		w.restart()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -229,28 +230,104 @@ func TestIgnoreRulesChange(t *testing.T) {
 	w.rest()
 }
 
+// Rules that change more often than is remembered are forgotten: what differs is in conflict, once, and
+// nothing is lost.
 func TestIgnoreRulesChangeOften(t *testing.T) {
-	w, _ := ignoring(t, Config{})
-	w.local.do("write /a 1")
-	w.sync()
-	for i := range maxShownRules + 1 {
-		w.cfg.Rules = []string{fmt.Sprintf("*%d\n", i)}
+	for _, policy := range []Policy{Theirs, Ours, Both, Fail, Hold} {
+		t.Run(policy.String(), func(t *testing.T) {
+			w, _ := ignoring(t, Config{OnConflict: policy, Rules: []string{"*.o\nd/\n"}})
+			w.local.do("write /same 1", "write /here 1", "write /x.o L", "write /gone 1")
+			w.remote.do("write /there 1", "write /x.o R", "write /d/f R")
+			w.sync()
+			w.local.do("write /d L")
+			w.sync()
+			w.local.do("write /here 2", "rm /gone")
+			w.remote.do("write /there 2", "rm /d", "write /d R2")
+			changeOften(t, w, maxShownRules+2)
+			w.cfg.Rules = nil
+			w.restart()
+			kept := []string{"1", "2", "L", "R", "R2"}
+			if policy == Fail {
+				var conflict *ConflictError
+				if _, err := w.m.Sync(t.Context()); !errors.As(err, &conflict) {
+					t.Fatalf("sync: %v", err)
+				}
+				w.cfg.OnConflict = Both
+				w.restart()
+			}
+			w.sync()
+			all := keptTexts(w.local)
+			maps.Copy(all, keptTexts(w.remote))
+			for _, text := range kept {
+				if !all[text] {
+					t.Errorf("%s is lost: %v", text, all)
+				}
+			}
+			if len(w.conflicts) == 0 {
+				t.Error("no conflict")
+			}
+			w.conflicts = nil
+			if policy == Hold {
+				return
+			}
+			w.rest()
+			w.remote.do("write /same 2")
+			w.local.do("rm /here")
+			w.sync()
+			w.wantConflicts()
+			w.rest()
+		})
+	}
+}
+
+// changeOften has other rules count, without synchronising by them.
+func changeOften(t *testing.T, w *world, times int) {
+	t.Helper()
+	was := w.cfg.Rules
+	for i := range times {
+		w.cfg.Rules = []string{fmt.Sprintf("*-%d\n/never\n", i)}
 		w.restart()
 		if err := w.m.Connect(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.cfg.Rules = []string{"*last\n"}
-	w.restart()
-	if err := w.m.Connect(t.Context()); !errors.Is(err, ErrRules) {
-		t.Fatalf("connect: %v", err)
+	w.cfg.Rules = was
+}
+
+// Many files with rules change on both sides, and nothing comes to an end before they have: the same.
+func TestIgnoreGitFilesChangeOften(t *testing.T) {
+	w, _ := ignoring(t, Config{OnConflict: Both, GitIgnore: true})
+	w.local.do("write /f 1")
+	w.sync()
+	peer := &pushFails{Peer: w.remote.server}
+	w.cfg.Remote = peer
+	for i := range maxShownRules + 4 {
+		w.remote.do(fmt.Sprintf("write /.gitignore *.%d", i))
+		w.local.do(fmt.Sprintf("write /sub/.gitignore *.a%d", i), fmt.Sprintf("write /g%d L%d", i, i))
+		w.restart()
+		if _, err := w.m.Sync(t.Context()); !errors.Is(err, errPushFails) {
+			t.Fatalf("sync %d: %v", i, err)
+		}
 	}
-	w.cfg.Rules = []string{fmt.Sprintf("*%d\n", maxShownRules)}
+	w.cfg.Remote = nil
 	w.restart()
 	w.sync()
-	w.cfg.Rules = []string{"*last\n"}
-	w.restart()
-	w.sync()
+	w.same()
+	for i := range maxShownRules + 4 {
+		if line := w.remote.line(fmt.Sprint("/g", i)); line == "" {
+			t.Errorf("/g%d is not there", i)
+		}
+	}
+	w.rest()
+}
+
+var errPushFails = errors.New("not now")
+
+// A pushFails takes nothing.
+type pushFails struct{ changes.Peer }
+
+func (p *pushFails) Push(context.Context, changes.PushInput, changes.Stream[tree.Entry]) (changes.PushResult, error) {
+	return changes.PushResult{}, errPushFails
 }
 
 func TestIgnoreGitFiles(t *testing.T) {

@@ -18,9 +18,6 @@ import (
 // ErrIgnored says that rules hide more paths of the remote one by one than are remembered.
 var ErrIgnored = errors.New("too many paths of the server are ignored one by one; ignore the directories that they are in")
 
-// ErrRules says that the rules have changed more often than is remembered.
-var ErrRules = errors.New("what is ignored has changed too often since both sides were last in step; synchronise once with the rules of the last time")
-
 // rules are what rules there were and are. It is a value: to change it is to make another one.
 type rules struct {
 	Text string `json:"text,omitempty"` // those that count
@@ -30,6 +27,8 @@ type rules struct {
 	// something of another kind there that rules hide. Freed are those of the rules before.
 	Blocked []string `json:"blocked,omitempty"`
 	Freed   []string `json:"freed,omitempty"`
+	// Forgotten: more rules counted before than are remembered, and any path may have been hidden.
+	Forgotten bool `json:"forgotten,omitempty"`
 
 	shown []*filter
 }
@@ -55,8 +54,8 @@ func (r *rules) compile(local string) error {
 
 // hid reports whether rules that counted before may have hidden a path, or kept it here.
 func (r *rules) hid(path string) bool {
-	if r == nil {
-		return false
+	if r == nil || r.Forgotten {
+		return r != nil
 	}
 	for p := path; len(r.Freed) > 0 && p != "/"; p = above(p) {
 		if slices.Contains(r.Freed, p) {
@@ -97,27 +96,26 @@ func (r *rules) without(freed map[string]bool) *rules {
 
 // settled returns the rules without those that counted before.
 func (r *rules) settled() *rules {
-	if r == nil || len(r.Shown)+len(r.Freed) == 0 {
+	if r == nil || len(r.Shown)+len(r.Freed) == 0 && !r.Forgotten {
 		return r
 	}
 	return &rules{Text: r.Text, Blocked: r.Blocked}
 }
 
-// changed returns the rules after others have come to count.
+// changed returns the rules after others have come to count. Those of before are forgotten if there are
+// too many: nothing counts as agreed then.
 func (r *rules) changed(text, local string) (*rules, error) {
 	next := &rules{Text: text}
 	if r != nil {
 		next.Shown = slices.Clone(r.Shown)
 		next.Freed = slices.Concat(r.Freed, r.Blocked)
-	}
-	if len(next.Freed) > maxBlocked {
-		return nil, &RulesError{Err: ErrRules}
+		next.Forgotten = r.Forgotten
 	}
 	if was := r.text(); was != "" && !slices.Contains(next.Shown, was) {
 		next.Shown = append(next.Shown, was)
 	}
-	if len(next.Shown) > maxShownRules {
-		return nil, &RulesError{Err: ErrRules}
+	if next.Forgotten = next.Forgotten || len(next.Freed) > maxBlocked || len(next.Shown) > maxShownRules; next.Forgotten {
+		next.Shown, next.Freed = nil, nil
 	}
 	return next, next.compile(local)
 }
@@ -150,7 +148,9 @@ func (m *Mirror) ignoring(s state) (state, error) {
 	s.peer.Push, s.peer.Fetch = tree.Cursor{}, tree.Cursor{}
 	s.ignored = nil // it is listed anew
 	var err error
-	s.rules, err = s.rules.changed(f.text, m.roots.local)
+	if s.rules, err = s.rules.changed(f.text, m.roots.local); err == nil && s.rules.Forgotten {
+		m.log.Warn("what is ignored has changed too often since both sides were last in step; all is compared anew, and what differs is in conflict")
+	}
 	return s, err
 }
 

@@ -53,7 +53,8 @@ const (
 	maxRuleBytes = 1 << 20
 	maxRuleFiles = 4096
 	// maxShownRules bounds the rules that counted earlier and are remembered until both sides
-	// are in step by those of now. With more nothing is moved.
+	// are in step by those of now. With more all of them are forgotten: what differs then is in
+	// conflict, as after the loss of a store.
 	maxShownRules = 16
 	// maxLocal bounds the paths that are listed as changed here before a pull. Above it
 	// each incoming path is looked up.
