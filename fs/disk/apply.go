@@ -221,9 +221,7 @@ func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool,
 	if p.old != nil && !again && !through {
 		// The file that the path was tells whether there is content to write.
 		it.meta = slices.Equal(p.old.parts, entry.Parts) && !p.w.isStuck(rel)
-		if !it.meta {
-			p.leaves(p.old)
-		}
+		p.leaves(p.old) // also of one that keeps its content, which may have to be written anew
 	}
 	if it.kind == tree.KindFile && !it.meta {
 		if err := p.content(e, it, entry.Size); err != nil {

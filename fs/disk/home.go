@@ -104,18 +104,7 @@ func (h *home) openOurs(path string) (int, error) {
 		return -1, err
 	}
 	defer closeFD(up)
-	st, err := statAt(up, name)
-	if err == nil && st.kind != tree.KindFile {
-		err = iofs.ErrNotExist
-	}
-	if err == nil {
-		err = chmodFileAt(up, name, uint32(st.mode)|0o400)
-	}
-	if err != nil {
-		return -1, err
-	}
-	defer func() { _ = chmodFileAt(up, name, uint32(st.mode)) }() // as it was
-	return openFileAt(up, name)
+	return openOurs(up, name)
 }
 
 func (h *home) File(path string, offset, size int64, dst []byte) ([]byte, error) {

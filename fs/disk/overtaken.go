@@ -34,6 +34,9 @@ func (b *bringer) save(dir int, name string, it *item, was found) (*tree.Hash, e
 	if tree.Fingerprint(&entry) == by {
 		return &print, nil
 	}
+	if had := b.printOf(it, &was); entry.Kind == tree.KindFile && had != nil && *had == print && was.mode != nil && uint32(*was.mode) == entry.Mode {
+		return &print, nil // the tree had the same, of another time
+	}
 	v := lost.Version{Path: b.w.treePath(it.path), At: time.Now(), Why: lost.Overtaken, By: by, Entry: entry}
 	kept := true
 	if _, err := b.w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
@@ -76,7 +79,7 @@ func referenced(e *tree.Edit, path string, v *tree.Entry) (bool, error) {
 // version reads a file or link, and gives its content to keep if that is not nil. What is ours is
 // read whatever its mode.
 func (w *Workspace) version(ctx context.Context, dir int, name string, keep *keeper) (tree.Entry, error) {
-	st, err := statAt(dir, name)
+	st, err := statOthers(dir, name)
 	if err != nil {
 		return tree.Entry{}, err
 	}
@@ -90,10 +93,6 @@ func (w *Workspace) version(ctx context.Context, dir int, name string, keep *kee
 		return entry, errSpecial
 	}
 	got, err := w.readFile(ctx, dir, name, keep)
-	if denied(err) && chmodFileAt(dir, name, uint32(st.mode)|0o400) == nil {
-		got, err = w.readFile(ctx, dir, name, keep)
-		_ = chmodFileAt(dir, name, uint32(st.mode)) // it may be put back
-	}
 	if denied(err) {
 		err = fmt.Errorf("%w: %w", errUnreadable, err)
 	}
@@ -181,8 +180,9 @@ type storedOut struct {
 	Stat  []byte `json:"stat"`
 	Known bool   `json:"known,omitempty"`
 	Racy  bool   `json:"racy,omitempty"`
-	// Print is the manifest of what the tree had, "" if that is not known.
-	Print string `json:"print,omitempty"`
+	// Print is the manifest of what the tree had, "" if that is not known, Mode its mode.
+	Print string  `json:"print,omitempty"`
+	Mode  *uint16 `json:"mode,omitempty"`
 }
 
 // storeOuts stores which versions are put off. Should that not be possible, one of them may be
@@ -200,7 +200,7 @@ func (w *Workspace) storeOuts(ctx context.Context) {
 			if s.Outs == nil {
 				s.Outs = map[string]storedOut{}
 			}
-			stored := storedOut{Path: o.it.path, By: o.it.fingerprint(), Stat: o.was.stat.encode(), Known: o.was.known, Racy: o.was.racy}
+			stored := storedOut{Path: o.it.path, By: o.it.fingerprint(), Stat: o.was.stat.encode(), Known: o.was.known, Racy: o.was.racy, Mode: o.was.mode}
 			if o.was.print != nil {
 				stored.Print = o.was.print.String()
 			}
@@ -225,7 +225,7 @@ func (w *Workspace) loadOuts(root int) {
 			name = newsName(name) // or it is gone
 		}
 		it := &item{path: o.Path, kind: tree.KindDelete, print: o.By}
-		was := found{there: true, stat: st, known: o.Known, racy: o.Racy}
+		was := found{there: true, stat: st, known: o.Known, racy: o.Racy, mode: o.Mode}
 		var print tree.Hash
 		if b, err := hex.DecodeString(o.Print); err == nil && copy(print[:], b) == len(print) {
 			was.print = &print

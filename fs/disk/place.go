@@ -16,8 +16,9 @@ type found struct {
 	known bool // the index has it as it is
 	racy  bool // it may have changed since without a trace
 	left  bool // a crash has left it, under a name of ours
-	// print is the manifest of the file that the tree had, if known.
+	// print is the manifest of the file that the tree had, if known, mode its mode.
 	print *tree.Hash
+	mode  *uint16
 }
 
 // settled reports whether the store has the content.
@@ -31,7 +32,7 @@ func (f *found) same(st *stat) bool {
 
 // look finds out what is about to be replaced or removed.
 func (b *bringer) look(dir int, name, path string) (found, error) {
-	st, err := statAt(dir, name)
+	st, err := statOthers(dir, name)
 	if gone(err) {
 		return found{}, nil
 	}
@@ -44,12 +45,14 @@ func (b *bringer) look(dir int, name, path string) (found, error) {
 	case n == nil:
 	case st.kind == tree.KindDir:
 		f.known = n.stat.sameDir(&st)
+	case st.kind == tree.KindSymlink:
+		f.known = n.stat.sameLink(&st) // its target never changes
 	default:
 		index := n.stat
 		index.dev = st.dev
-		f.known, f.racy = index.same(&st), index.flags&unsure != 0
-		if !f.known && index.flags&linked != 0 {
-			// What is done under another name of the file changes its ctime.
+		f.known, f.racy, f.mode = index.same(&st), index.flags&unsure != 0, &index.mode
+		if !f.known {
+			// The ctime alone may tell of another name, or of a mode that was there for a moment.
 			index.ctime = st.ctime
 			f.known, f.racy = index.same(&st), true
 		}
@@ -117,8 +120,8 @@ func (b *bringer) swap(dir int, temp, name string, it *item, was found) (string,
 			}
 			temp = out
 		}
-		if now, err := statAt(dir, name); err == nil && now.ctime != was.stat.ctime {
-			was.known = false // it was written while the entry was
+		if now, err := statAt(dir, name); err == nil && now.kind == tree.KindFile && now.ctime != was.stat.ctime {
+			was.racy = true // it may have been written while the entry was
 		}
 		err := exchange(dir, temp, name)
 		if gone(err) { // it went just now
@@ -230,7 +233,7 @@ func (b *bringer) makeWay(dir int, name string, it *item, was found) error {
 // What was there at the last look is known to be what it is, unless it has changed. discard
 // returns the name that it has if there is an error.
 func (b *bringer) discard(dir int, out string, it *item, was found) (string, error) {
-	st, err := statAt(dir, out)
+	st, err := statOthers(dir, out)
 	if err != nil {
 		return out, err
 	}
@@ -248,7 +251,7 @@ func (b *bringer) discard(dir int, out string, it *item, was found) (string, err
 		was.print = b.printOf(it, &was)
 		return out, b.w.putOff(b.ctx, dir, b.root, out, it, was)
 	}
-	if st, err = statAt(dir, out); err != nil {
+	if st, err = statOthers(dir, out); err != nil {
 		return out, err
 	}
 	known, print := was.there && was.known && was.same(&st) && !isNews(out), b.printOf(it, &was)
@@ -303,6 +306,9 @@ func (b *bringer) markNews(dir int, out string) (string, error) {
 func (b *bringer) printOf(it *item, was *found) *tree.Hash {
 	if was.print != nil {
 		return was.print
+	}
+	if it.meta {
+		return it.manifest()
 	}
 	if l := b.leaving[it.path]; l != nil {
 		return &l.print

@@ -19,22 +19,27 @@ type content struct {
 
 var windows = sync.Pool{New: func() any { b := make([]byte, tree.ChunkSize); return &b }}
 
-// readFile reads a file in an open directory. Its windows are given to keep, if that is not nil. If
+// readFile reads a file in an open directory, one of ours whatever its mode. Its windows are given to keep, if that is not nil. If
 // the file changes meanwhile it is read again; if it does so each time, the last reading counts,
 // and the file is to be looked at again.
 func (w *Workspace) readFile(ctx context.Context, dir int, name string, keep *keeper) (content, error) {
-	return w.readSeen(ctx, dir, name, nil, keep)
-}
-
-// readSeen is readFile for a file that was looked at before, if seen is not nil. If it is still
-// as it was then when it has been read, that look and the one after the reading are all it takes.
-func (w *Workspace) readSeen(ctx context.Context, dir int, name string, seen *stat, keep *keeper) (content, error) {
-	fd, err := openFileAt(dir, name)
+	fd, err := openOurs(dir, name)
 	if err != nil {
 		return content{}, err
 	}
 	defer closeFD(fd)
-	if seen != nil && seen.size > tree.ChunkSize {
+	return w.readOpen(ctx, fd, name, nil, keep)
+}
+
+// readSeen is readFile for a file that was looked at before and that we may read. If it is still
+// as it was then when it has been read, that look and the one after the reading are all it takes.
+func (w *Workspace) readSeen(ctx context.Context, dir int, name string, seen *stat, keep *keeper) (content, error) {
+	fd, err := openWithRights(dir, name)
+	if err != nil {
+		return content{}, err
+	}
+	defer closeFD(fd)
+	if seen.size > tree.ChunkSize {
 		seen = nil // to read it for nothing takes longer than a look
 	}
 	return w.readOpen(ctx, fd, name, seen, keep)

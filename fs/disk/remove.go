@@ -77,7 +77,7 @@ func (b *clearer) unlink(dir int, path, name string, was found) (stays bool, err
 		}
 		return false, nil
 	}
-	st, err := statAt(dir, out)
+	st, err := statOthers(dir, out)
 	known := err == nil && was.same(&st)
 	if known && was.racy && was.stat.kind == tree.KindFile {
 		if known, err = b.unchanged(dir, out, b.printOf(it, &was)); errors.Is(err, errUnreadable) {

@@ -111,6 +111,12 @@ func (a *stat) sameDir(b *stat) bool {
 	return a.kind == tree.KindDir && a.kind == b.kind && a.ino == b.ino && a.btime == b.btime
 }
 
+// sameLink reports whether a and b are one link. What it leads to cannot have changed, whatever its
+// times say.
+func (a *stat) sameLink(b *stat) bool {
+	return a.kind == tree.KindSymlink && a.kind == b.kind && a.ino == b.ino && a.btime == b.btime && (a.btime != 0 || a.mtime == b.mtime && a.ctime == b.ctime)
+}
+
 func (a *stat) encode() []byte {
 	b := make([]byte, 0, 48)
 	b = append(b, byte(a.kind), a.flags)

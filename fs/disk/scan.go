@@ -235,6 +235,9 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 		return false, nil
 	}
 	st, err := statAt(fd, name)
+	if err == nil && kid != nil && st.mode != kid.stat.mode {
+		st, err = statOthers(fd, name)
+	}
 	if err == nil {
 		switch {
 		case s.w.tooLong(dir, name):

@@ -57,8 +57,8 @@ func syncAll(fd int) error {
 	return pathError("sync", ".", retry(func() error { return unix.Syncfs(fd) }))
 }
 
-// chmodAt changes the mode of a name in a directory that cannot be opened, and of nothing
-// that a link leads to.
+// chmodAt changes the mode of a file or directory that cannot be opened, and of nothing that a link
+// leads to.
 func chmodAt(dir int, name string, mode uint32) error {
 	err := chmodFileAt(dir, name, mode)
 	if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) {
@@ -71,8 +71,8 @@ func chmodAt(dir int, name string, mode uint32) error {
 	}
 	defer closeFD(fd)
 	st, err := statFD(fd)
-	if err == nil && st.kind != tree.KindDir {
-		err = unix.ENOTDIR
+	if err == nil && st.kind != tree.KindDir && st.kind != tree.KindFile {
+		err = unix.ELOOP
 	}
 	if err == nil {
 		err = unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), mode)
@@ -124,14 +124,7 @@ func rename2(dir int, old, name string, flags uint) error {
 // when that cannot be told now. The system tells, by a refused lease, of files of our own user;
 // as root, of all.
 func beingWritten(dir int, name string) bool {
-	fd, err := openFileAt(dir, name)
-	if denied(err) {
-		// What is ours is opened whatever its mode.
-		if st, serr := statAt(dir, name); serr == nil && st.kind == tree.KindFile && chmodFileAt(dir, name, uint32(st.mode)|0o400) == nil {
-			fd, err = openFileAt(dir, name)
-			_ = chmodFileAt(dir, name, uint32(st.mode)) // as it was
-		}
-	}
+	fd, err := openOurs(dir, name)
 	if err != nil {
 		return !gone(err) && !denied(err) && !errors.Is(err, unix.ENXIO)
 	}

@@ -49,7 +49,7 @@ func fromStat(s *unix.Stat_t) stat {
 // syncAll asks for all that was written to be brought to the disk.
 func syncAll(int) error { return unix.Sync() }
 
-// chmodAt changes the mode of a name in a directory that cannot be opened.
+// chmodAt changes the mode of a file or directory that cannot be opened.
 func chmodAt(dir int, name string, mode uint32) error {
 	return pathError("chmod", name, chmodFileAt(dir, name, mode))
 }

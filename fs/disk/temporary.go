@@ -146,7 +146,7 @@ func (b *bringer) reclaim(dir int, path, name string) error {
 		if n := b.w.index.find(it.path); !known && n != nil {
 			was = n.stat
 		}
-		f := found{there: true, stat: st, racy: was.flags&unsure != 0}
+		f := found{there: true, stat: st, racy: was.flags&unsure != 0, mode: &was.mode}
 		f.known = f.same(&was) && !isNews(name)
 		f.left = !f.known
 		_, err := b.discard(dir, name, it, f)

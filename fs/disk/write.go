@@ -184,7 +184,7 @@ func (f *fileBringer) bring(it *item) (stat, error) {
 			return stat{}, err
 		}
 	} // else most likely nothing is there; place finds it if there is
-	if it.meta && was.settled() {
+	if it.meta && f.keeps(fd, name, it, &was) {
 		if st, err := f.meta(fd, name, it, &was.stat); err == nil {
 			return st, nil
 		} // else all of it is written
@@ -196,14 +196,37 @@ func (f *fileBringer) bring(it *item) (stat, error) {
 	return st, err
 }
 
-// meta changes mode and time of a file that has the content already.
+// keeps reports whether what is at the place of an item has the item's content, as far as can be told.
+// To find out may have changed the ctime, which is in was then.
+func (f *fileBringer) keeps(dir int, name string, it *item, was *found) bool {
+	if !was.there || !was.known || was.stat.kind != tree.KindFile || !was.racy {
+		return was.settled() && was.stat.kind == tree.KindFile
+	}
+	if same, err := f.b.unchanged(dir, name, it.manifest()); !same || err != nil {
+		return false
+	}
+	st, err := statAt(dir, name)
+	if err != nil || !was.same(&st) {
+		return false
+	}
+	was.stat = st
+	return true
+}
+
+// meta changes mode and time of a file that has the content already, one that keeps us out by its
+// name.
 func (f *fileBringer) meta(dir int, name string, it *item, cur *stat) (stat, error) {
+	look := func() (stat, error) { return statAt(dir, name) }
+	chmod := func() error { return chmodAt(dir, name, it.mode) }
 	fd, err := openFileAt(dir, name)
-	if err != nil {
+	if err == nil {
+		defer closeFD(fd)
+		look = func() (stat, error) { return statFD(fd) }
+		chmod = func() error { return unix.Fchmod(fd, it.mode) }
+	} else if !denied(err) {
 		return stat{}, err
 	}
-	defer closeFD(fd)
-	st, err := statFD(fd)
+	st, err := look()
 	if err != nil {
 		return st, err
 	}
@@ -211,14 +234,14 @@ func (f *fileBringer) meta(dir int, name string, it *item, cur *stat) (stat, err
 		return st, unix.ESTALE
 	}
 	if uint32(st.mode) != it.mode {
-		if err := unix.Fchmod(fd, it.mode); err != nil {
+		if err := retry(chmod); err != nil {
 			return st, err
 		}
 	}
 	if err := setTimes(dir, name, it.mtime); err != nil && !(forbidden(err) && uint32(st.mode) == it.mode) {
 		return st, err
 	} // else it is somebody else's, who alone may set its time
-	st, err = statFD(fd)
+	st, err = look()
 	st.flags |= again // a command may have written to it before its time was set
 	return st, err
 }
