@@ -38,7 +38,9 @@ type keeper struct {
 	turn   chan struct{} // is full while somebody tidies: the room of the reserve is for one
 }
 
-func newKeeper() *keeper { return &keeper{urgent: make(chan struct{}, 1), turn: make(chan struct{}, 1)} }
+func newKeeper() *keeper {
+	return &keeper{urgent: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
+}
 
 // alone runs fn when nobody else tidies.
 func (k *keeper) alone(ctx context.Context, fn func() error) error {
