@@ -148,6 +148,7 @@ type Mirror struct {
 	roots    roots
 	meter    meter
 	vanished vanished
+	full     noRoom
 	limits   limits // those of limits.go; tests have smaller ones
 
 	// turn is held by the call that uses what follows.
@@ -337,7 +338,13 @@ func (m *Mirror) finish(ctx context.Context, r *Result) error {
 	}
 	m.leftHere, m.leftThere = m.here(), m.left()
 	r.Here, r.There = m.leftHere, m.leftThere
-	r.InStep = m.s.peer.Fetch.Compare(tree.At(m.heard.wm.CurrentRev)) >= 0 && m.s.peer.Push.Compare(tree.At(info.Rev)) >= 0
+	sent := m.s.peer.Push.Compare(tree.At(info.Rev)) >= 0
+	if !sent { // or what is named
+		if sent, err = m.onlyRefused(ctx); err != nil {
+			return err
+		}
+	}
+	r.InStep = m.s.peer.Fetch.Compare(tree.At(m.heard.wm.CurrentRev)) >= 0 && sent
 	return nil
 }
 
@@ -354,6 +361,7 @@ func (m *Mirror) run(ctx context.Context, settle bool, fn func(context.Context, 
 
 func (m *Mirror) connected(ctx context.Context, r *Result, settle bool, fn func(context.Context, *Result) error) error {
 	m.heard, m.vanished.n = nil, map[string]int{}
+	m.full.forget()
 	if !m.fresh || !m.loaded {
 		if err := m.connect(ctx, settle); err != nil {
 			return err

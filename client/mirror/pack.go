@@ -224,6 +224,7 @@ type block struct {
 	last     bool        // of the stream
 	holds    map[string]*held
 	vanished []string // local paths that were left out, and are to be sent again
+	refused  []string // local paths that were left out, since the other end has no room for them
 	// hides has paths that rules hide and that the remote has, or with false has no more. again
 	// are directories and removals of the remote's that both sides have agreed on, when all is
 	// compared anew since something else is ignored.
@@ -270,6 +271,7 @@ func (m *Mirror) pieces(b *block) []*block {
 		last.note(&item{holds: true, path: path, hold: h})
 	}
 	out[0].blocked, out[0].unsent = b.blocked, b.unsent // a cursor of a piece may be behind them
-	last.cursor, last.stayed, last.hides, last.again, last.vanished = b.cursor, b.stayed, b.hides, b.again, b.vanished
+	last.cursor, last.stayed, last.hides, last.again = b.cursor, b.stayed, b.hides, b.again
+	last.vanished, last.refused = b.vanished, b.refused
 	return out
 }

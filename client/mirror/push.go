@@ -40,6 +40,9 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 	if err := m.mayPush(ctx); err != nil {
 		return err
 	}
+	if none, err := m.onlyRefused(ctx); none || err != nil {
+		return err
+	}
 	list, err := m.changesHere(ctx)
 	if err != nil {
 		return err
@@ -233,13 +236,14 @@ func (m *Mirror) lackingThere(ctx context.Context, ask []tree.Hash) ([]tree.Hash
 
 // pushObjects sends the content of blocks, before they are passed on.
 func (m *Mirror) pushObjects(ctx context.Context, in <-chan *block, out chan<- *block, r *Result) error {
-	gone := map[tree.Hash]bool{}
+	gone, full := map[tree.Hash]bool{}, map[tree.Hash]bool{}
 	for b := range in {
-		err := m.sendObjects(ctx, b.objects, b.entries, gone, func(bytes int) {
+		err := m.sendFitting(ctx, b.objects, b.entries, gone, full, func(bytes int) {
 			r.ObjectsOut++
 			r.BytesOut += int64(bytes)
 		})
 		if err == nil {
+			m.leaveRefused(b, full)
 			err = m.leaveVanished(b, gone)
 		}
 		if err == nil {
@@ -362,8 +366,9 @@ func (m *Mirror) pushAgain(ctx context.Context, in changes.PushInput, b *block, 
 		if err2 != nil || len(lacking) == 0 {
 			return res, errors.Join(err, err2)
 		}
-		gone := map[tree.Hash]bool{}
-		if err = m.sendObjects(ctx, lacking, b.entries, gone, func(int) {}); err == nil {
+		gone, full := map[tree.Hash]bool{}, map[tree.Hash]bool{}
+		if err = m.sendFitting(ctx, lacking, b.entries, gone, full, func(int) {}); err == nil {
+			m.leaveRefused(b, full)
 			err = m.leaveVanished(b, gone)
 		}
 		if err != nil {
@@ -482,7 +487,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 	}
 	next = next.tidied()
 	_, err = m.tree.Update(ctx, func(e *tree.Edit) error {
-		for _, path := range slices.Concat(again, back, b.vanished) {
+		for _, path := range slices.Concat(again, back, b.vanished, b.refused) {
 			if err := touch(e, path); err != nil {
 				return err
 			}

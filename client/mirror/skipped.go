@@ -89,8 +89,9 @@ func (m *Mirror) hidesKind(f *filter, path string) bool {
 // left is what the remote leaves out, and whose content it cannot read.
 func (m *Mirror) left() []changes.Skipped {
 	lacking := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool { return !m.looksAt(path) })
+	there := slices.Concat(m.there, m.full.skipped())
 	if len(lacking) == 0 {
-		return m.there
+		return there
 	}
 	s := changes.Skipped{Why: changes.Unreadable, Count: len(lacking)}
 	for _, path := range lacking[:min(len(lacking), changes.MaxSkipped)] {
@@ -100,7 +101,7 @@ func (m *Mirror) left() []changes.Skipped {
 		}
 		s.Paths = append(s.Paths, changes.SkippedPath{Path: path, Error: why})
 	}
-	return append(slices.Clone(m.there), s)
+	return append(there, s)
 }
 
 // here is what this side leaves out.

@@ -13,6 +13,7 @@ const (
 	CodeProtocol = "EPROTOCOL"      // more than there may be, or what makes no sense in a call
 	CodeUnseen   = "EUNSEEN"        // the sender has not seen what it would be mixed with
 	CodePack     = "EPACK_PROTOCOL" // a pack that is none
+	CodeNoRoom   = "ENOSPC"         // the disk has no room, or none for us
 )
 
 // Names of errors, as peers know their classes.
@@ -42,12 +43,15 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Is(target error) bool { return e.Code != "" && tree.Code(target) == e.Code }
 
 // Code is the name of an error among peers, "" for one that has none: an *Error's own, or
-// else tree.Code.
+// else tree.Code, or CodeNoRoom.
 func Code(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
-	return tree.Code(err)
+	if code := tree.Code(err); code != "" || !tree.NoRoom(err) {
+		return code
+	}
+	return CodeNoRoom
 }
 
 // Name is the class of an error among peers.

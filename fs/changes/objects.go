@@ -110,7 +110,8 @@ func readObjects(ctx context.Context, objects Stream[tree.Data], queue chan<- tr
 }
 
 // keepObjects writes what comes until the queue is closed. Objects that wait to be noted together are noted
-// when nothing comes for a moment, so that a push that is cut keeps what it has sent.
+// when nothing comes for a moment, so that a push that is cut keeps what it has sent. One for which there is
+// no room does not: the rest of it would not become a file by a rename, and the room is for others.
 func (s *Server) keepObjects(ctx context.Context, queue <-chan tree.Data) error {
 	keep := s.forest.Stager() // for all of it: a file's windows come one after the other
 	idle := time.NewTimer(objectsIdle)
@@ -126,6 +127,9 @@ func (s *Server) keepObjects(ctx context.Context, queue <-chan tree.Data) error 
 			idle.Reset(objectsIdle)
 		case <-idle.C:
 			err = keep.Flush(ctx)
+		}
+		if err != nil && tree.NoRoom(err) {
+			err = errors.Join(err, keep.Abandon(ctx))
 		}
 		if err != nil {
 			return errors.Join(err, keep.Close())

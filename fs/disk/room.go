@@ -61,7 +61,7 @@ func (p *plan) fits(e *tree.Edit, root int) error {
 	}
 	for _, f := range files {
 		if f.size > room {
-			return &changes.Error{Code: "ENOSPC", Path: p.w.treePath(f.path), Err: pathError("apply", p.w.treePath(f.path), unix.ENOSPC)}
+			return &changes.Error{Code: changes.CodeNoRoom, Path: p.w.treePath(f.path), Err: pathError("apply", p.w.treePath(f.path), unix.ENOSPC)}
 		}
 		room += f.old - f.size
 	}

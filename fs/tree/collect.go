@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"syscall"
 	"time"
 )
 
@@ -271,7 +270,7 @@ func (s *sweep) tidy(ctx context.Context) error {
 		if wasted && room {
 			err = f.rewrite(ctx, o.Number)
 		}
-		if !room || noRoom(err) {
+		if !room || NoRoom(err) {
 			s.done.Later++
 			err = nil
 		}
@@ -358,7 +357,7 @@ func (f *Forest) rewrite(ctx context.Context, object int64) error {
 					return fmt.Errorf("%w: chunk %s: %w", ErrDamaged, list[i].Hash, err)
 				}
 				at, err := f.home.Pack(data)
-				if noRoom(err) {
+				if NoRoom(err) {
 					full = err
 					return nil
 				}
@@ -403,9 +402,6 @@ func (f *Forest) dropEmpty(ctx context.Context, objects map[int64]struct{}) erro
 		return nil
 	})
 }
-
-// noRoom reports whether an error says that the disk has no room.
-func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 func (s *sweep) garbage(tx Tx, h Hash) (Chunk, bool, error) {
 	c, err := tx.Chunk(h)

@@ -3,6 +3,7 @@ package tree
 import (
 	"errors"
 	iofs "io/fs"
+	"syscall"
 )
 
 // What can be wrong with a call. Errors about a path are *io/fs.PathError around one of
@@ -49,6 +50,11 @@ func Code(err error) string {
 		}
 	}
 	return ""
+}
+
+// NoRoom reports whether an error says that the disk has no room, or none for us.
+func NoRoom(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // MissingError says which chunk of a file is not held. It is an ErrUnknownHash.

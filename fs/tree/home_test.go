@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"maps"
 	"slices"
 	"syscall"
 	"testing"
@@ -104,6 +105,9 @@ type fakeWriter struct {
 }
 
 func (w *fakeWriter) Write(data []byte) (tree.Place, error) {
+	if w.h.full != nil && w.h.full() {
+		return tree.Place{}, syscall.ENOSPC
+	}
 	if w.at == 0 {
 		w.at = w.h.next()
 	}
@@ -522,6 +526,46 @@ func TestF5RewriteWithoutRoom(t *testing.T) {
 	}
 	for _, text := range texts {
 		b.want(text, true)
+	}
+}
+
+// Nothing is left of a file for which there is no room, also of what was noted of it before, unless
+// something refers to some of that.
+func TestL1AbandonedFile(t *testing.T) {
+	window := func(letter string) string { return string(bytes.Repeat([]byte(letter), tree.ChunkSize)) }
+	put := func(s *tree.Stager, text string) error {
+		_, data := cut(text)
+		return s.Put(t.Context(), data[0])
+	}
+	for name, c := range map[string]struct {
+		used bool
+		want []int64
+	}{"alone": {false, []int64{1}}, "shared": {true, []int64{1, 2}}} {
+		t.Run(name, func(t *testing.T) {
+			b := newHome(t)
+			s := b.forest.Stager()
+			err := errors.Join(put(s, "before"), put(s, window("a")), put(s, window("b")), s.Flush(t.Context()), put(s, window("c")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.used {
+				b.entry(b.other, "/f", window("b"), 0)
+			}
+			b.home.full = func() bool { return true }
+			if err := put(s, window("d")); !tree.NoRoom(err) {
+				t.Errorf("without room: %v", err)
+			}
+			if err := errors.Join(s.Abandon(t.Context()), s.Close()); err != nil {
+				t.Error(err)
+			}
+			if got := slices.Sorted(maps.Keys(b.home.objects)); !slices.Equal(got, c.want) {
+				t.Errorf("objects %v are left", got)
+			}
+			b.want("before", true)
+			b.want(window("a"), c.used)
+			b.want(window("b"), c.used)
+			b.want(window("c"), false)
+		})
 	}
 }
 

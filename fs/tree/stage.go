@@ -18,6 +18,7 @@ type Stager struct {
 	bytes   int
 	added   int
 	used    map[int64]bool // whether chunks are in an object that was written
+	open    int64          // the object of the file of which more is to come, 0 for none
 }
 
 // What a Stager notes in one transaction at most.
@@ -50,6 +51,9 @@ func (s *Stager) add(d Data) error {
 		at, err := s.w.Write(d.Bytes)
 		if err != nil {
 			return fmt.Errorf("keep chunks: %w", err)
+		}
+		if s.open = at.Object; d.Last || len(d.Bytes) < ChunkSize {
+			s.open = 0
 		}
 		if _, known := s.used[at.Object]; !known {
 			s.used[at.Object] = false
@@ -135,6 +139,39 @@ func (f *Forest) astray(c *Chunk) (bool, error) {
 	}
 	has, err := f.home.Has(c.At, c.Size)
 	return !has && err == nil, err
+}
+
+// Abandon gives up the file of which more was to come, for which there is no room, and what is not
+// noted: what is noted of that file is forgotten, unless something refers to it. Close gives back the room of the rest.
+func (s *Stager) Abandon(ctx context.Context) error {
+	s.written, s.places, s.sizes, s.bytes = nil, nil, nil, 0
+	if s.open == 0 || !s.used[s.open] {
+		return nil
+	}
+	err := s.forest.store.Update(ctx, func(tx Tx) error {
+		s.forest.sweeps.Add(1) // see Tree.Open
+		defer s.forest.sweeps.Add(1)
+		list, err := tx.ChunksIn(s.open, maxInObject)
+		for i := range list {
+			if err != nil {
+				return err
+			}
+			var used bool
+			if used, err = tx.Referenced(list[i].Hash); used || s.forest.pinned(list[i].Hash) {
+				return err
+			}
+		}
+		// The rows need room to go. Until they have gone they are astray, and nothing refers to them.
+		s.forest.home.Drop(s.open)
+		for i := range list {
+			if err == nil {
+				err = tx.DeleteChunk(list[i].Hash)
+			}
+		}
+		return err
+	})
+	s.open = 0
+	return wrap("give up chunks", err)
 }
 
 // Added is how many of the chunks that were noted were new.

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/process"
@@ -183,6 +184,42 @@ func TestF5FullDiskWithObjects(t *testing.T) {
 	}
 	if n, err := forest.Verify(t.Context()); err != nil || n != 12 {
 		t.Errorf("%d chunks are left: %v", n, err)
+	}
+}
+
+// L1: content for which the disk has no room is refused with a code of its own, and leaves the room that
+// there was.
+func TestL1ContentWithoutRoom(t *testing.T) {
+	dir := smallDisk(t)
+	cfg := Config{Dir: filepath.Join(dir, "w"), Store: filepath.Join(dir, "store.db"), MountPoint: "/nowhere/to/be", NoWatch: true}
+	if err := os.Mkdir(cfg.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	noise := rand.NewChaCha8([32]byte{5})
+	var list []tree.Data
+	for range 128 {
+		b := make([]byte, tree.ChunkSize)
+		_, _ = io.ReadFull(noise, b)
+		list = append(list, tree.Data{Hash: tree.Sum(b), Bytes: b})
+	}
+	err = w.Sync.PushObjects(t.Context(), changes.FromSlice(list))
+	if changes.Code(err) != changes.CodeNoRoom {
+		t.Errorf("64 MiB on a disk of 64 MiB: %v", err)
+	}
+	if files, err := os.ReadDir(cfg.Store + ".objects"); err != nil || len(files) > 0 {
+		t.Errorf("left are %v, %v", files, err)
+	}
+	if err := w.Sync.PushObjects(t.Context(), changes.FromSlice(list[:64])); err != nil {
+		t.Errorf("32 MiB: %v", err)
 	}
 }
 

@@ -1,0 +1,115 @@
+package mirror
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// A small remote has room for so many bytes of content. Of a call for which it has none it keeps nothing.
+type small struct {
+	*changes.Server
+	room  int64
+	calls int
+}
+
+func (r *small) PushObjects(ctx context.Context, objects changes.Stream[tree.Data]) error {
+	r.calls++
+	var list []tree.Data
+	var size int64
+	for d, err := objects.Next(ctx); err == nil; d, err = objects.Next(ctx) {
+		list, size = append(list, d), size+int64(len(d.Bytes))
+		if size > r.room {
+			err = &changes.Error{Code: changes.CodeNoRoom, Err: syscall.ENOSPC}
+			objects.Close(err)
+			return err
+		}
+	}
+	objects.Close(nil)
+	r.room -= size
+	return r.Server.PushObjects(ctx, changes.FromSlice(list))
+}
+
+func newSmall(t *testing.T, c Config) (*world, *small) {
+	t.Helper()
+	w := newWorld(t, c)
+	remote := &small{Server: w.remote.server, room: 1 << 20}
+	w.cfg.Remote = remote
+	w.restart()
+	return w, remote
+}
+
+func unwritten(paths ...string) []changes.Skipped {
+	s := changes.Skipped{Why: changes.Unwritten, Count: len(paths)}
+	for _, p := range paths {
+		s.Paths = append(s.Paths, changes.SkippedPath{Path: p, Error: "no space left on device"})
+	}
+	return []changes.Skipped{s}
+}
+
+// L1: content for which the remote has no room holds up nothing else. Its path is named each time, and comes
+// once there is room, also after a restart.
+func TestL1RemoteHasNoRoom(t *testing.T) {
+	w, remote := newSmall(t, Config{})
+	w.local.do("write /one 1", "write /old large")
+	w.sync()
+	large := strings.Repeat("x", 300)
+	remote.room = 20
+	w.local.do("write /big "+large, "write /one 2", "write /d/two 3", "write /old "+large+"y", "write /zzz last")
+	for i := range 3 {
+		r := w.sync()
+		if diff := cmp.Diff(unwritten("/big", "/old"), r.There); diff != "" {
+			t.Fatalf("left out (-want +got):\n%s", diff)
+		}
+		if i == 0 && (r.Pushed != 4 || r.BytesOut != 6) || i > 0 && r.moved() {
+			t.Errorf("run %d: %+v", i, r)
+		}
+		w.remote.want("/d/ 755", "/d/two 644 3", "/old 644 large", "/one 644 2", "/zzz 644 last")
+		w.restart()
+	}
+	// What the remote changes meanwhile is a conflict, and what is changed here fits.
+	w.remote.do("write /old theirs")
+	w.local.do("write /big small")
+	remote.room = 0
+	w.cfg.OnConflict = Both
+	w.restart()
+	if got := w.sync().There; got[0].Count != 2 {
+		t.Errorf("left out: %v", got)
+	}
+	w.wantConflicts("/old: " + hash(large+"y") + " / " + hash("theirs") + ", kept both copy /old.conflict-" + copyHash(large+"y"))
+	remote.room = 1 << 20
+	w.restart()
+	if got := w.sync().There; len(got) != 0 {
+		t.Errorf("left out: %v", got)
+	}
+	w.same()
+	w.rest()
+}
+
+// Content that fits is found with few questions: the smallest files are sent first.
+func TestL1FewCallsWithoutRoom(t *testing.T) {
+	w, remote := newSmall(t, Config{})
+	w.local.do("write /first 1")
+	w.sync()
+	for i := range 200 {
+		w.local.do("write /f" + strings.Repeat("f", i) + " " + strings.Repeat("x", i+1))
+	}
+	remote.room, remote.calls = 100*101/2, 0
+	r := w.sync()
+	if len(r.There) != 1 || r.There[0].Count != 100 || r.Pushed != 100 {
+		t.Errorf("%d were sent; left out: %+v", r.Pushed, r.There)
+	}
+	if remote.calls > 20 {
+		t.Errorf("%d calls", remote.calls)
+	}
+	remote.room = 1 << 20
+	w.restart()
+	w.sync()
+	w.same()
+}
