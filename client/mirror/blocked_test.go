@@ -369,3 +369,27 @@ func blockedRandom(t *testing.T, r *rand.Rand) {
 		look()
 	}
 }
+
+// What is ignored here makes way for what comes below its path, also if the directory comes later.
+func TestBlockedMakesWay(t *testing.T) {
+	for _, policy := range []Policy{Theirs, Ours, Both, Fail, Hold} {
+		for _, small := range []bool{false, true} {
+			w, stayed := ignoring(t, Config{Rules: []string{filesIgnored}, OnConflict: policy})
+			if small {
+				l := standard
+				l.entries = 1
+				w.limits = &l
+				w.restart()
+			}
+			w.local.do("write /d mine")
+			w.sync()
+			w.remote.do("write /d/f theirs", "write /d/g/h theirs", "chmod /d 700")
+			w.sync()
+			w.remote.want("/d/ 700", "/d/f 644 theirs", "/d/g/ 755", "/d/g/h 644 theirs")
+			if list := w.local.list(); len(list) != 5 || !keptTexts(w.local)["mine"] || !strings.HasPrefix(list[0], "/d.conflict-") {
+				t.Errorf("%v: here %v", policy, list)
+			}
+			wantStayed(t, stayed, "here /d [/d] 0")
+		}
+	}
+}

@@ -49,6 +49,7 @@ type decision struct {
 	deleted   map[string]bool          // paths that the remote has removed, if .gitignore files count
 	hides     map[string]bool          // what the batch says of what rules hide
 	freed     map[string]bool          // paths of rules.Blocked that are so no more
+	aside     map[string]bool          // paths of what is brought aside and makes way
 	touched   bool                     // something is sent only because of what was decided
 	rawHere   bool                     // this side may have what the remote can not
 }
@@ -194,6 +195,10 @@ func (d *decision) decideEach(begun int64, entries []tree.Entry) error {
 				continue
 			}
 			d.take = slices.Insert(d.take, n, aside...)
+			if d.aside == nil {
+				d.aside = map[string]bool{}
+			}
+			d.aside[kept.Path] = true
 		}
 		d.moves(list)
 		if kept != nil {
@@ -362,7 +367,7 @@ func (d *decision) onTheWay(path string, out *[]tree.Entry) (removed string, err
 			}
 			continue
 		}
-		if e.Kind != tree.KindDir && d.changed(p, e.Rev) {
+		if e.Kind != tree.KindDir && !d.aside[p] && d.changed(p, e.Rev) {
 			*out = append(*out, *e)
 		}
 		break

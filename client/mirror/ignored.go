@@ -293,25 +293,29 @@ func (d *decision) ignored(x *tree.Entry) (bool, error) {
 }
 
 // hiddenAside returns what is applied in place of an entry that takes the place of a file here
-// that rules hide, as one of another kind, or of a link that the remote does not know: it comes
-// beside. nil if it does not.
-func (d *decision) hiddenAside(x *tree.Entry) ([]tree.Entry, error) {
-	rules := d.m.filter.rules != nil && d.m.filter.hides(x.Path, false)
-	if x.Kind == tree.KindDelete || !rules && !d.rawHere {
-		return nil, nil
+// that rules hide, as one of another kind or below it, or of a link that the remote does not know: it
+// comes beside. nil if it does not. path is that of the file or link.
+func (d *decision) hiddenAside(x *tree.Entry) (list []tree.Entry, path string, err error) {
+	if x.Kind == tree.KindDelete || d.m.filter.rules == nil && !d.rawHere {
+		return nil, "", nil
 	}
-	cur, err := d.at(x.Path)
-	if err != nil || !live(cur) || cur.Kind == tree.KindDir {
-		return nil, err
+	path = x.Path
+	cur, err := d.at(path)
+	for ; err == nil && !live(cur) && above(path) != "/"; cur, err = d.at(path) {
+		path = above(path)
 	}
-	if raw := d.rawHere && isRawLink(cur); !raw && (!rules || cur.Kind == x.Kind) {
-		return nil, nil
+	if err != nil || !live(cur) || cur.Kind == tree.KindDir || d.aside[path] {
+		return nil, "", err
 	}
-	aside := *cur
-	if aside.Path, err = d.freeName(&toCopy{version: *cur, by: *x}, names{}); err != nil {
-		return nil, err
+	rules := d.m.filter.rules != nil && d.m.filter.hides(path, false)
+	if raw := d.rawHere && isRawLink(cur); !raw && (!rules || path == x.Path && cur.Kind == x.Kind) {
+		return nil, "", nil
 	}
-	return []tree.Entry{aside, *x}, nil
+	beside := *cur
+	if beside.Path, err = d.freeName(&toCopy{version: *cur, by: *x}, names{}); err != nil {
+		return nil, "", err
+	}
+	return []tree.Entry{beside, *x}, path, nil
 }
 
 // unblock has what is here and was not sent (rules.Blocked) be a change that is to be sent, as any

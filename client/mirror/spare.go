@@ -25,8 +25,8 @@ type Stayed struct {
 // spare returns the entries that are applied in place of one, which takes away nothing that
 // the remote could not know, and what stays.
 func (d *decision) spare(x *tree.Entry) ([]tree.Entry, *changes.Kept, error) {
-	if aside, err := d.hiddenAside(x); err != nil || aside != nil {
-		return aside, &changes.Kept{Path: x.Path, Names: []string{x.Path}}, err
+	if aside, path, err := d.hiddenAside(x); err != nil || aside != nil {
+		return aside, &changes.Kept{Path: path, Names: []string{path}}, err
 	}
 	if x.Kind == tree.KindDir {
 		return []tree.Entry{*x}, nil, nil
