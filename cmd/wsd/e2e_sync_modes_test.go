@@ -7,6 +7,50 @@ import (
 	"testing"
 )
 
+// Sync 12e, 4: a directory that came with a mode which keeps its owner out holds up neither what is to
+// be sent of it, nor anything else, nor the mode that lets him in again.
+func TestMode4ShutDirectory(t *testing.T) {
+	for _, here := range []bool{true, false} {
+		w := newUserWorld(t)
+		w.write(w.there, "d/f", "base")
+		w.write(w.there, "o", "o")
+		w.wantSync(0)
+		shut := filepath.Join(w.there, "d")
+		if here {
+			shut = filepath.Join(w.here, "d")
+		}
+		w.write(w.here, "d/f", "mine")
+		if here {
+			w.run("sync", "--dry-run", "--state", filepath.Join(w.dir, "l.db"), w.here, w.server.url) // it is settled
+		}
+		w.chmod(shut, 0)
+		w.write(w.there, "o", "first")
+		out, code := w.sync()
+		if code != 0 && code != exitLeftOut {
+			t.Errorf("status %d: %s", code, out)
+		}
+		w.wantFile(filepath.Join(w.here, "o"), "first")
+		w.chmod(filepath.Join(w.there, "d"), 0o755)
+		if !here {
+			w.wantFile(filepath.Join(w.there, "d/f"), "mine")
+			w.write(w.there, "d/f", "theirs")
+		} else {
+			w.chmod(shut, 0o755)
+		}
+		w.write(w.there, "o", "other")
+		w.sync()
+		w.wantSync(0)
+		w.wantFile(filepath.Join(w.here, "o"), "other")
+		want := "theirs"
+		if here {
+			want = "mine"
+		}
+		for _, dir := range []string{w.here, w.there} {
+			w.wantFile(filepath.Join(dir, "d/f"), want)
+		}
+	}
+}
+
 // Sync 12e, 5: the modes that the only writer gives a file are no conflicts, and the last one counts.
 func TestMode5ChmodIsNoConflict(t *testing.T) {
 	w := newUserWorld(t)

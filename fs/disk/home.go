@@ -96,15 +96,18 @@ func openWalking(root int, path string, flags int) (int, error) {
 	return openAt(fd, name, flags, 0) // "." is the directory itself
 }
 
-// openOurs opens a file of ours whose mode keeps us from reading it.
+// openOurs opens a file of ours when its mode, or one above it, keeps us from reading it.
 func (h *home) openOurs(path string) (int, error) {
-	dir, name := split(path)
-	up, err := h.open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	rel, inside := h.where(path)
+	if !inside || rel == "" {
+		return -1, iofs.ErrNotExist
+	}
+	root, err := openRoot(h.w.cfg.Dir)
 	if err != nil {
 		return -1, err
 	}
-	defer closeFD(up)
-	return openOurs(up, name)
+	defer closeFD(root)
+	return openOursBelow(root, rel)
 }
 
 func (h *home) File(path string, offset, size int64, dst []byte) ([]byte, error) {

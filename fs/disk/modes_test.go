@@ -93,6 +93,37 @@ func TestMode5WhatIsOvertaken(t *testing.T) {
 	}
 }
 
+// Sync 12e, 4: what is settled is read in directories whose modes keep us out, and those stay.
+func TestMode4ReadInShutDirectories(t *testing.T) {
+	if os.Geteuid() == 0 {
+		asNobody(t)
+		return
+	}
+	both(t, func(t *testing.T, b *bench) {
+		b.write("d/e/f", "text")
+		b.settle()
+		b.apply(b.file("/workspace/d/e/f", "text", 0o200), folder("/workspace/d/e", 0), folder("/workspace/d", 0o200))
+		rev := b.rev()
+		for range 3 {
+			if _, err := b.forest.Chunk(t.Context(), b.parts("text")[0].Hash, nil); err != nil {
+				t.Fatal(err)
+			}
+			b.settle()
+		}
+		if b.rev() != rev {
+			t.Errorf("changes: %v", b.changed(rev))
+		}
+		b.modes(map[string]os.FileMode{"d": 0o200})
+		b.must(os.Chmod(b.path("d"), 0o700))
+		b.modes(map[string]os.FileMode{"d/e": 0})
+		b.must(os.Chmod(b.path("d/e"), 0o700))
+		b.modes(map[string]os.FileMode{"d/e/f": 0o200})
+		b.apply(folder("/workspace/d/e", 0o755), folder("/workspace/d", 0o755), b.file("/workspace/d/e/f", "more", 0o644))
+		b.want(map[string]string{"d": "dir 0755", "d/e": "dir 0755", "d/e/f": "file 0644 more"})
+		b.wantLost()
+	})
+}
+
 // Sync 12e, 5: those who read a file whose mode keeps us out leave that as it is, several at once too.
 func TestMode5ReadersLeaveTheMode(t *testing.T) {
 	if os.Geteuid() == 0 {

@@ -83,7 +83,7 @@ func (b *bringer) unlock(path string) (was stat, err error) {
 	}
 	dir, name := split(path)
 	err = b.inDir(dir, func(up int) error {
-		st, err := statAt(up, name)
+		st, err := statOthers(up, name)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,8 @@
 package disk
 
 import (
+	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -8,7 +10,8 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// What is ours is read whatever its mode: that lets us in for as long as it takes to open it.
+// What is ours is read whatever its mode, and those of the directories that it is in: that lets us
+// in for as long as it takes to open it.
 
 // lettingIn is held by whoever has changed a mode for that, and shared by those who take the modes
 // and rights that they find for somebody else's.
@@ -21,21 +24,65 @@ func openOurs(dir int, name string) (int, error) {
 	if !denied(err) {
 		return fd, err
 	}
+	return openOursBelow(dir, name)
+}
+
+// openOursBelow is openOurs for a path below an open directory, also when the modes of directories
+// on the way keep us out. It follows no link.
+func openOursBelow(root int, path string) (int, error) {
 	lettingIn.Lock()
 	defer lettingIn.Unlock()
-	st, serr := statAt(dir, name)
-	if serr != nil || st.kind != tree.KindFile || st.mode&0o400 != 0 || chmodAt(dir, name, uint32(st.mode)|0o400) != nil {
-		return -1, err
+	var leave []func()
+	defer func() {
+		for _, fn := range slices.Backward(leave) {
+			fn()
+		}
+	}()
+	for up := root; ; {
+		name, rest, above := strings.Cut(path, "/")
+		fd, putBack, err := letIn(up, name, above)
+		if err != nil {
+			return -1, err
+		}
+		if !above {
+			putBack()
+			return fd, nil
+		}
+		leave = append(leave, func() {
+			putBack()
+			closeFD(fd)
+		})
+		up, path = fd, rest
 	}
-	fd, err = openFileAt(dir, name)
-	look, chmod := func() (stat, error) { return statAt(dir, name) }, func() error { return chmodAt(dir, name, uint32(st.mode)) }
-	if err == nil {
-		look, chmod = func() (stat, error) { return statFD(fd) }, func() error { return unix.Fchmod(fd, uint32(st.mode)) }
+}
+
+// letIn opens a directory to go into, or a file to read, with a mode that allows it. putBack puts the
+// one that it had back, if it is still as we have left it. The caller has lettingIn.
+func letIn(up int, name string, dir bool) (fd int, putBack func(), err error) {
+	open, kind, rights := openFileAt, tree.KindFile, uint16(0o400)
+	if dir {
+		open, kind, rights = openDirAt, tree.KindDir, 0o500
 	}
-	if now, serr := look(); serr == nil && now.sameFile(&stat{kind: st.kind, ino: st.ino, btime: st.btime, size: now.size, mode: st.mode | 0o400}) {
-		_ = retry(chmod) // it is still as we have left it
+	putBack = func() {}
+	st, err := statAt(up, name)
+	if err != nil || st.kind != kind || st.mode&rights == rights {
+		fd, err = open(up, name)
+		return fd, putBack, err
 	}
-	return fd, err
+	if err := chmodAt(up, name, uint32(st.mode|rights)); err != nil {
+		return -1, nil, pathError("open", name, unix.EACCES)
+	}
+	if fd, err = open(up, name); err != nil {
+		if now, e := statAt(up, name); e == nil && now.ino == st.ino && now.mode == st.mode|rights {
+			_ = chmodAt(up, name, uint32(st.mode)) // as it was
+		}
+		return -1, nil, err
+	}
+	return fd, func() {
+		if now, e := statFD(fd); e == nil && now.ino == st.ino && now.mode == st.mode|rights {
+			_ = retry(func() error { return unix.Fchmod(fd, uint32(st.mode)) })
+		}
+	}, nil
 }
 
 // openWithRights opens a file that we may read without that.

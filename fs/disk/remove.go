@@ -110,7 +110,7 @@ func (b *clearer) unlink(dir int, path, name string, was found) (stays bool, err
 
 // empty removes what is in a directory. A directory that something stays in keeps its mode.
 func (b *clearer) empty(dir int, path, name string) (stays bool, err error) {
-	before, err := statAt(dir, name)
+	before, err := statOthers(dir, name)
 	if err != nil {
 		return false, err
 	}
