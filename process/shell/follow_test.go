@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -314,4 +315,56 @@ func TestF7FullDiskIsLeft(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a run has printed that the last server has left is to be read at once, also while there is no room to
+// end the run. It is ended once there is.
+func TestF7LogOfLeftRun(t *testing.T) {
+	t.Parallel()
+	var full atomic.Bool
+	store := &shelltest.Memory{Before: func(op string) error {
+		if full.Load() && op == "recover" {
+			return fmt.Errorf("recover: %w", syscall.ENOSPC)
+		}
+		return nil
+	}}
+	run, err := store.Begin(t.Context(), "x", shell.About{Command: "make"}, time.Now())
+	if err == nil {
+		err = store.Append(t.Context(), run, &shell.Batch{At: time.Now(), Events: []shell.Event{
+			{Seq: 1, Name: shell.Stdout, Data: []byte("one ")}, {Seq: 2, Name: shell.Stdout, Data: []byte("two")},
+		}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	full.Store(true)
+	bubble(t, shell.Config{Store: store}, func(t *testing.T, s *shell.Shell, _ *fakeSpawner) {
+		read := func() {
+			t.Helper()
+			for after, want := range map[shell.After]string{
+				{}: "one two 1 -1", {Seq: 1}: "two 1 -1", {Seq: 2}: " 1 -1", {Seq: 3}: " 0 0", {Tail: true}: " 0 0",
+			} {
+				tr := rest(t, follow(t, s, after))
+				if got := fmt.Sprint(string(tr.stdout), " ", tr.exits, " ", tr.code); got != want {
+					t.Errorf("after %+v: %q, not %q", after, got, want)
+				}
+			}
+		}
+		read()
+		events := follow(t, s, shell.After{})
+		tr := transcript{}
+		tr.add(t, next(t, events))
+		full.Store(false)
+		time.Sleep(time.Minute)
+		if list, err := store.Ended(t.Context(), time.Time{}, 10); err != nil || len(list) != 1 {
+			t.Errorf("with room: %+v, %v", list, err)
+		}
+		for tr.exits == 0 {
+			tr.add(t, next(t, events))
+		}
+		if _, err := events.Next(t.Context()); !errors.Is(err, io.EOF) || tr.code != -1 || tr.last != 3 {
+			t.Errorf("the end is %+v, %v", tr, err)
+		}
+		read()
+	})
 }

@@ -26,6 +26,7 @@ type follower struct {
 	next   uint64 // number of the next event to give
 	joined uint64 // of the newest that was committed when it joined
 	last   uint64 // of the exit, if run is nil
+	left   bool   // the log has no exit, and last is not known: see followLeft
 
 	page   []Event      // read from the log and not given
 	held   atomic.Int64 // bytes of the Shell's pages that the page may have
@@ -272,6 +273,12 @@ func (f *follower) turn(ctx context.Context) error {
 			page = page[:len(page)-1]
 		}
 		r.mu.Unlock()
+	}
+	if n := len(page); f.left && (n == 0 || page[n-1].Name == Exit) { // the run may have its end by now
+		if n == 0 {
+			page = []Event{{Seq: f.next, Name: Exit, Code: -1}}
+		}
+		f.last, f.left = page[len(page)-1].Seq, false
 	}
 	switch {
 	case len(page) == 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -59,7 +60,7 @@ func New(cfg Config) (*Shell, error) {
 		err = s.sweep()
 	}
 	if errors.Is(err, syscall.ENOSPC) {
-		s.cfg.Logger.Warn("there is no room to end runs that the last server has left; it is tried again before the next run", "err", err)
+		s.cfg.Logger.Warn("there is no room to end runs that the last server has left; it is tried again until there is", "err", err)
 	} else if err != nil {
 		s.end()
 		return nil, fmt.Errorf("recover runs: %w", err)
@@ -221,12 +222,39 @@ func (s *Shell) follow(ctx context.Context, id string, after After, shared bool)
 		return nil, truncated(id)
 	case !rec.Ended && s.find(id) != nil: // it has begun meanwhile
 		return s.follow(ctx, id, after, shared)
+	case !rec.Ended && !s.recovered.Load():
+		return s.followLeft(ctx, f, rec.Run, after)
 	case !rec.Ended: // its log could not be written
 		return nil, fmt.Errorf("the log of exec %s could not be written to its end", id)
 	}
 	f.key, f.next, f.last = rec.Run, after.Seq+1, rec.End.Last
 	if after.Tail || after.Seq > f.last {
 		f.next = f.last + 1
+	}
+	return f, nil
+}
+
+// followLeft follows a run that the last server has left, which there may be no room to end: what is in
+// its log, and then the exit that it will have.
+func (s *Shell) followLeft(ctx context.Context, f *follower, run int64, after After) (Events, error) {
+	err := s.recover(ctx)
+	switch {
+	case err == nil:
+		return s.follow(ctx, f.id, after, f.shared)
+	case !errors.Is(err, syscall.ENOSPC):
+		return nil, fmt.Errorf("end exec %s, which the last server has left: %w", f.id, err)
+	}
+	f.key, f.next, f.last, f.left = run, after.Seq+1, math.MaxUint64, true
+	seen := after.Tail
+	if !seen && after.Seq > 0 {
+		list, err := s.cfg.Store.Read(ctx, run, after.Seq-1, 1)
+		if err != nil {
+			return nil, fmt.Errorf("read the log of exec %s: %w", f.id, err)
+		}
+		seen = len(list) == 0 // it was the exit
+	}
+	if seen {
+		f.last = after.Seq
 	}
 	return f, nil
 }

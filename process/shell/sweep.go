@@ -3,10 +3,12 @@ package shell
 import (
 	"context"
 	"errors"
+	"syscall"
 	"time"
 )
 
-// sweepLoop forgets runs that have been kept for long enough, until the Shell ends.
+// sweepLoop forgets runs that have been kept for long enough, until the Shell ends. It ends those that the
+// last server has left once there is room for that.
 func (s *Shell) sweepLoop() {
 	ticker := time.NewTicker(sweepTime)
 	defer ticker.Stop()
@@ -17,7 +19,14 @@ func (s *Shell) sweepLoop() {
 		case <-s.lifetime.Done():
 			return
 		}
-		if err := s.sweep(); err != nil && !errors.Is(err, context.Canceled) {
+		err := s.recover(s.lifetime)
+		if errors.Is(err, syscall.ENOSPC) {
+			continue // as was said
+		}
+		if err == nil {
+			err = s.sweep()
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
 			s.cfg.Logger.Error("runs that have ended long ago were not forgotten", "err", err)
 		}
 	}

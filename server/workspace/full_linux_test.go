@@ -273,7 +273,11 @@ func TestF5OpenWithoutReserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A run and the log of a process are as a killed server leaves them.
-	if _, err := w.DB.Runs().Begin(t.Context(), "left", shell.About{Command: "make"}, time.Now()); err != nil {
+	run, err := w.DB.Runs().Begin(t.Context(), "left", shell.About{Command: "make"}, time.Now())
+	if err == nil {
+		err = w.DB.Runs().Append(t.Context(), run, &shell.Batch{At: time.Now(), Events: []shell.Event{{Seq: 1, Name: shell.Stdout, Data: []byte("made")}}})
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	err = w.DB.ProcessLogs().Write(t.Context(), []process.LogChange{{Log: 7, Info: &protocol.ProcessInfo{ProcessID: "p"}, At: time.Now()}})
@@ -303,6 +307,16 @@ func TestF5OpenWithoutReserve(t *testing.T) {
 	}()
 	if _, _, err := w.Runs.Exec(t.Context(), shell.Request{Command: "true"}); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("a command without room for its output: %v", err)
+	}
+	if events, err := w.Runs.Follow(t.Context(), "left", shell.After{}); err != nil {
+		t.Errorf("the log of what was left: %v", err)
+	} else {
+		made, err := events.Next(t.Context())
+		end, err2 := events.Next(t.Context())
+		if err = errors.Join(err, err2); err != nil || string(made.Data) != "made" || end.Name != shell.Exit || end.Code != -1 {
+			t.Errorf("the log of what was left: %+v, %+v, %v", made, end, err)
+		}
+		events.Close()
 	}
 	if err := os.Remove(filepath.Join(dir, "fill")); err != nil {
 		t.Fatal(err)

@@ -144,6 +144,9 @@ func (m *Memory) Forget(_ context.Context, run int64) error {
 
 // Recover implements shell.Store.
 func (m *Memory) Recover(_ context.Context, at time.Time) (n int, err error) {
+	if err := m.before("recover"); err != nil {
+		return 0, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.runs {
