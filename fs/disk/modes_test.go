@@ -4,6 +4,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/wsd-dev/wsd/fs/tree"
 )
 
 // Sync 12e, 5: modes that come one after the other, with nobody else at the directory, overtake
@@ -102,10 +104,12 @@ func TestMode4ReadInShutDirectories(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
 		b.write("d/e/f", "text")
 		b.settle()
-		b.apply(b.file("/workspace/d/e/f", "text", 0o200), folder("/workspace/d/e", 0), folder("/workspace/d", 0o200))
+		b.must(os.Chmod(b.path("d/e/f"), 0o200))
+		b.settle()
+		b.apply(folder("/workspace/d/e", 0), folder("/workspace/d", 0o200))
 		rev := b.rev()
 		for range 3 {
-			if _, err := b.forest.Chunk(t.Context(), b.parts("text")[0].Hash, nil); err != nil {
+			if _, err := b.forest.Chunk(t.Context(), tree.Sum([]byte("text")), nil); err != nil {
 				t.Fatal(err)
 			}
 			b.settle()
@@ -135,7 +139,7 @@ func TestMode5ReadersLeaveTheMode(t *testing.T) {
 		b.settle()
 		b.must(os.Chmod(b.path("f"), 0o200))
 		b.settle()
-		rev, hash := b.rev(), b.parts("text")[0].Hash
+		rev, hash := b.rev(), tree.Sum([]byte("text"))
 		errs := make(chan error)
 		for range 8 {
 			go func() { // waited for below
