@@ -12,6 +12,7 @@ import (
 // connect loads what is stored and compares it with the remote's watermarks, which are those of
 // a settled remote if a pull is to follow.
 func (m *Mirror) connect(ctx context.Context, settle bool) error {
+	m.fullHere.forget() // what is held is asked for again
 	next, err := m.compared(ctx, settle)
 	if err != nil {
 		return err

@@ -148,7 +148,8 @@ type Mirror struct {
 	roots    roots
 	meter    meter
 	vanished vanished
-	full     noRoom
+	full     noRoom // at the remote, as a call has found
+	fullHere noRoom // here, since connect
 	limits   limits // those of limits.go; tests have smaller ones
 
 	// turn is held by the call that uses what follows.

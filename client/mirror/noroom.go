@@ -26,6 +26,15 @@ func (n *noRoom) forget() {
 	n.paths = nil
 }
 
+func (n *noRoom) add(path string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.paths == nil {
+		n.paths = map[string]struct{}{}
+	}
+	n.paths[path] = struct{}{}
+}
+
 func (n *noRoom) has(path string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -34,14 +43,18 @@ func (n *noRoom) has(path string) bool {
 }
 
 // skipped names the paths.
-func (n *noRoom) skipped() (list []changes.Skipped) {
+func (n *noRoom) skipped() []changes.Skipped {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.paths) == 0 {
+	return withoutRoom(slices.Sorted(maps.Keys(n.paths)))
+}
+
+// withoutRoom names paths for which there is no room.
+func withoutRoom(all []string) (list []changes.Skipped) {
+	if len(all) == 0 {
 		return nil
 	}
-	s := changes.Skipped{Why: changes.Unwritten, Count: len(n.paths)}
-	all := slices.Sorted(maps.Keys(n.paths))
+	s := changes.Skipped{Why: changes.Unwritten, Count: len(all)}
 	for _, path := range all[:min(len(all), changes.MaxSkipped)] {
 		s.Paths = append(s.Paths, changes.SkippedPath{Path: path, Error: syscall.ENOSPC.Error()})
 	}
@@ -50,14 +63,9 @@ func (n *noRoom) skipped() (list []changes.Skipped) {
 
 // leaveRefused leaves entries out of a block whose content the remote has no room for.
 func (m *Mirror) leaveRefused(b *block, full map[tree.Hash]bool) {
-	m.full.mu.Lock()
-	defer m.full.mu.Unlock()
 	for _, e := range b.leaveOut(full) {
 		path, _ := m.roots.toLocal(e.Path)
-		if m.full.paths == nil {
-			m.full.paths = map[string]struct{}{}
-		}
-		m.full.paths[path] = struct{}{}
+		m.full.add(path)
 		b.refused = append(b.refused, path)
 		delete(b.holds, path)
 	}
@@ -76,8 +84,16 @@ func (m *Mirror) sendFitting(ctx context.Context, hashes []tree.Hash, entries []
 		}
 		return err
 	}
-	err := send(hashes)
-	if changes.Code(err) != changes.CodeNoRoom {
+	return fitting(hashes, entries, full, send,
+		func(some []tree.Hash) ([]tree.Hash, error) { return m.lackingThere(ctx, some) },
+		func(err error) bool { return changes.Code(err) == changes.CodeNoRoom })
+}
+
+// fitting moves content of entries as far as there is room for it, that of the smallest files first. full
+// takes the hashes of what does not fit.
+func fitting(hashes []tree.Hash, entries []tree.Entry, full map[tree.Hash]bool, move func([]tree.Hash) error, lacking func([]tree.Hash) ([]tree.Hash, error), isFull func(error) bool) error {
+	err := move(hashes)
+	if !isFull(err) {
 		return err
 	}
 	files := filesOf(hashes, entries)
@@ -86,24 +102,47 @@ func (m *Mirror) sendFitting(ctx context.Context, hashes []tree.Hash, entries []
 		for _, f := range files[:n] {
 			some = append(some, f.hashes...)
 		}
-		some, err := m.lackingThere(ctx, some) // some of it may have been kept
-		if err == nil {
-			err = send(some)
+		some, err := lacking(some) // some of it may have been kept
+		if err == nil && len(some) > 0 {
+			err = move(some)
 		}
 		switch {
 		case err == nil:
 			files = files[n:]
-		case changes.Code(err) != changes.CodeNoRoom:
+		case !isFull(err):
 			return err
 		case n > 1:
 			n /= 2
-		default: // nor has it for what is larger
+		default: // nor is there for what is larger
 			for _, f := range files {
 				for _, h := range f.hashes {
 					full[h] = true
 				}
 			}
 			return nil
+		}
+	}
+	return nil
+}
+
+// fetchFitting gets the content of a batch as far as there is room for it here. Entries with other content
+// are held as lacking, and named.
+func (m *Mirror) fetchFitting(ctx context.Context, b *batch, gone map[tree.Hash]bool, r *Result) error {
+	full := map[tree.Hash]bool{}
+	err := fitting(b.objects, b.entries, full,
+		func(some []tree.Hash) error { return m.fetchAll(ctx, some, b.entries, gone, r) },
+		func(some []tree.Hash) ([]tree.Hash, error) { return m.lackingHere(ctx, some) },
+		tree.NoRoom)
+	if err != nil || len(full) == 0 {
+		return err
+	}
+	for i := range b.entries {
+		if e := &b.entries[i]; isGone(e, full) {
+			if b.lacking == nil {
+				b.lacking = map[string]bool{}
+			}
+			b.lacking[e.Path] = true
+			m.fullHere.add(e.Path)
 		}
 	}
 	return nil

@@ -17,6 +17,8 @@ type small struct {
 	*changes.Server
 	room  int64
 	calls int
+	// roomHere is how much of a call there is room for here, 0 for all.
+	roomHere int64
 }
 
 func (r *small) PushObjects(ctx context.Context, objects changes.Stream[tree.Data]) error {
@@ -34,6 +36,19 @@ func (r *small) PushObjects(ctx context.Context, objects changes.Stream[tree.Dat
 	objects.Close(nil)
 	r.room -= size
 	return r.Server.PushObjects(ctx, changes.FromSlice(list))
+}
+
+// FetchObjects fails as the disk here does, when it has no room for what comes.
+func (r *small) FetchObjects(ctx context.Context, hashes []tree.Hash) (changes.Stream[tree.Data], error) {
+	objects, err := r.Server.FetchObjects(ctx, hashes)
+	left := r.roomHere
+	return changes.FromFunc(func(ctx context.Context) (tree.Data, error) {
+		d, err := objects.Next(ctx)
+		if left -= int64(len(d.Bytes)); r.roomHere > 0 && left < 0 && err == nil {
+			err = syscall.ENOSPC
+		}
+		return d, err
+	}, func(err error) { objects.Close(err) }), err
 }
 
 func newSmall(t *testing.T, c Config) (*world, *small) {
@@ -90,6 +105,42 @@ func TestL1RemoteHasNoRoom(t *testing.T) {
 	}
 	w.same()
 	w.rest()
+}
+
+// L1: content for which there is no room here holds up nothing else, neither what comes nor what is sent. Its
+// path is named each time, and comes once there is room. What has changed at it on both sides is a conflict
+// then, and no change of it is sent before.
+func TestL1NoRoomHere(t *testing.T) {
+	w, remote := newSmall(t, Config{OnConflict: Both})
+	w.local.do("write /one 1", "write /old old")
+	w.sync()
+	large := strings.Repeat("x", 30)
+	remote.roomHere = 20
+	w.remote.do("write /big "+large, "write /one 2", "write /d/two 3", "write /old "+large+"y")
+	w.local.do("write /mine m", "write /old mine")
+	for i := range 3 {
+		r := w.sync()
+		if diff := cmp.Diff(unwritten("/big", "/old"), r.Here); diff != "" || len(r.There) != 0 {
+			t.Fatalf("left out there %v, here (-want +got):\n%s", r.There, diff)
+		}
+		if i > 0 && r.moved() {
+			t.Errorf("run %d: %+v", i, r)
+		}
+		w.local.want("/d/ 755", "/d/two 644 3", "/mine 644 m", "/old 644 mine", "/one 644 2")
+		w.remote.want("/big 644 "+large, "/d/ 755", "/d/two 644 3", "/mine 644 m", "/old 644 "+large+"y", "/one 644 2")
+		if i > 0 { // also without a restart
+			w.restart()
+		}
+	}
+	w.wantConflicts()
+	remote.roomHere = 0
+	w.restart()
+	if r := w.sync(); len(r.Here) != 0 {
+		t.Errorf("left out: %v", r.Here)
+	}
+	w.wantConflicts("/old: " + hash("mine") + " / " + hash(large+"y") + ", kept both copy /old.conflict-" + copyHash("mine"))
+	w.sync()
+	w.same()
 }
 
 // Content that fits is found with few questions: the smallest files are sent first.

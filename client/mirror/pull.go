@@ -248,7 +248,7 @@ func (m *Mirror) wanted(e *tree.Entry, k *known, s *item) bool {
 func (m *Mirror) fetchContent(ctx context.Context, in <-chan *batch, out chan<- *batch, r *Result) error {
 	gone := map[tree.Hash]bool{}
 	for b := range in {
-		if err := m.fetchAll(ctx, b.objects, b.entries, gone, r); err != nil {
+		if err := m.fetchFitting(ctx, b, gone, r); err != nil {
 			return err
 		}
 		if err := m.drop(ctx, b, gone); err != nil {
@@ -413,7 +413,12 @@ func (m *Mirror) fetchObjects(ctx context.Context, hashes []tree.Hash, last, gon
 func (m *Mirror) keep(ctx context.Context, s changes.Stream[tree.Data], last map[tree.Hash]bool, r *Result) (err error) {
 	defer func() { s.Close(err) }()
 	to := m.forest.Stager()
-	defer func() { err = errors.Join(err, to.Flush(ctx), to.Close()) }()
+	defer func() {
+		if tree.NoRoom(err) {
+			err = errors.Join(err, to.Abandon(ctx))
+		}
+		err = errors.Join(err, to.Flush(ctx), to.Close())
+	}()
 	for {
 		d, err := s.Next(ctx)
 		if errors.Is(err, io.EOF) {

@@ -88,7 +88,7 @@ func (m *Mirror) hidesKind(f *filter, path string) bool {
 
 // left is what the remote leaves out, and whose content it cannot read.
 func (m *Mirror) left() []changes.Skipped {
-	lacking := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool { return !m.looksAt(path) })
+	lacking := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool { return !m.looksAt(path) || m.fullHere.has(path) })
 	there := slices.Concat(m.there, m.full.skipped())
 	if len(lacking) == 0 {
 		return there
@@ -106,7 +106,8 @@ func (m *Mirror) left() []changes.Skipped {
 
 // here is what this side leaves out.
 func (m *Mirror) here() []changes.Skipped {
-	return changes.WithNotUTF8(m.cfg.Local.Skipped(m.looksAt), m.notSent())
+	full := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool { return !m.looksAt(path) || !m.fullHere.has(path) })
+	return slices.Concat(changes.WithNotUTF8(m.cfg.Local.Skipped(m.looksAt), m.notSent()), withoutRoom(full))
 }
 
 // disowned notes files that lost their owner as they were replaced, as a side calls them.
