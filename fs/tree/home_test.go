@@ -2,11 +2,13 @@ package tree_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	iofs "io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -120,11 +122,56 @@ func (w *fakeWriter) Write(data []byte) (tree.Place, error) {
 
 func (w *fakeWriter) Close() error { return nil }
 
+// A faultyStore fails in updates, if fault says so before a call, or before the commit.
+type faultyStore struct {
+	tree.Store
+	fault func(call string, h tree.Hash) error // nil for none
+}
+
+func (s *faultyStore) Update(ctx context.Context, fn func(tree.Tx) error) error {
+	return s.Store.Update(ctx, func(tx tree.Tx) error {
+		if s.fault == nil {
+			return fn(tx)
+		}
+		if err := fn(faultyTx{tx, s}); err != nil {
+			return err
+		}
+		return s.fault("commit", tree.Hash{})
+	})
+}
+
+type faultyTx struct {
+	tree.Tx
+	s *faultyStore
+}
+
+func (tx faultyTx) ChunksIn(object int64, limit int) ([]tree.Chunk, error) {
+	if err := tx.s.fault("ChunksIn", tree.Hash{}); err != nil {
+		return nil, err
+	}
+	return tx.Tx.ChunksIn(object, limit)
+}
+
+func (tx faultyTx) Referenced(h tree.Hash) (bool, error) {
+	if err := tx.s.fault("Referenced", h); err != nil {
+		return false, err
+	}
+	return tx.Tx.Referenced(h)
+}
+
+func (tx faultyTx) DeleteChunk(h tree.Hash) error {
+	if err := tx.s.fault("DeleteChunk", h); err != nil {
+		return err
+	}
+	return tx.Tx.DeleteChunk(h)
+}
+
 // A homeBench is a forest with a home.
 type homeBench struct {
 	*testing.T
 	home   *fakeHome
 	now    time.Time
+	store  *faultyStore
 	forest *tree.Forest
 	tree   *tree.Tree
 	other  *tree.Tree // of another name, with no directory
@@ -135,7 +182,8 @@ func newHome(t *testing.T) *homeBench {
 	b := &homeBench{T: t, now: time.Unix(1_800_000_000, 0), home: &fakeHome{
 		files: map[string]string{}, changed: map[string]bool{}, objects: map[int64][]byte{}, wasted: map[int64]bool{},
 	}}
-	b.forest = tree.New(tree.NewMemory(), tree.Config{Now: func() time.Time { return b.now }})
+	b.store = &faultyStore{Store: tree.NewMemory()}
+	b.forest = tree.New(b.store, tree.Config{Now: func() time.Time { return b.now }})
 	b.forest.SetHome(b.home)
 	for name, to := range map[string]**tree.Tree{"t": &b.tree, "other": &b.other} {
 		made, err := b.forest.Tree(t.Context(), name)
@@ -566,6 +614,75 @@ func TestL1AbandonedFile(t *testing.T) {
 			b.want(window("b"), c.used)
 			b.want(window("c"), false)
 		})
+	}
+}
+
+// What cannot be forgotten of a file for which there is no room stays with its content, which may be
+// referred to. On a full disk the content makes room for that.
+func TestL1AbandonFails(t *testing.T) {
+	a, last := strings.Repeat("a", tree.ChunkSize), strings.Repeat("b", tree.ChunkSize)
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		call string
+		text string // that the call is about, "" for none
+		err  error
+		want []int64 // objects that are dropped
+	}{
+		{"ChunksIn", "", broken, nil},
+		{"Referenced", last, broken, nil},
+		{"DeleteChunk", last, broken, nil},
+		{"commit", "", broken, nil},
+		{"ChunksIn", "", syscall.ENOSPC, nil},
+		{"Referenced", last, syscall.ENOSPC, nil},
+		{"DeleteChunk", last, syscall.ENOSPC, []int64{1}},
+		{"commit", "", syscall.ENOSPC, []int64{1}},
+	} {
+		for _, used := range []bool{false, true} {
+			t.Run(fmt.Sprint(c.call, " ", c.err, " ", used), func(t *testing.T) {
+				b := newHome(t)
+				s := b.forest.Stager()
+				_, data := cut(a + last)
+				for _, d := range data {
+					if err := s.Put(t.Context(), d); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := s.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if used {
+					b.entry(b.other, "/f", last, 0)
+				}
+				hit := 0
+				b.store.fault = func(call string, h tree.Hash) error {
+					full := tree.NoRoom(c.err) && len(b.home.dropped) > 0
+					if call != c.call || full || c.text != "" && h != tree.Sum([]byte(c.text)) {
+						return nil
+					}
+					hit++
+					return c.err
+				}
+				err := s.Abandon(t.Context())
+				b.store.fault = nil
+				if failed := hit > 0 && len(b.home.dropped) == 0; errors.Is(err, c.err) != failed {
+					t.Error(err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				want := c.want
+				if used {
+					want = nil
+				}
+				if !slices.Equal(b.home.dropped, want) {
+					t.Errorf("objects %v were dropped", b.home.dropped)
+				}
+				b.want(a+last, len(want) == 0)
+				if err := b.forest.Check(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 

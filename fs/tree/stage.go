@@ -144,34 +144,49 @@ func (f *Forest) astray(c *Chunk) (bool, error) {
 // Abandon gives up the file of which more was to come, for which there is no room, and what is not
 // noted: what is noted of that file is forgotten, unless something refers to it. Close gives back the room of the rest.
 func (s *Stager) Abandon(ctx context.Context) error {
-	s.written, s.places, s.sizes, s.bytes = nil, nil, nil, 0
-	if s.open == 0 || !s.used[s.open] {
+	object := s.open
+	s.written, s.places, s.sizes, s.bytes, s.open = nil, nil, nil, 0, 0
+	if object == 0 || !s.used[object] {
 		return nil
 	}
-	err := s.forest.store.Update(ctx, func(tx Tx) error {
-		s.forest.sweeps.Add(1) // see Tree.Open
-		defer s.forest.sweeps.Add(1)
-		list, err := tx.ChunksIn(s.open, maxInObject)
-		for i := range list {
-			if err != nil {
-				return err
-			}
-			var used bool
-			if used, err = tx.Referenced(list[i].Hash); used || s.forest.pinned(list[i].Hash) {
-				return err
-			}
-		}
-		// The rows need room to go. Until they have gone they are astray, and nothing refers to them.
-		s.forest.home.Drop(s.open)
-		for i := range list {
-			if err == nil {
-				err = tx.DeleteChunk(list[i].Hash)
-			}
-		}
-		return err
-	})
-	s.open = 0
+	err := s.forest.forget(ctx, object, false)
+	if NoRoom(err) {
+		err = s.forest.forget(ctx, object, true)
+	}
 	return wrap("give up chunks", err)
+}
+
+// forget removes an object and the rows of its chunks, unless something refers to one of them. The rows
+// need room to go. With first the object makes some: until they have gone they are astray, and nothing refers to them.
+func (f *Forest) forget(ctx context.Context, object int64, first bool) error {
+	unused := false
+	err := f.store.Update(ctx, func(tx Tx) error {
+		f.sweeps.Add(1) // see Tree.Open
+		defer f.sweeps.Add(1)
+		unused = false
+		list, err := tx.ChunksIn(object, maxInObject)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if used, err := tx.Referenced(list[i].Hash); used || err != nil || f.pinned(list[i].Hash) {
+				return err
+			}
+		}
+		if unused = true; first {
+			f.home.Drop(object)
+		}
+		for i := range list {
+			if err := tx.DeleteChunk(list[i].Hash); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && unused && !first {
+		f.home.Drop(object)
+	}
+	return err
 }
 
 // Added is how many of the chunks that were noted were new.

@@ -223,6 +223,41 @@ func TestL1ContentWithoutRoom(t *testing.T) {
 	}
 }
 
+// Content that was noted before the disk was full is given up on a disk without any room.
+func TestL1GivingUpWithoutRoom(t *testing.T) {
+	dir := smallDisk(t)
+	cfg := Config{Dir: filepath.Join(dir, "w"), Store: filepath.Join(dir, "store.db"), MountPoint: "/nowhere/to/be", NoWatch: true}
+	if err := os.Mkdir(cfg.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noise := rand.NewChaCha8([32]byte{6})
+	keep := w.Forest.Stager()
+	for err = nil; err == nil; {
+		b := make([]byte, tree.ChunkSize)
+		_, _ = io.ReadFull(noise, b)
+		if err = keep.Put(t.Context(), tree.Data{Hash: tree.Sum(b), Bytes: b}); err == nil {
+			err = keep.Flush(t.Context())
+		}
+	}
+	if !tree.NoRoom(err) {
+		t.Error(err)
+	}
+	fill(t, dir)
+	if err := errors.Join(keep.Abandon(t.Context()), keep.Close()); err != nil {
+		t.Error(err)
+	}
+	if files, err := os.ReadDir(cfg.Store + ".objects"); err != nil || len(files) > 0 {
+		t.Errorf("left are %v, %v", files, err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A workspace is opened and checked on a full disk, also when there is something to take up.
 func TestF5OpenOnFullDisk(t *testing.T) {
 	dir := smallDisk(t)
