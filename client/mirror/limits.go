@@ -1,5 +1,7 @@
 package mirror
 
+import "time"
+
 // What moves at once, and how much is remembered.
 const (
 	// BlockEntries bounds the entries of a block of a push or pull, BlockObjects and BlockBytes
@@ -61,6 +63,8 @@ const (
 	maxLocal = 10_000
 	// MaxReported bounds the conflicts that a ConflictError lists. The rest are counted.
 	MaxReported = 1000
+	// noRoomPause is after what time a mirror that goes on tries again what a side had no room for.
+	noRoomPause = 30 * time.Second
 	// maxRegained is how many paths whose content the remote cannot read are asked for while a watch
 	// goes on. The rest is asked for with the next connection, or when one of these is to be had.
 	maxRegained = 100

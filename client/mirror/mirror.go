@@ -148,7 +148,7 @@ type Mirror struct {
 	roots    roots
 	meter    meter
 	vanished vanished
-	full     noRoom // at the remote, as a call has found
+	full     noRoom // at the remote
 	fullHere noRoom // here, since connect
 	limits   limits // those of limits.go; tests have smaller ones
 
@@ -362,7 +362,9 @@ func (m *Mirror) run(ctx context.Context, settle bool, fn func(context.Context, 
 
 func (m *Mirror) connected(ctx context.Context, r *Result, settle bool, fn func(context.Context, *Result) error) error {
 	m.heard, m.vanished.n = nil, map[string]int{}
-	m.full.forget()
+	if m.full.due() {
+		m.full.forget()
+	}
 	if !m.fresh || !m.loaded {
 		if err := m.connect(ctx, settle); err != nil {
 			return err

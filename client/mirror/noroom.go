@@ -7,32 +7,34 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// noRoom has the local paths whose content the remote has had no room for in a call of the mirror. They
-// are changes still, and the next call sends them again.
+// noRoom has the local paths whose content one side has had no room for. They are changes still, and are
+// tried again after noRoomPause, or once they are another version.
 type noRoom struct {
 	mu    sync.Mutex
-	paths map[string]struct{}
+	paths map[string]string // the print of the version, by path
+	since time.Time         // of the first of them
 }
 
-// forget forgets what an earlier call has found.
+// forget has all tried again.
 func (n *noRoom) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.paths = nil
 }
 
-func (n *noRoom) add(path string) {
+func (n *noRoom) add(path, print string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.paths == nil {
-		n.paths = map[string]struct{}{}
+		n.paths, n.since = map[string]string{}, time.Now()
 	}
-	n.paths[path] = struct{}{}
+	n.paths[path] = print
 }
 
 func (n *noRoom) has(path string) bool {
@@ -40,6 +42,34 @@ func (n *noRoom) has(path string) bool {
 	defer n.mu.Unlock()
 	_, is := n.paths[path]
 	return is
+}
+
+// still reports whether a version of a path is one that did not fit.
+func (n *noRoom) still(path, print string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	was, is := n.paths[path]
+	return is && was == print
+}
+
+// drop forgets a path.
+func (n *noRoom) drop(path string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.paths, path)
+}
+
+func (n *noRoom) none() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.paths) == 0
+}
+
+// due reports whether there are paths that are to be tried again.
+func (n *noRoom) due() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.paths) > 0 && time.Since(n.since) >= noRoomPause
 }
 
 // skipped names the paths.
@@ -63,12 +93,57 @@ func withoutRoom(all []string) (list []changes.Skipped) {
 
 // leaveRefused leaves entries out of a block whose content the remote has no room for.
 func (m *Mirror) leaveRefused(b *block, full map[tree.Hash]bool) {
-	for _, e := range b.leaveOut(full) {
-		path, _ := m.roots.toLocal(e.Path)
-		m.full.add(path)
-		b.refused = append(b.refused, path)
-		delete(b.holds, path)
+	for _, e := range b.leaveOut(func(e *tree.Entry) bool { return isGone(e, full) }) {
+		m.leave(b, &e)
 	}
+}
+
+// leave notes that an entry was left out of a block.
+func (m *Mirror) leave(b *block, e *tree.Entry) {
+	path, _ := m.roots.toLocal(e.Path)
+	m.full.add(path, tree.Fingerprint(e))
+	b.refused = append(b.refused, path)
+	delete(b.holds, path)
+}
+
+// leaveWaiting leaves entries out of a block that the remote had no room for a moment ago.
+func (m *Mirror) leaveWaiting(b *block) {
+	if m.full.none() {
+		return
+	}
+	out := b.leaveOut(func(e *tree.Entry) bool {
+		path, _ := m.roots.toLocal(e.Path)
+		return m.full.still(path, tree.Fingerprint(e))
+	})
+	for i := range b.entries {
+		path, _ := m.roots.toLocal(b.entries[i].Path)
+		m.full.drop(path) // it is another version
+	}
+	if len(out) == 0 {
+		return
+	}
+	for i := range out {
+		m.leave(b, &out[i])
+	}
+	needed := map[tree.Hash]bool{}
+	for _, h := range hashesOf(b.entries, allParts) {
+		needed[h] = true
+	}
+	b.objects = slices.DeleteFunc(b.objects, func(h tree.Hash) bool { return !needed[h] })
+}
+
+// leaveTooLarge leaves the entry out of a block for which the remote had no room when it applied them, and
+// reports whether there was one.
+func (m *Mirror) leaveTooLarge(b *block, err error) bool {
+	path := changes.Path(err)
+	if changes.Code(err) != changes.CodeNoRoom || path == "" {
+		return false
+	}
+	out := b.leaveOut(func(e *tree.Entry) bool { return e.Path == path && e.Kind == tree.KindFile })
+	for i := range out {
+		m.leave(b, &out[i])
+	}
+	return len(out) > 0
 }
 
 // sendFitting sends content of entries as far as the remote has room for it, that of the smallest files
@@ -142,7 +217,7 @@ func (m *Mirror) fetchFitting(ctx context.Context, b *batch, gone map[tree.Hash]
 				b.lacking = map[string]bool{}
 			}
 			b.lacking[e.Path] = true
-			m.fullHere.add(e.Path)
+			m.fullHere.add(e.Path, "")
 		}
 	}
 	return nil
@@ -181,13 +256,10 @@ func filesOf(hashes []tree.Hash, entries []tree.Entry) []content {
 	return files
 }
 
-// onlyRefused reports whether all that is to be sent was refused in this call, so that it is not to be sent
-// again in it.
+// onlyRefused reports whether all that is to be sent was refused a moment ago, so that it is not to be sent
+// again now.
 func (m *Mirror) onlyRefused(ctx context.Context) (bool, error) {
-	m.full.mu.Lock()
-	none := len(m.full.paths) == 0
-	m.full.mu.Unlock()
-	if none {
+	if m.full.none() {
 		return false, nil
 	}
 	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.filter.names})
@@ -195,7 +267,7 @@ func (m *Mirror) onlyRefused(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for e, err := range list.All(ctx) {
-		if err != nil || !m.full.has(e.Path) && !m.s.notes.Pulled.has(e.Rev) {
+		if err != nil || !m.full.still(e.Path, tree.Fingerprint(&e)) && !m.s.notes.Pulled.has(e.Rev) {
 			return false, err
 		}
 	}

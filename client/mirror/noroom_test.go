@@ -2,9 +2,12 @@ package mirror
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -163,4 +166,110 @@ func TestL1FewCallsWithoutRoom(t *testing.T) {
 	w.restart()
 	w.sync()
 	w.same()
+}
+
+// A watch does not send over and over what does not fit, nor fetch it: what has another version is sent at
+// once, all else after a pause.
+func TestL1WatchPausesWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, remote := newSmall(t, Config{})
+		w.local.do("write /one 1")
+		w.sync()
+		large := strings.Repeat("x", 300)
+		remote.room, remote.roomHere = 20, 20
+		w.local.do("write /big " + large)
+		w.remote.do("write /theirs "+large+"1", "write /theirs2 "+large+"2", "write /theirs3 "+large+"3")
+		w.sync()
+		pending := func(want bool) {
+			t.Helper()
+			for name, ask := range map[string]func(context.Context) (bool, error){"local": w.m.LocalPending, "remote": w.m.RemotePending} {
+				if got, err := ask(t.Context()); err != nil || got && !want {
+					t.Errorf("%s: pending %v, %v", name, got, err)
+				} else if got {
+					return
+				}
+			}
+			if want {
+				t.Error("nothing is pending")
+			}
+		}
+		pending(false)
+		calls := remote.calls
+		for i := range 3 {
+			w.local.do(fmt.Sprintf("write /f%d %d", i, i+5))
+			pending(true)
+			if r := w.sync(); len(r.There) != 1 || r.There[0].Count != 1 || len(r.Here) != 1 || r.Here[0].Count != 3 {
+				t.Errorf("left out here %v, there %v", r.Here, r.There)
+			}
+			pending(false)
+		}
+		if n := remote.calls - calls; n != 3 {
+			t.Errorf("%d calls with content, want 3", n)
+		}
+		w.local.do("write /big " + large[:10])
+		pending(true)
+		if r := w.sync(); len(r.There) != 0 {
+			t.Errorf("left out: %v", r.There)
+		}
+		w.local.do("write /big " + large)
+		w.sync()
+		pending(false)
+		remote.room, remote.roomHere = 1<<20, 0
+		w.sync()
+		pending(false)
+		time.Sleep(noRoomPause)
+		pending(true)
+		w.sync()
+		if r := w.sync(); len(r.Here)+len(r.There) != 0 {
+			t.Errorf("left out here %v, there %v", r.Here, r.There)
+		}
+		w.same()
+		pending(false)
+	})
+}
+
+// A cramped remote has no room for some paths when it applies their entries.
+type cramped struct {
+	*changes.Server
+	full  map[string]bool
+	calls int
+}
+
+func (r *cramped) Push(ctx context.Context, in changes.PushInput, entries changes.Stream[tree.Entry]) (changes.PushResult, error) {
+	r.calls++
+	var list []tree.Entry
+	for e, err := entries.Next(ctx); err == nil; e, err = entries.Next(ctx) {
+		list = append(list, e)
+	}
+	entries.Close(nil)
+	for _, e := range list {
+		if r.full[e.Path] && e.Kind == tree.KindFile {
+			return changes.PushResult{}, &changes.Error{Code: changes.CodeNoRoom, Path: e.Path, Err: syscall.ENOSPC}
+		}
+	}
+	return r.Server.Push(ctx, in, changes.FromSlice(list))
+}
+
+// Entries for whose content there is no room when they are applied hold up no others either.
+func TestL1NoRoomToApply(t *testing.T) {
+	w := newWorld(t, Config{})
+	remote := &cramped{Server: w.remote.server}
+	w.cfg.Remote = remote
+	w.restart()
+	w.local.do("write /one 1", "write /big old")
+	w.sync()
+	remote.full = map[string]bool{"/big": true, "/bigger": true}
+	w.local.do("write /one 2", "write /big new", "write /bigger 3", "write /two 4")
+	r := w.sync()
+	if diff := cmp.Diff(unwritten("/big", "/bigger"), r.There); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	w.remote.want("/big 644 old", "/one 644 2", "/two 644 4")
+	remote.full = nil
+	w.restart()
+	if r := w.sync(); len(r.There) != 0 {
+		t.Errorf("left out: %v", r.There)
+	}
+	w.same()
+	w.rest()
 }

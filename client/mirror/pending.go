@@ -22,7 +22,15 @@ func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 			return err
 		}
 		last, err := lost.Last(ctx, m.forest)
-		pending = m.s.peer.Push.Compare(tree.At(info.Rev)) < 0 || last > m.s.notes.OurLost || !changes.SameSkipped(m.leftHere, m.here())
+		behind := m.s.peer.Push.Compare(tree.At(info.Rev)) < 0
+		if behind {
+			refused, err := m.onlyRefused(ctx)
+			if err != nil {
+				return err
+			}
+			behind = !refused
+		}
+		pending = behind || last > m.s.notes.OurLost || !changes.SameSkipped(m.leftHere, m.here())
 		m.settledNow = pending && err == nil
 		return err
 	})
@@ -40,7 +48,7 @@ func (m *Mirror) RemotePending(ctx context.Context) (bool, error) {
 			return err
 		}
 		pending = m.s.peer.Fetch.Compare(tree.At(wm.CurrentRev)) < 0 || lostBy(&m.s, wm.CurrentRev, wm.Fetch).any() || !changes.SameSkipped(m.leftThere, m.left())
-		if !pending {
+		if pending = pending || m.fullHere.due(); !pending {
 			var path string
 			path, err = m.regained(ctx)
 			pending = path != ""

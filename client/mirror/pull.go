@@ -79,7 +79,10 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 		}
 	}
 	next := m.unholding(m.s)
-	if path, err := m.regained(ctx); err != nil {
+	if m.fullHere.due() {
+		m.fullHere.forget()
+		next = m.releasing(next)
+	} else if path, err := m.regained(ctx); err != nil {
 		return err
 	} else if path != "" {
 		h, _ := m.s.held.at(path)

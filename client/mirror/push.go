@@ -238,6 +238,7 @@ func (m *Mirror) lackingThere(ctx context.Context, ask []tree.Hash) ([]tree.Hash
 func (m *Mirror) pushObjects(ctx context.Context, in <-chan *block, out chan<- *block, r *Result) error {
 	gone, full := map[tree.Hash]bool{}, map[tree.Hash]bool{}
 	for b := range in {
+		m.leaveWaiting(b)
 		err := m.sendFitting(ctx, b.objects, b.entries, gone, full, func(bytes int) {
 			r.ObjectsOut++
 			r.BytesOut += int64(bytes)
@@ -327,7 +328,7 @@ type vanished struct {
 func (m *Mirror) leaveVanished(b *block, gone map[tree.Hash]bool) error {
 	m.vanished.mu.Lock()
 	defer m.vanished.mu.Unlock()
-	for _, e := range b.leaveOut(gone) {
+	for _, e := range b.leaveOut(func(e *tree.Entry) bool { return isGone(e, gone) }) {
 		path, _ := m.roots.toLocal(e.Path)
 		if m.vanished.n[path]++; m.vanished.n[path] > maxVanished {
 			return fmt.Errorf("send the content of %s: %w", path, tree.ErrUnknownHash)
@@ -338,14 +339,14 @@ func (m *Mirror) leaveVanished(b *block, gone map[tree.Hash]bool) error {
 	return nil
 }
 
-// leaveOut leaves out the entries that name some content, and returns them.
-func (b *block) leaveOut(gone map[tree.Hash]bool) (out []tree.Entry) {
-	if len(gone) == 0 {
+// leaveOut leaves out the entries that is selects, and returns them.
+func (b *block) leaveOut(is func(*tree.Entry) bool) (out []tree.Entry) {
+	if !slices.ContainsFunc(b.entries, func(e tree.Entry) bool { return is(&e) }) {
 		return nil
 	}
 	kept := b.entries[:0]
 	for _, e := range b.entries {
-		if isGone(&e, gone) {
+		if is(&e) {
 			out = append(out, e)
 		} else {
 			kept = append(kept, e)
@@ -441,6 +442,9 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 		m.heard = nil
 	}
 	res, err := m.remote().Push(ctx, in, changes.FromSlice(b.entries))
+	for err != nil && m.leaveTooLarge(b, err) {
+		res, err = m.remote().Push(ctx, in, changes.FromSlice(b.entries))
+	}
 	if err != nil {
 		res, err = m.pushAgain(ctx, in, b, err)
 	}

@@ -272,7 +272,7 @@ func (s *heldSet) lacking() []string {
 func (m *Mirror) regained(ctx context.Context) (string, error) {
 	paths := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool {
 		h, _ := m.s.held.at(path)
-		return h.Stale || m.found[path] == h.Remote
+		return h.Stale || m.found[path] == h.Remote || m.fullHere.has(path)
 	})
 	paths = paths[:min(len(paths), maxRegained)]
 	entries := make([]tree.Entry, len(paths))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -204,7 +205,7 @@ func (c *contents) copyNow(ctx context.Context, e *tree.Edit, it *item, print tr
 		}
 		var err error
 		if number, err = c.assemble(ctx, it.parts, e.Beginning, e.Content); err != nil {
-			return err
+			return c.tooLarge(it, err)
 		}
 		c.make(print, number)
 	}
@@ -219,6 +220,15 @@ func (c *contents) copyNow(ctx context.Context, e *tree.Edit, it *item, print tr
 	c.drop = append(c.drop, drop...)
 	c.becomes(it, number, size)
 	return nil
+}
+
+// tooLarge names the item whose content could not be copied, if there was no room for it: its entry is
+// refused, and not those beside it.
+func (c *contents) tooLarge(it *item, err error) error {
+	if !noRoom(err) {
+		return err
+	}
+	return &changes.Error{Code: changes.CodeNoRoom, Path: c.w.treePath(it.path), Err: err}
 }
 
 // make notes an object that was made of content.
@@ -239,7 +249,7 @@ func (c *contents) copies(ctx context.Context) error {
 		number, err := c.assemble(ctx, it.parts, func(h tree.Hash) ([]string, error) { return c.w.cfg.Forest.Beginning(ctx, h) },
 			func(h tree.Hash, dst []byte) ([]byte, error) { return c.w.cfg.Forest.Chunk(ctx, h, dst) })
 		if err != nil {
-			return err
+			return c.tooLarge(it, err)
 		}
 		c.make(print, number)
 	}
