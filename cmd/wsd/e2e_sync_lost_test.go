@@ -25,6 +25,7 @@ type syncPair struct {
 	store       string // of the server
 	url         string
 	home        string
+	runtime     string // where running servers are found, "" for nowhere
 	server      *realServer
 }
 
@@ -52,6 +53,9 @@ func (p *syncPair) command(args ...string) *exec.Cmd {
 	p.t.Helper()
 	cmd := program(p.t, args...)
 	cmd.Env = append(cmd.Env, "HOME="+p.home, "XDG_STATE_HOME="+filepath.Join(p.home, "state"))
+	if p.runtime != "" {
+		cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+p.runtime)
+	}
 	return cmd
 }
 

@@ -71,6 +71,7 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 	job.out = newSyncOutput(job)
 	job.out.kept, job.out.most = new([]mirror.Change), execTold
 	defer job.out.close()
+	job.tellUnread()
 	job.tellOthers()
 	if !r.events {
 		job.out.stdout = r.app.stderr // the command's is its own

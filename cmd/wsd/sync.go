@@ -197,6 +197,7 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 	}
 	defer func() { err = errors.Join(err, j.local.close()) }()
 	j.local.forgot = j.out.forgot
+	j.tellUnread()
 	j.tellOthers()
 	j.tellServer()
 	j.tellNested()

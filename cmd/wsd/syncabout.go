@@ -84,33 +84,50 @@ const maxStates = 32
 
 // elsewhere finds a state of the directory and the server, which was called otherwise when it was made: by
 // a URL, or by none. It is "" if there is none; then others are the servers that the directory has states
-// with. States that are in use are not looked at.
-func elsewhere(ctx context.Context, is *syncAbout) (file string, others []string, err error) {
+// with, and unread is why some states could not be read. A state that is in use may be the one: without
+// another that is, elsewhere fails with sqlite.ErrInUse.
+func elsewhere(ctx context.Context, is *syncAbout) (file string, others []string, unread []error, err error) {
 	files, err := statesAt(is.Dir)
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
+	var inUse error
 	for _, file := range files[:min(len(files), maxStates)] {
-		var was syncAbout
-		err := withKept(ctx, file, func(s *keptState) error {
-			text, err := mirror.About(ctx, s.Tree, "")
-			if err == nil && text != "" {
-				err = json.Unmarshal([]byte(text), &was)
-			}
-			return err
-		})
+		was, err := aboutOf(ctx, file)
 		switch {
+		case ctx.Err() != nil:
+			return "", nil, nil, context.Cause(ctx)
 		case errors.Is(err, sqlite.ErrInUse):
+			inUse = err
 		case err != nil:
-			return "", nil, fmt.Errorf("look at %s: %w", file, err)
+			unread = append(unread, fmt.Errorf("look at %s: %w", file, err))
 		case was.Dir != is.Dir || was.URL == "":
 		case was.otherServer(is) && !slices.Contains(others, was.URL):
 			others = append(others, was.URL)
 		case !was.otherServer(is) && was.Part == is.Part:
-			return file, nil, nil
+			return file, nil, nil, nil
 		}
 	}
-	return "", others, nil
+	return "", others, unread, inUse
+}
+
+// aboutOf reads which two sides a state is about.
+func aboutOf(ctx context.Context, file string) (was syncAbout, err error) {
+	err = withKept(ctx, file, func(s *keptState) error {
+		text, err := mirror.About(ctx, s.Tree, "")
+		if err == nil && text != "" {
+			err = json.Unmarshal([]byte(text), &was)
+		}
+		return err
+	})
+	return was, err
+}
+
+// tellUnread says which states of the directory could not be read, in a first run.
+func (j *syncJob) tellUnread() {
+	for _, err := range j.local.unread {
+		j.out.note("a state of %s is left alone, as if there were none: %s", safe(j.local.dir), safe(err.Error()))
+	}
 }
 
 // tellOthers says which server it is, if none was named and the directory has only been in step with others.

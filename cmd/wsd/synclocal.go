@@ -43,6 +43,8 @@ type syncLocal struct {
 	made   bool        // the store is new
 	// others are the servers that the directory has been in step with, if the store is new.
 	others []string
+	// unread is why other states of the directory could not be read, if the store is new.
+	unread []error
 	// makes are the directories that were made, the outermost first. With gone they are removed as it
 	// is closed, with the store.
 	makes []string
@@ -73,8 +75,12 @@ func openSyncLocal(ctx context.Context, dir string, target *syncTarget, remote *
 	}
 	if err == nil && l.made && f.store == "" {
 		var same string
-		if same, l.others, err = elsewhere(ctx, &about); same != "" {
+		if same, l.others, l.unread, err = elsewhere(ctx, &about); same != "" {
 			store, l.made = same, false
+		}
+		if err != nil {
+			l.unmake()
+			err = explainLocal(err)
 		}
 	}
 	if err == nil {
@@ -318,6 +324,11 @@ func (l *syncLocal) remove() {
 		_ = os.Remove(path)
 	}
 	_ = os.RemoveAll(sqlite.ObjectsPath(l.db.Path()))
+	l.unmake()
+}
+
+// unmake removes the directories that were made and are empty.
+func (l *syncLocal) unmake() {
 	for _, dir := range slices.Backward(l.makes) {
 		_ = os.Remove(dir)
 	}
