@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/wsd-dev/wsd/fs/changes"
@@ -102,7 +103,7 @@ func TestBlankUnanswered(t *testing.T) {
 	}
 	w.restart()
 	w.local.do("write /a other", "rm /b")
-	if c := w.contact(); c != nil {
+	if c := w.contact(); c == nil || c.There+c.Differ+c.Same != 0 || c.Here != 2 {
 		t.Errorf("got %+v", c)
 	}
 	w.sync()
@@ -118,64 +119,46 @@ func TestBlankUnanswered(t *testing.T) {
 	}
 }
 
-// A remote that has taken a first push, whose answer never came, is in step with this side: what somebody
-// changes there comes over, what is the same stays, and what both have changed is a conflict.
-func TestFirstEUnanswered(t *testing.T) {
-	for name, plain := range map[string]bool{"wsd": false, "a plain remote": true} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, Config{OnConflict: Both, Blank: true})
-			w.cfg.Remote = &failing{Peer: &racing{Peer: w.remote.server, plain: plain, old: plain}, n: 1, applies: true}
-			w.local.do("write /a 1", "write /b 1", "write /c 1", "write /d 1", "write /e 1")
-			w.restart()
-			if _, err := w.m.Sync(t.Context()); !errors.Is(err, errFailing) {
-				t.Fatal(err)
-			}
-			w.restart()
-			w.remote.do("write /a there", "rm /b", "write /new 1", "write /c there")
-			w.local.do("write /c here", "rm /d")
-			if blank, err := w.m.Blank(t.Context()); blank || err != nil {
-				t.Error(blank, err)
-			}
-			if c := w.contact(); c != nil {
-				t.Errorf("got %+v", c)
-			}
-			w.cfg.Blank = false
-			w.restart()
-			w.sync()
-			w.rest()
-			if got := w.local.list(); len(got) != 5 || got[0] != "/a 644 there" || got[1] != "/c 644 there" || got[3] != "/e 644 1" || got[4] != "/new 644 1" {
-				t.Errorf("there are %q", got)
-			}
-			if len(w.conflicts) != 1 {
-				t.Errorf("conflicts: %q", w.conflicts)
-			}
-		})
+// A remote whose answer to the first push never came, and that somebody has changed since, is not mixed with
+// until a choice is made.
+func TestFirstEChangedThere(t *testing.T) {
+	other := func(w *world) {
+		o := newEnd(t, 5000)
+		o.do("write /other 1")
+		if _, err := New(Config{Local: o.ws, Remote: w.remote.server}).Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
-}
-
-// One that has not taken it, or has taken somebody else's push since, is not mixed with.
-func TestFirstENotTaken(t *testing.T) {
-	for name, applies := range map[string]bool{"not taken": false, "another push since": true} {
+	for name, tt := range map[string]struct {
+		applies bool
+		change  func(*world)
+		want    Contact
+	}{
+		"a push, this one not applied": {false, other, Contact{Here: 2, There: 1}},
+		"a push":                       {true, other, Contact{There: 1}},
+		"a file that was sent":         {true, func(w *world) { w.remote.do("write /b there") }, Contact{Differ: 1}},
+	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, Config{Blank: true})
-			w.cfg.Remote = &failing{Peer: w.remote.server, n: 1, applies: applies}
+			w := newWorld(t, Config{Blank: true, OnConflict: Both})
+			w.cfg.Remote = &failing{Peer: w.remote.server, n: 1, applies: tt.applies}
 			w.local.do("write /a 1", "write /b 1")
 			w.restart()
 			if _, err := w.m.Sync(t.Context()); !errors.Is(err, errFailing) {
 				t.Fatal(err)
 			}
-			other := newEnd(t, 5000)
-			other.do("write /other 1")
-			if _, err := New(Config{Local: other.ws, Remote: w.remote.server}).Sync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			tt.change(w)
 			w.restart()
-			if c := w.contact(); c == nil || c.There != 1 {
+			if c := w.contact(); c == nil || c.Here != tt.want.Here || c.There != tt.want.There || c.Differ != tt.want.Differ || c.Same != 0 {
 				t.Errorf("got %+v", c)
 			}
 			if _, err := w.m.Sync(t.Context()); !errors.Is(err, ErrNotBlank) {
 				t.Errorf("got %v", err)
 			}
+			w.local.want("/a 644 1", "/b 644 1")
+			w.cfg.Blank, w.cfg.First = false, "merge"
+			w.restart()
+			w.sync()
+			w.rest()
 		})
 	}
 }
@@ -195,4 +178,91 @@ func TestBlankCalls(t *testing.T) {
 	if got, want := calls(true), calls(false); got != want {
 		t.Errorf("the remote was asked for its changes %d times, want %d", got, want)
 	}
+}
+
+// While the answer to the first push has not come, this side does not know what the remote left out of it.
+// Nothing here makes way for versions that somebody has written there just before it.
+func TestFirstELeftOutThere(t *testing.T) {
+	for name, tt := range map[string]struct {
+		old   bool
+		there []string // before the push
+		err   error
+	}{
+		"a file, at an old remote": {old: true, there: []string{"write /b theirs"}, err: ErrNotBlank},
+		"a directory":              {there: []string{"mkdir /b"}},
+		"directories":              {there: []string{"mkdir /b", "mkdir /b/in"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{Blank: true, OnConflict: Both})
+			w.local.do("write /a 1", "write /b mine")
+			w.cfg.Remote = &failing{Peer: &racing{Peer: w.remote.server, old: tt.old, push: func() { w.remote.do(tt.there...) }}, n: 1, applies: true}
+			w.restart()
+			if _, err := w.m.Sync(t.Context()); !errors.Is(err, errFailing) {
+				t.Fatal(err)
+			}
+			w.restart()
+			_, err := w.m.Sync(t.Context())
+			if !errors.Is(err, tt.err) {
+				t.Fatalf("got %v", err)
+			}
+			if err != nil {
+				w.local.want("/a 644 1", "/b 644 mine")
+				return
+			}
+			w.sync()
+			w.rest()
+			if len(w.conflicts) != 1 {
+				t.Errorf("conflicts: %q", w.conflicts)
+			}
+			copied := false
+			for _, line := range w.local.list() {
+				copied = copied || strings.HasSuffix(line, " 644 mine")
+			}
+			if !copied {
+				t.Errorf("there are %q", w.local.list())
+			}
+		})
+	}
+}
+
+// Content for which the remote had no room is sent once there is room, also when the answer to the first push
+// was lost.
+func TestFirstELeftOutHere(t *testing.T) {
+	w, remote := newSmall(t, Config{Blank: true})
+	remote.room = 20
+	w.cfg.Remote = &failing{Peer: remote, n: 1, applies: true}
+	w.local.do("write /a 1", "write /big "+strings.Repeat("x", 40))
+	w.restart()
+	if _, err := w.m.Sync(t.Context()); !errors.Is(err, errFailing) {
+		t.Fatal(err)
+	}
+	w.remote.want("/a 644 1")
+	remote.room = 1 << 20
+	w.restart()
+	if r := w.sync(); len(r.There) != 0 {
+		t.Errorf("left out: %v", r.There)
+	}
+	w.rest()
+	w.remote.want("/a 644 1", "/big 644 "+strings.Repeat("x", 40))
+}
+
+// A push of somebody else's may end at the same revision as one from here that never arrived.
+func TestFirstESameCursor(t *testing.T) {
+	w := newWorld(t, Config{Blank: true})
+	w.cfg.Remote = &failing{Peer: w.remote.server, n: 1}
+	w.local.do("write /a 1", "write /b 1")
+	w.restart()
+	if _, err := w.m.Sync(t.Context()); !errors.Is(err, errFailing) {
+		t.Fatal(err)
+	}
+	other := newEnd(t, 100)
+	other.do("write /a 1", "write /other 1")
+	if _, err := New(Config{Local: other.ws, Remote: w.remote.server}).Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.restart()
+	if _, err := w.m.Sync(t.Context()); !errors.Is(err, ErrNotBlank) {
+		t.Errorf("got %v", err)
+	}
+	w.local.want("/a 644 1", "/b 644 1")
 }

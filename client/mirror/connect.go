@@ -45,9 +45,6 @@ func (m *Mirror) compared(ctx context.Context, settle bool) (state, error) {
 	if err != nil {
 		return s, err
 	}
-	if taken, is := m.taken(s, &wm); is {
-		s = taken
-	}
 	next, err := m.ignoring(s)
 	if err != nil {
 		return s, err

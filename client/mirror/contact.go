@@ -61,9 +61,6 @@ func (m *Mirror) Blank(ctx context.Context) (bool, error) {
 		if !s.strangers() && !s.notes.Blank {
 			return nil
 		}
-		if taken, err := m.hasTaken(ctx, s); taken || err != nil {
-			return err
-		}
 		if err := m.loadRules(ctx); err != nil {
 			return err
 		}
@@ -126,9 +123,6 @@ func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
 		}
 		if s.first() == "" && !s.strangers() && !s.notes.Blank {
 			return nil
-		}
-		if taken, err := m.hasTaken(ctx, s); taken || err != nil {
-			return err
 		}
 		if err := m.settle(ctx); err != nil {
 			return err

@@ -432,7 +432,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 	if len(b.entries) > 0 {
 		// Should we not get the answer, this tells later what may come back of it.
 		next := m.s
-		next.sent = next.sent.with(b.entries, b.cursor)
+		next.sent = next.sent.with(b.entries)
 		if next.notes.TheirLost == 0 {
 			next.notes.TheirLost = m.theirLost + 1
 		}

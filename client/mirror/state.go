@@ -66,8 +66,6 @@ type sent struct {
 	// Until is the remote's revision by which all of them were applied, 0 while a push is
 	// under way.
 	Until int64 `json:"until,omitempty"`
-	// Cursor is up to where the changes of this side were sent by the push that is under way.
-	Cursor tree.Cursor `json:"cursor,omitzero"`
 }
 
 // The rows beside that of the cursors. Rows of peers are all that a tree stores for its
@@ -132,7 +130,7 @@ func (m *Mirror) store(e *tree.Edit, next *state) error {
 			return err
 		}
 	}
-	if m.s.sent.Until == next.sent.Until && m.s.sent.Cursor == next.sent.Cursor && maps.Equal(m.s.sent.Prints, next.sent.Prints) {
+	if m.s.sent.Until == next.sent.Until && maps.Equal(m.s.sent.Prints, next.sent.Prints) {
 		return nil
 	}
 	text, err := json.Marshal(&next.sent)
@@ -191,9 +189,9 @@ func (s state) tidied() state {
 	return s
 }
 
-// with returns what was sent and a block more, which has all up to a cursor.
-func (s sent) with(entries []tree.Entry, cursor tree.Cursor) sent {
-	out := sent{Prints: maps.Clone(s.Prints), Cursor: cursor}
+// with returns what was sent and a block more.
+func (s sent) with(entries []tree.Entry) sent {
+	out := sent{Prints: maps.Clone(s.Prints)}
 	if out.Prints == nil || len(out.Prints)+len(entries) > maxSent {
 		out.Prints = make(map[string]string, len(entries))
 	}
