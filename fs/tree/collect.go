@@ -345,34 +345,14 @@ func (f *Forest) rewrite(ctx context.Context, object int64) error {
 		var list []Chunk
 		var full error
 		packed := map[int64]struct{}{}
-		err := f.store.Update(ctx, func(tx Tx) error {
-			full = nil
-			var err error
-			if list, err = tx.ChunksIn(object, tidyRows); err != nil {
-				return err
+		err := f.store.Update(ctx, func(tx Tx) (err error) {
+			if list, err = tx.ChunksIn(object, tidyRows); err == nil {
+				full, err = f.repack(tx, list, packed)
 			}
-			for i := range list {
-				data, err := f.home.Object(list[i].At, list[i].Size, nil)
-				if err != nil {
-					return fmt.Errorf("%w: chunk %s: %w", ErrDamaged, list[i].Hash, err)
-				}
-				at, err := f.home.Pack(data)
-				if NoRoom(err) {
-					full = err
-					return nil
-				}
-				if err == nil {
-					packed[at.Object] = struct{}{}
-					err = tx.PlaceChunk(list[i].Hash, at)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
+			return err
 		})
 		if err != nil {
-			return errors.Join(err, f.dropEmpty(ctx, packed))
+			return errors.Join(err, f.dropEmpty(context.WithoutCancel(ctx), packed))
 		}
 		if full != nil {
 			return full
@@ -384,7 +364,35 @@ func (f *Forest) rewrite(ctx context.Context, object int64) error {
 	}
 }
 
-// dropEmpty removes those of some objects that no chunk is in. No other update packs meanwhile.
+// repack moves chunks to objects of many, which it adds to packed, as far as there is room: full says
+// that there is none for the rest. What it has moved is on the disk then.
+func (f *Forest) repack(tx Tx, list []Chunk, packed map[int64]struct{}) (full, err error) {
+	for i := range list {
+		data, err := f.home.Object(list[i].At, list[i].Size, nil)
+		if err != nil {
+			return nil, fmt.Errorf("%w: chunk %s: %w", ErrDamaged, list[i].Hash, err)
+		}
+		at, err := f.home.Pack(data)
+		if NoRoom(err) {
+			full = err
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		packed[at.Object] = struct{}{}
+		if err := tx.PlaceChunk(list[i].Hash, at); err != nil {
+			return nil, err
+		}
+	}
+	if len(packed) == 0 {
+		return full, nil
+	}
+	return full, f.home.Sync()
+}
+
+// dropEmpty removes those of some objects that no chunk is in. Pack is called only inside Update, so an
+// object without rows here has none pending.
 func (f *Forest) dropEmpty(ctx context.Context, objects map[int64]struct{}) error {
 	if len(objects) == 0 {
 		return nil

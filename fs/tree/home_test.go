@@ -31,6 +31,8 @@ type fakeHome struct {
 	dropped       []int64
 	beforeRead    func() // is called once, before an object or a file is read
 	full          func() bool
+	unsynced      map[int64]bool
+	syncErr       error
 }
 
 func (h *fakeHome) Tree() string { return "t" }
@@ -59,7 +61,12 @@ func (h *fakeHome) Settled(_ tree.Tx, path string) (bool, error) {
 
 func (h *fakeHome) Missed(path string) { h.missed = append(h.missed, path) }
 
-func (h *fakeHome) Sync() error { return nil }
+func (h *fakeHome) Sync() error {
+	if h.syncErr == nil {
+		clear(h.unsynced)
+	}
+	return h.syncErr
+}
 
 func (h *fakeHome) Has(at tree.Place, size int64) (bool, error) {
 	return h.objects[at.Object] != nil && int64(len(h.objects[at.Object])) >= at.Offset+size, nil
@@ -68,6 +75,7 @@ func (h *fakeHome) Has(at tree.Place, size int64) (bool, error) {
 func (h *fakeHome) add(object int64, data []byte) tree.Place {
 	at := tree.Place{Object: object, Offset: int64(len(h.objects[object]))}
 	h.objects[object] = append(h.objects[object], data...)
+	h.unsynced[object] = true
 	return at
 }
 
@@ -97,6 +105,9 @@ func (h *fakeHome) Wasted(o tree.Object) (wasted, room bool) { return h.wasted[o
 func (h *fakeHome) Drop(object int64) {
 	h.dropped = append(h.dropped, object)
 	delete(h.objects, object)
+	if h.pack == object {
+		h.pack = 0
+	}
 }
 
 func (h *fakeHome) Writer() tree.ObjectWriter { return &fakeWriter{h: h} }
@@ -122,27 +133,51 @@ func (w *fakeWriter) Write(data []byte) (tree.Place, error) {
 
 func (w *fakeWriter) Close() error { return nil }
 
-// A faultyStore fails in updates, if fault says so before a call, or before the commit.
+// A faultyStore fails in updates, if fault says so before a call, or before the commit. No update may
+// commit that something is in an object whose bytes a power cut can take.
 type faultyStore struct {
 	tree.Store
-	fault func(call string, h tree.Hash) error // nil for none
+	t     *testing.T
+	home  *fakeHome
+	fault func(call string, h tree.Hash) error
 }
 
 func (s *faultyStore) Update(ctx context.Context, fn func(tree.Tx) error) error {
 	return s.Store.Update(ctx, func(tx tree.Tx) error {
-		if s.fault == nil {
-			return fn(tx)
+		f := faultyTx{tx, s, map[int64]bool{}}
+		err := fn(f)
+		if err == nil {
+			err = s.fault("commit", tree.Hash{})
 		}
-		if err := fn(faultyTx{tx, s}); err != nil {
-			return err
+		for object := range f.placed {
+			if err == nil && s.home.unsynced[object] {
+				s.t.Errorf("bytes of object %d are not on the disk before their rows", object)
+			}
 		}
-		return s.fault("commit", tree.Hash{})
+		return err
 	})
 }
 
 type faultyTx struct {
 	tree.Tx
-	s *faultyStore
+	s      *faultyStore
+	placed map[int64]bool
+}
+
+func (tx faultyTx) PutPlaced(h tree.Hash, size int64, at tree.Place, now int64) (bool, error) {
+	is, err := tx.Tx.PutPlaced(h, size, at, now)
+	if is {
+		tx.placed[at.Object] = true
+	}
+	return is, err
+}
+
+func (tx faultyTx) PlaceChunk(h tree.Hash, at tree.Place) error {
+	if err := tx.s.fault("PlaceChunk", h); err != nil {
+		return err
+	}
+	tx.placed[at.Object] = true
+	return tx.Tx.PlaceChunk(h, at)
 }
 
 func (tx faultyTx) ChunksIn(object int64, limit int) ([]tree.Chunk, error) {
@@ -166,6 +201,8 @@ func (tx faultyTx) DeleteChunk(h tree.Hash) error {
 	return tx.Tx.DeleteChunk(h)
 }
 
+func noFault(string, tree.Hash) error { return nil }
+
 // A homeBench is a forest with a home.
 type homeBench struct {
 	*testing.T
@@ -180,9 +217,9 @@ type homeBench struct {
 func newHome(t *testing.T) *homeBench {
 	t.Helper()
 	b := &homeBench{T: t, now: time.Unix(1_800_000_000, 0), home: &fakeHome{
-		files: map[string]string{}, changed: map[string]bool{}, objects: map[int64][]byte{}, wasted: map[int64]bool{},
+		files: map[string]string{}, changed: map[string]bool{}, objects: map[int64][]byte{}, wasted: map[int64]bool{}, unsynced: map[int64]bool{},
 	}}
-	b.store = &faultyStore{Store: tree.NewMemory()}
+	b.store = &faultyStore{Store: tree.NewMemory(), t: t, home: b.home, fault: noFault}
 	b.forest = tree.New(b.store, tree.Config{Now: func() time.Time { return b.now }})
 	b.forest.SetHome(b.home)
 	for name, to := range map[string]**tree.Tree{"t": &b.tree, "other": &b.other} {
@@ -547,6 +584,76 @@ func TestHomeCollectRewrites(t *testing.T) {
 	}
 }
 
+// What fails as an object is written anew leaves it as it was, and nothing beside it.
+func TestHomeCollectRewriteFails(t *testing.T) {
+	broken := errors.New("broken")
+	for name, fail := range map[string]func(b *homeBench, stop func()) error{
+		"sync": func(b *homeBench, _ func()) error { b.home.syncErr = broken; return broken },
+		"commit": func(b *homeBench, _ func()) error {
+			b.store.fault = func(call string, h tree.Hash) error {
+				if call != "PlaceChunk" || h != tree.Sum([]byte("third")) {
+					return nil
+				}
+				return broken
+			}
+			return broken
+		},
+		"cancelled": func(b *homeBench, stop func()) error {
+			b.store.fault = func(call string, _ tree.Hash) error {
+				if call != "PlaceChunk" {
+					return nil
+				}
+				stop()
+				return context.Canceled
+			}
+			return context.Canceled
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newHome(t)
+			texts := []string{"first", "second", "third"}
+			for _, text := range texts {
+				b.settle("/"+text, text)
+				b.update(b.tree, func(e *tree.Edit) error { return e.Secure(tree.Sum([]byte(text))) })
+				b.entry(b.other, "/"+text, text, 0)
+			}
+			clear(b.home.files)
+			b.home.wasted[1], b.home.pack = true, 0
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			want := fail(b, stop)
+			if _, err := b.forest.Collect(ctx, tree.Policy{}); !errors.Is(err, want) {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(map[int64]string{1: "firstsecondthird"}, b.objects()); diff != "" {
+				t.Error(diff)
+			}
+			b.store.fault, b.home.syncErr = noFault, nil
+			b.collect()
+			if diff := cmp.Diff(map[int64]string{3: "firstsecondthird"}, b.objects()); diff != "" {
+				t.Error(diff)
+			}
+			for _, text := range texts {
+				b.want(text, true)
+			}
+		})
+	}
+}
+
+// Content whose object is gone is on the disk before its new place is known.
+func TestHomePacksAgain(t *testing.T) {
+	b := newHome(t)
+	_, data := cut("text")
+	for range 2 {
+		if added, err := b.forest.Pack(t.Context(), data...); added != 1 || err != nil {
+			t.Error(added, err)
+		}
+		b.want("text", true)
+		b.home.Drop(b.home.last)
+		b.want("text", false)
+	}
+}
+
 // Where there is no room for all that is left in an object the rest stays there, and the collection
 // goes on.
 func TestF5RewriteWithoutRoom(t *testing.T) {
@@ -663,7 +770,7 @@ func TestL1AbandonFails(t *testing.T) {
 					return c.err
 				}
 				err := s.Abandon(t.Context())
-				b.store.fault = nil
+				b.store.fault = noFault
 				if failed := hit > 0 && len(b.home.dropped) == 0; errors.Is(err, c.err) != failed {
 					t.Error(err)
 				}

@@ -222,6 +222,7 @@ func (f *Forest) pack(tx Tx, chunks []Data, now int64) (int, error) {
 		case astray:
 			var at Place
 			if at, err = f.home.Pack(c.Bytes); err == nil {
+				packed = true
 				is, err = true, tx.PlaceChunk(c.Hash, at)
 			}
 		case f.home == nil || err == nil:
