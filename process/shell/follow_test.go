@@ -368,3 +368,44 @@ func TestF7LogOfLeftRun(t *testing.T) {
 		read()
 	})
 }
+
+// Runs that have been kept for long enough go also while there is no room to end one that the last server
+// has left: their room may be what is missing.
+func TestF7SweepsWithoutRoom(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the bubble
+	for name, ended := range map[string]time.Time{"at the start": began.AddDate(-1, 0, 0), "later": began.Add(-time.Minute)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := &shelltest.Memory{}
+			old, err := store.Begin(t.Context(), "old", shell.About{Command: "make"}, ended)
+			if err == nil {
+				err = store.Append(t.Context(), old, &shell.Batch{
+					At: ended, Events: []shell.Event{{Seq: 1, Name: shell.Exit}}, End: &shell.End{Last: 1},
+				})
+			}
+			if err == nil {
+				_, err = store.Begin(t.Context(), "left", shell.About{Command: "make"}, ended)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			store.Before = func(op string) error {
+				if _, err := store.Find(t.Context(), "old"); op == "recover" && err == nil {
+					return fmt.Errorf("recover: %w", syscall.ENOSPC)
+				}
+				return nil
+			}
+			bubble(t, shell.Config{Store: store, KeepFor: time.Hour}, func(t *testing.T, _ *shell.Shell, _ *fakeSpawner) {
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if _, err := store.Find(t.Context(), "old"); !errors.Is(err, shell.ErrNoRun) {
+					t.Errorf("a run is kept for ever: %v", err)
+				}
+				if r, err := store.Find(t.Context(), "left"); err != nil || !r.Ended {
+					t.Errorf("a run that was left: %+v, %v", r, err)
+				}
+			})
+		})
+	}
+}

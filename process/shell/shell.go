@@ -56,8 +56,8 @@ func New(cfg Config) (*Shell, error) {
 	}}
 	s.lifetime, s.end = context.WithCancel(context.Background())
 	err := s.recover(s.lifetime)
-	if err == nil {
-		err = s.sweep()
+	if err == nil || errors.Is(err, syscall.ENOSPC) {
+		err = errors.Join(err, s.sweep())
 	}
 	if errors.Is(err, syscall.ENOSPC) {
 		s.cfg.Logger.Warn("there is no room to end runs that the last server has left; it is tried again until there is", "err", err)

@@ -19,14 +19,12 @@ func (s *Shell) sweepLoop() {
 		case <-s.lifetime.Done():
 			return
 		}
-		err := s.recover(s.lifetime)
-		if errors.Is(err, syscall.ENOSPC) {
-			continue // as was said
+		left := s.recover(s.lifetime)
+		if errors.Is(left, syscall.ENOSPC) {
+			left = nil // as was said
 		}
-		if err == nil {
-			err = s.sweep()
-		}
-		if err != nil && !errors.Is(err, context.Canceled) {
+		// Room for it may be what the runs have that are swept.
+		if err := errors.Join(left, s.sweep()); err != nil && !errors.Is(err, context.Canceled) {
 			s.cfg.Logger.Error("runs that have ended long ago were not forgotten", "err", err)
 		}
 	}
