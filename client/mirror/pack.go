@@ -266,12 +266,12 @@ func (m *Mirror) pieces(b *block) []*block {
 		}
 		out = append(out, piece)
 	}
-	last := out[len(out)-1]
+	// A cursor of a piece may be behind what is not sent.
+	first, last := out[0], out[len(out)-1]
 	for path, h := range holds {
-		last.note(&item{holds: true, path: path, hold: h})
+		first.note(&item{holds: true, path: path, hold: h})
 	}
-	out[0].blocked, out[0].unsent = b.blocked, b.unsent // a cursor of a piece may be behind them
+	first.blocked, first.unsent, first.vanished, first.refused = b.blocked, b.unsent, b.vanished, b.refused
 	last.cursor, last.stayed, last.hides, last.again = b.cursor, b.stayed, b.hides, b.again
-	last.vanished, last.refused = b.vanished, b.refused
 	return out
 }
