@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
 // states lists the states that are kept by themselves.
@@ -104,4 +107,86 @@ func TestSyncDamagedStateApart(t *testing.T) {
 		t.Errorf("states: %v", list)
 	}
 	wantFile(t, filepath.Join(other.there, "f"), "f\n")
+}
+
+// A directory that has taken the place of the one that is watched is not it, and a watch whose directory
+// has gone says so.
+func TestSyncWatchReplaced(t *testing.T) {
+	for name, replace := range map[string]func(t *testing.T, dir string){
+		"another": func(t *testing.T, dir string) { writeFile(t, filepath.Join(dir, "n1"), "new\n") },
+		"empty": func(t *testing.T, dir string) {
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"link": func(t *testing.T, dir string) {
+			if err := os.Symlink(dir+".old", dir); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"gone": func(*testing.T, string) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newSyncPair(t)
+			for _, name := range []string{"a", "b"} {
+				writeFile(t, filepath.Join(p.here, name), name)
+			}
+			p.serve()
+			watch, out := p.watching()
+			if err := os.Rename(p.here, p.here+".old"); err != nil {
+				t.Fatal(err)
+			}
+			replace(t, p.here)
+			writeFile(t, filepath.Join(p.there, "c"), "c") // the watch hears of it, if of nothing else
+			_ = watch.Wait()
+			said := strings.Contains(out.String(), "here was removed or renamed while it was kept in step; nothing was changed for that") ||
+				name != "gone" && strings.Contains(out.String(), "here was replaced while it was kept in step: another one has its name now") // it may look between
+			if code := watch.ProcessState.ExitCode(); code != 3 || !said {
+				t.Errorf("status %d: %s", code, out)
+			}
+			for _, name := range []string{"a", "b", "c"} {
+				wantFile(t, filepath.Join(p.there, name), name)
+			}
+		})
+	}
+}
+
+// A directory is the same under its name as long as that names it.
+func TestSyncLocalCheckSame(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "here")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(t.TempDir(), "s.db")
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	root, err := os.Lstat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &syncLocal{dir: dir, root: root, db: db}
+	writeFile(t, filepath.Join(dir, "f"), "f")
+	check := func(want string) {
+		t.Helper()
+		err := l.checkSame()
+		if (err == nil) != (want == "") || err != nil && (!isRefused(err) || !strings.Contains(err.Error(), dir+want)) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+	check("")
+	if err := os.Rename(dir, dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	check(" was removed or renamed while it was kept in step")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	check(" was replaced while it was kept in step")
+	if err := errors.Join(os.Remove(dir), os.Rename(dir+".old", dir)); err != nil {
+		t.Fatal(err)
+	}
+	check("")
 }

@@ -125,6 +125,9 @@ func syncError(err error) error {
 // and is told. left is about paths that could not be read, or cannot be synchronised: the command
 // runs without them.
 func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, told bool) (left, err error) {
+	if err := job.local.checkSame(); err != nil {
+		return nil, err
+	}
 	job.verbose, job.asJSON = told && !s.quiet, told && job.out.enc != nil
 	err = job.meet(ctx, job.mirror(remote))
 	var r mirror.Result

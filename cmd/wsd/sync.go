@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -264,6 +265,9 @@ func notListening(err error) bool {
 
 // explain says what to do about an error of a synchronisation.
 func (j *syncJob) explain(ctx context.Context, err error) error {
+	if errors.Is(err, disk.ErrNoDirectory) {
+		err = cmp.Or(j.local.checkSame(), err)
+	}
 	var conflicts *mirror.ConflictError
 	var many *mirror.DeletesError
 	if _, refuses := errors.AsType[*mirror.RootError](err); (refuses || isRefused(err)) && !j.met {
@@ -368,13 +372,19 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 			j.out.trouble(fmt.Errorf("make the state smaller: %w", err))
 		}
 	}, func(ctx context.Context) error {
+		if err := j.local.checkSame(); err != nil {
+			return err
+		}
 		_, err := j.local.checkEmptied(ctx, j.local.disk.Tree(), &j.flags.maxDelete)
 		if errors.Is(err, iofs.ErrNotExist) {
-			err = nil // the look says that there is no directory
+			err = nil // it has gone since: the look says so
 		}
 		return err
 	})
 	for looked := false; ; {
+		if err := j.local.checkSame(); err != nil {
+			return err
+		}
 		j.watched.looks(waiter.pending)
 		r, err := j.look(ctx, m)
 		if err != nil {

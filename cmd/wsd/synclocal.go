@@ -29,7 +29,8 @@ const localMount = disk.DefaultMount
 
 // syncLocal is the local side of a synchronisation.
 type syncLocal struct {
-	dir     string // absolute, without links
+	dir     string        // absolute, without links
+	root    iofs.FileInfo // of dir as it was opened
 	db      *sqlite.DB
 	objects *objects.Dir
 	forest  *tree.Forest
@@ -68,6 +69,9 @@ func openSyncLocal(ctx context.Context, dir string, target *syncTarget, remote *
 	store, err := l.place(dir, target.identity(f.remotePath), f.store, dry)
 	if err == nil {
 		err = remote.overlapsState(store)
+	}
+	if err == nil {
+		l.root, err = os.Lstat(l.dir)
 	}
 	var about syncAbout
 	if err == nil {
@@ -137,6 +141,22 @@ func (l *syncLocal) place(dir, identity, store string, dry bool) (string, error)
 		l.makes = append(l.makes, missingAbove(store)...)
 	}
 	return store, nil
+}
+
+// checkSame refuses another directory at the place of the one that was opened: what is not in it would be
+// taken for removed.
+func (l *syncLocal) checkSame() error {
+	now, err := os.Lstat(l.dir)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		return refused("bring it back and run it again, or with --state "+quoted(l.db.Path())+" where it is now", "%s was removed or renamed while it was kept in step; nothing was changed for that", safe(l.dir))
+	case err != nil:
+		return fmt.Errorf("look at the directory: %w", err)
+	case !os.SameFile(l.root, now):
+		return refused("bring it back and run it again, or with --state "+quoted(l.db.Path())+" where it is now; with the one that is there now, a run removes at the server what that does not have: --dry-run lists it",
+			"%s was replaced while it was kept in step: another one has its name now; nothing was changed for that", safe(l.dir))
+	}
+	return nil
 }
 
 // missingAbove lists the directories above a file that are not there, the outermost first.
