@@ -190,3 +190,28 @@ func TestSyncLocalCheckSame(t *testing.T) {
 	}
 	check("")
 }
+
+// Another workspace at the URL of the one of before is told from it, and what can be done is said.
+func TestSyncSameURLOtherWorkspace(t *testing.T) {
+	p := newSyncPair(t)
+	p.runtime = p.home
+	writeFile(t, filepath.Join(p.here, "f"), "f\n")
+	p.serve()
+	p.run("sync", p.here, p.url).want(t, 0)
+	p.run("sync", p.here).want(t, 0)
+	p.server.end(syscall.SIGTERM)
+	p.store, p.there = p.store+"2", p.there+"2"
+	writeFile(t, filepath.Join(p.there, "g"), "g\n")
+	p.serve()
+	o := p.run("sync", p.here)
+	o.want(t, 3, "no server was named, and .*/there2 at unix://.* is the one that you started last; .*/here was in step with another workspace, which was served at the same URL\n")
+	if strings.Contains(o.stderr, "to synchronise with that") {
+		t.Errorf("%s", o.stderr)
+	}
+	o = p.run("sync", p.here, p.url)
+	o.want(t, 3, "is of the workspace .*/there, which was served at unix://.*, and not of the workspace .*/there2, which is served there now; nothing was changed\n",
+		"Hint: --state FILE keeps a state of its own for these two sides; to begin anew, remove .*db, and the lost versions with it")
+	if strings.Contains(o.stderr, "or none") {
+		t.Errorf("%s", o.stderr)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/wsd-dev/wsd/client/mirror"
 	"github.com/wsd-dev/wsd/fs/disk"
@@ -45,12 +46,15 @@ func (r *syncRemote) about(dir string, target *syncTarget) (syncAbout, error) {
 	return a, err
 }
 
-// other is the error about a state that is about other sides than it is used for, nil for the same.
-func (a *syncAbout) other(is *syncAbout, state string) error {
+// other is the error about a state that is about other sides than it is used for, nil for the same. hint
+// says what to do.
+func (a *syncAbout) other(is *syncAbout, state, hint string) error {
 	var was, now string
 	switch {
 	case a.Dir != is.Dir && (a.DirID == "" || a.DirID != is.DirID):
 		was, now = a.Dir, is.Dir
+	case a.otherServer(is) && a.sameURL(is.URL) && a.ServerDir != "" && is.ServerDir != "":
+		was, now = "the workspace "+a.ServerDir+", which was served at "+a.URL, "the workspace "+is.ServerDir+", which is served there now"
 	case a.otherServer(is):
 		was, now = "the server "+a.Server, "the server "+is.Server
 	case a.Part != is.Part:
@@ -58,12 +62,17 @@ func (a *syncAbout) other(is *syncAbout, state string) error {
 	default:
 		return nil
 	}
-	return refused("each two sides have a state of their own: name another --state, or none; where both sides are the same, that needs no other flag",
+	return refused(hint,
 		"the state %s is of %s, and not of %s; nothing was changed", safe(state), safe(was), safe(now))
 }
 
 func (a *syncAbout) otherServer(is *syncAbout) bool {
 	return a.Server != is.Server && (a.Store == "" || a.Store != is.Store)
+}
+
+// sameURL reports whether the server was last at a URL.
+func (a *syncAbout) sameURL(url string) bool {
+	return strings.TrimSuffix(a.URL, "/") == strings.TrimSuffix(url, "/")
 }
 
 // replaced reports whether another workspace is served where the server was: its store is another one, as one
@@ -136,8 +145,21 @@ func (j *syncJob) tellOthers() {
 		return
 	}
 	url := j.local.others[0]
+	if strings.TrimSuffix(url, "/") == strings.TrimSuffix(j.target.url, "/") {
+		j.out.note("no server was named, and %s at %s is the one that you started last; %s was in step with another workspace, which was served at the same URL",
+			safe(j.target.running.Workspace), safe(url), safe(j.local.dir))
+		return
+	}
 	j.out.note("no server was named, and %s is the one that you started last; %s was in step with another one, %s; to synchronise with that: wsd sync %s %s",
 		safe(j.target.url), safe(j.local.dir), safe(url), quoted(j.local.dir), quoted(url))
+}
+
+// ownState says how two sides get a state of their own.
+func (l *syncLocal) ownState() string {
+	if l.named {
+		return "each two sides have a state of their own: name another --state, or none; where both sides are the same, that needs no other flag"
+	}
+	return "--state FILE keeps a state of its own for these two sides; " + l.anew()
 }
 
 // checkAbout refuses a state that is about other sides. One that does not say, since it is new or of an
@@ -155,7 +177,7 @@ func (l *syncLocal) checkAbout(ctx context.Context, t *tree.Tree, is *syncAbout,
 		if err := json.Unmarshal([]byte(text), &was); err != nil {
 			return fmt.Errorf("read what the state is about: %w: %w", tree.ErrDamaged, err)
 		}
-		if err = was.other(is, l.db.Path()); err == nil && was == *is {
+		if err = was.other(is, l.db.Path(), l.ownState()); err == nil && was == *is {
 			return nil
 		}
 		if err == nil && was.replaced(is) {

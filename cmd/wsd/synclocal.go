@@ -42,6 +42,7 @@ type syncLocal struct {
 	full   atomic.Bool // the disk was full since
 	temp   string      // a directory that goes as it is closed, "" for none
 	made   bool        // the store is new
+	named  bool        // the store is one of --state
 	// others are the servers that the directory has been in step with, if the store is new.
 	others []string
 	// unread is why other states of the directory could not be read, if the store is new.
@@ -65,7 +66,7 @@ func openSyncLocal(ctx context.Context, dir string, target *syncTarget, remote *
 	if err := remote.overlaps(dir); err != nil {
 		return nil, err
 	}
-	l := &syncLocal{bounds: workspace.Bounds{Lost: f.lost.bounds(), Garbage: f.garbage.bounds()}, swept: time.Now()}
+	l := &syncLocal{bounds: workspace.Bounds{Lost: f.lost.bounds(), Garbage: f.garbage.bounds()}, swept: time.Now(), named: f.store != ""}
 	store, err := l.place(dir, target.identity(f.remotePath), f.store, dry)
 	if err == nil {
 		err = remote.overlapsState(store)
