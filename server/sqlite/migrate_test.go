@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/binary"
@@ -221,6 +222,72 @@ func broughtOver(t *testing.T, path string, stats map[string]string) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A file of a damaged store, which has another size than its only part, consists of what is written to
+// it, and of nothing else.
+func TestFileOfADamagedStoreIsWritten(t *testing.T) {
+	text, _ := schema9(t)
+	text += "UPDATE node SET size = 5 WHERE ino = 3; UPDATE ns SET bytes = bytes + 2 WHERE id = 1;"
+	one, long := []byte("one"), bytes.Repeat([]byte("l"), tree.ChunkSize)
+	for name, damage := range map[string]string{
+		"brought over":  "",
+		"written since": "UPDATE node SET only = (SELECT hash FROM part WHERE ino = 3), manifest = NULL WHERE ino = 3",
+	} {
+		broughtOver := older(t, 9, text)
+		db, err := Open(t.Context(), Config{Path: broughtOver})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		file := raw(t, broughtOver)
+		if _, err := file.Exec(damage); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+		store, err := os.ReadFile(broughtOver)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for content, data := range map[string][][]byte{
+			"nothing": nil, "the same": {one}, "another": {[]byte("two")}, "the same and more": {long, one}, "more": {long, []byte("two")},
+		} {
+			t.Run(name+" "+content, func(t *testing.T) {
+				path := temporary(t)
+				if err := os.WriteFile(path, store, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				db := open(t, path)
+				forest, tr := theTree(t, db)
+				var want []tree.Part
+				for _, b := range data {
+					want = append(want, tree.Part{Hash: tree.Sum(b), Size: int64(len(b))})
+					if _, err := forest.PutChunks(t.Context(), tree.Data{Hash: tree.Sum(b), Bytes: b}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := tr.Update(t.Context(), func(e *tree.Edit) error {
+					return e.PutFile("/d/one", tree.File{Parts: want})
+				}); err != nil {
+					t.Fatal(err)
+				}
+				err = db.Tree().View(t.Context(), func(tx tree.Tx) error {
+					got, err := tx.Parts(3)
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Error(diff)
+					}
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 

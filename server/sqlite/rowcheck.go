@@ -12,6 +12,7 @@ import (
 // processes, and say what it is.
 var rowRules = []string{
 	"SELECT 'node ' || ino || ' has a hash of its only part, and a manifest' FROM node WHERE only IS NOT NULL AND manifest IS NOT NULL LIMIT 1",
+	"SELECT 'node ' || ino || ' has a hash of its only part, and rows of parts' FROM part JOIN node USING (ino) WHERE only IS NOT NULL LIMIT 1",
 	`SELECT 'name ' || m.name || ' is younger than node ' || n.ino || ', by whose revision it is found' FROM name m JOIN node n ON n.ino = m.child
 		WHERE m.rev & 1 AND m.rev >> 1 > n.rev LIMIT 1`,
 	"SELECT 'events of run ' || (key >> 32) || ', which is not there' FROM run_event WHERE key >> 32 NOT IN (SELECT run FROM run) LIMIT 1",

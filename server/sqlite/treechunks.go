@@ -15,7 +15,8 @@ func (tx *treeTx) Parts(ino int64) ([]tree.Part, error) {
 		err := s.Scan(&idx, hash{&p.Hash}, &p.Size)
 		list = append(list, p)
 		return err
-	}, "SELECT 0 AS idx, only, size FROM node WHERE ino = +?1 AND only IS NOT NULL UNION ALL SELECT idx, hash, size FROM part WHERE ino = +?1 ORDER BY idx", ino)
+	}, "SELECT 0 AS idx, only, size FROM node WHERE ino = +?1 AND only IS NOT NULL UNION ALL SELECT idx, hash, size FROM part WHERE ino = +?1 "+
+		"AND NOT EXISTS (SELECT 1 FROM node WHERE ino = +?1 AND only IS NOT NULL) ORDER BY idx", ino)
 	return list, err
 }
 
@@ -51,11 +52,16 @@ func (tx *treeTx) PutFile(n *tree.Node, was, parts []tree.Part) error {
 			return err
 		}
 	}
-	if len(was) == 1 {
-		was = nil // it has no row
-	}
 	if len(parts) == 1 {
 		parts = nil
+	}
+	if len(was) == 1 || len(was) > len(parts) { // a damaged store may have rows of the only part
+		if err := tx.exec("DELETE FROM part WHERE ino = +? AND idx >= ?", n.Ino, len(parts)); err != nil {
+			return of("parts", err)
+		}
+	}
+	if len(was) == 1 {
+		was = nil // it has no row
 	}
 	for i := range parts {
 		if i < len(was) && was[i] == parts[i] {
@@ -64,9 +70,6 @@ func (tx *treeTx) PutFile(n *tree.Node, was, parts []tree.Part) error {
 		if err := tx.newPart(n.Ino, i, &parts[i]); err != nil {
 			return err
 		}
-	}
-	if len(was) > len(parts) {
-		return of("parts", tx.exec("DELETE FROM part WHERE ino = +? AND idx >= ?", n.Ino, len(parts)))
 	}
 	return nil
 }
