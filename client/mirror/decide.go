@@ -111,7 +111,7 @@ func (d *decision) decideEach(begun int64, entries []tree.Entry) error {
 		d.hides = map[string]bool{}
 	}
 	d.rawHere = d.m.hasRaw()
-	each := d.all || s.held.conflicts() > 0 // is looked at
+	each := d.all || s.held.conflicts() > 0 || len(s.held.lacking()) > 0 // is looked at
 	for i := range entries {
 		d.policy = d.m.policyAt(entries[i].Path)
 		if err := d.unblock(&entries[i]); err != nil {

@@ -169,6 +169,13 @@ func (m *Mirror) refreshed(ctx context.Context) error {
 // refreshed is fresh. It has the changes sent that were made here while their paths were held,
 // and that are still here.
 func (s *heldSet) refreshed(e *tree.Edit, of *state) (*heldSet, error) {
+	for _, path := range s.lacking() { // the remote has nothing there any more
+		if h, _ := s.at(path); h.Stale && h.Apart && !h.Conflict {
+			if err := touch(e, path); err != nil {
+				return nil, err
+			}
+		}
+	}
 	for _, path := range s.inConflict() {
 		h, _ := s.at(path)
 		if !h.Stale {
@@ -240,6 +247,9 @@ func (d *decision) conflictAt(path string) (string, held, bool) {
 // changed reports whether what is at a path, since a revision, is a change from here that
 // the remote is not known to have.
 func (d *decision) changed(path string, rev int64) bool {
+	if h, ok := d.isHeld(path); ok && h.Lacking && h.Apart {
+		return true // the cursor is behind it, and it was not sent
+	}
 	top, _, ok := d.conflictAt(path)
 	return ok && top == path || d.changedSince(path, rev)
 }

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -238,4 +239,49 @@ func TestContentIsReadableAgain(t *testing.T) {
 	w.sync()
 	pending(false)
 	w.rest()
+}
+
+// What has changed here at a path whose content the remote could not read does not go with that path, or
+// a directory above it, when the remote removes, renames or replaces it.
+func TestUnreadableContentIsRemoved(t *testing.T) {
+	for name, do := range map[string]string{"path": "rm /d/f", "directory": "rm /d", "renamed": "mv /d /e", "replaced": "swap /d"} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, restarts), func(t *testing.T) {
+				w := newWorld(t, Config{OnConflict: Both})
+				remote := &damaged{Server: w.remote.server}
+				w.cfg.Remote = remote
+				w.restart()
+				w.local.do("write /d/f old", "write /other 1")
+				w.sync()
+				w.remote.do("write /d/f theirs")
+				remote.lose("theirs")
+				w.local.do("write /d/f mine")
+				w.sync()
+				if do == "swap /d" {
+					w.remote.do("rm /d", "write /d file")
+				} else {
+					w.remote.do(do)
+				}
+				for range 2 {
+					if restarts {
+						w.restart()
+					}
+					w.sync()
+				}
+				found := false
+				for _, e := range []*end{w.local, w.remote} {
+					for _, line := range append(e.list(), e.losers()...) {
+						found = found || strings.HasSuffix(line, " mine")
+					}
+				}
+				if !found {
+					t.Errorf("it is nowhere: here %q, there %q", w.local.list(), w.remote.list())
+				}
+				remote.lose()
+				w.restart()
+				w.sync()
+				w.same()
+			})
+		}
+	}
 }
