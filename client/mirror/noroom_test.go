@@ -111,7 +111,7 @@ func TestL1RemoteHasNoRoom(t *testing.T) {
 }
 
 // L1: content for which there is no room here holds up nothing else, neither what comes nor what is sent. Its
-// path is named each time, and comes once there is room. What has changed at it on both sides is a conflict
+// path is named each time, and comes once there is room. A path that both sides have changed is a conflict
 // then, and no change of it is sent before.
 func TestL1NoRoomHere(t *testing.T) {
 	w, remote := newSmall(t, Config{OnConflict: Both})

@@ -74,7 +74,7 @@ func TestFirstDRemovedSlowly(t *testing.T) {
 			if _, err := w.m.Sync(t.Context()); err == nil {
 				t.Error("it goes on")
 			}
-			// It is done by whoever says so.
+			// The caller says that it is done.
 			w.cfg.MayDelete, w.cfg.Removals = nil, nil
 			w.restart()
 			w.sync()

@@ -128,7 +128,7 @@ func TestMode4ReadInShutDirectories(t *testing.T) {
 	})
 }
 
-// Sync 12e, 5: those who read a file whose mode keeps us out leave that as it is, several at once too.
+// Sync 12e, 5: reading a file whose mode keeps us out leaves the mode as it is, also by several readers at once.
 func TestMode5ReadersLeaveTheMode(t *testing.T) {
 	if os.Geteuid() == 0 {
 		asNobody(t)

@@ -13,7 +13,7 @@ import (
 // What is ours is read whatever its mode, and those of the directories that it is in: that lets us
 // in for as long as it takes to open it.
 
-// lettingIn is held by whoever has changed a mode for that, and shared by those who take the modes
+// A goroutine that has changed a mode for that holds lettingIn. Others share it while they take the modes
 // and rights that they find for somebody else's.
 var lettingIn sync.RWMutex
 

@@ -111,7 +111,7 @@ func (a *stat) sameDir(b *stat) bool {
 	return a.kind == tree.KindDir && a.kind == b.kind && a.ino == b.ino && a.btime == b.btime
 }
 
-// sameLink reports whether a and b are one link. What it leads to cannot have changed, whatever its
+// sameLink reports whether a and b are one link. Its target cannot have changed, whatever its
 // times say.
 func (a *stat) sameLink(b *stat) bool {
 	return a.kind == tree.KindSymlink && a.kind == b.kind && a.ino == b.ino && a.btime == b.btime && (a.btime != 0 || a.mtime == b.mtime && a.ctime == b.ctime)

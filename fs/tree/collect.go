@@ -365,7 +365,7 @@ func (f *Forest) rewrite(ctx context.Context, object int64) error {
 }
 
 // repack moves chunks to objects of many, which it adds to packed, as far as there is room: full says
-// that there is none for the rest. What it has moved is on the disk then.
+// that there is none for the rest. The windows that it has moved are on the disk then.
 func (f *Forest) repack(tx Tx, list []Chunk, packed map[int64]struct{}) (full, err error) {
 	for i := range list {
 		data, err := f.home.Object(list[i].At, list[i].Size, nil)
