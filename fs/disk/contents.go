@@ -54,6 +54,8 @@ type contents struct {
 	made   map[tree.Hash]int64
 	placed map[int64]bool
 	drop   []int64
+	// unsynced: some of made may not be on the disk yet.
+	unsynced bool
 	// later is what is too much to be copied in a transaction, windows where leaving files have
 	// content.
 	later   []*item
@@ -159,6 +161,9 @@ func (c *contents) locate(ctx context.Context, e *tree.Edit, now func(*item) (bo
 	if len(c.later) > 0 {
 		return errCopyFirst
 	}
+	if err := c.sync(); err != nil {
+		return err
+	}
 	for _, l := range c.leaving {
 		if l.removed && len(l.parts) > 0 && !c.w.apart.Load() && c.w.cfg.Forest.Wanted(l.parts[0].Hash) {
 			l.wanted = true // a peer counts on it in a batch to come
@@ -233,6 +238,7 @@ func (c *contents) tooLarge(it *item, err error) error {
 
 // make notes an object that was made of content.
 func (c *contents) make(print tree.Hash, number int64) {
+	c.unsynced = true
 	if c.made == nil {
 		c.made = map[tree.Hash]int64{}
 	}
@@ -253,7 +259,17 @@ func (c *contents) copies(ctx context.Context) error {
 		}
 		c.make(print, number)
 	}
-	return nil
+	return c.sync()
+}
+
+// sync brings the objects that were made to the disk: once the index says that content is there, what
+// had it until now may go.
+func (c *contents) sync() error {
+	if !c.unsynced {
+		return nil
+	}
+	c.unsynced = false
+	return c.w.home.Sync()
 }
 
 // unused removes the objects that were made for a plan and that nothing of it is in: all if it failed.

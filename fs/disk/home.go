@@ -245,6 +245,9 @@ func (h *home) Sync() error {
 	if h.w == nil || !h.w.cfg.Sync {
 		return nil
 	}
+	if err := h.w.fault("sync", "."); err != nil {
+		return err
+	}
 	return h.dir.Sync()
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,6 +92,27 @@ func TestCopiedWithinABatch(t *testing.T) {
 			inodes[b.inode(name)] = name
 		}
 	})
+}
+
+// Content that was copied is on the disk before what had it until then goes, where that is wanted.
+func TestCopiedContentIsSynced(t *testing.T) {
+	much := strings.Repeat("0123456789abcdef", (4<<20)/16+1) // more than a transaction copies
+	for _, text := range []string{"this", much} {
+		b := newBench(t, disk.Config{Sync: true})
+		b.apply(b.file("/workspace/x", text, 0o644), b.file("/workspace/y", "that", 0o644))
+		var done []string
+		b.ws.Hook(func(op, path string) error {
+			done = append(done, op+" "+path)
+			return nil
+		})
+		b.apply(known("/workspace/x", "that"), known("/workspace/y", text))
+		b.ws.Hook(nil)
+		at := slices.Index(done, "sync .")
+		goes := slices.IndexFunc(done, func(s string) bool { return strings.HasPrefix(s, "retire ") || strings.HasPrefix(s, "place ") })
+		if at < 0 || goes < at {
+			t.Errorf("%d bytes: %v", len(text), done)
+		}
+	}
 }
 
 // What arrives for a directory that hands its group down gets that group.
