@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 type execSync struct {
 	on    bool
 	dir   string
+	given bool // dir was
 	quiet bool
 	flags syncFlags
 }
@@ -45,6 +47,7 @@ func (s *execSync) check(cmd *cobra.Command) error {
 		}
 		return nil
 	}
+	s.given = cmd.Flags().Changed("dir")
 	return s.flags.check(cmd)
 }
 
@@ -65,19 +68,25 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 	defer func() { _ = remote.close() }() // the session ends with it, whatever it says
 	job := &syncJob{app: r.app, flags: s.flags, asJSON: r.events, target: target, quiet: true}
 	if job.local, err = openSyncLocal(ctx, s.dir, target, remote, &s.flags, false); err != nil {
-		return syncError(err)
+		return syncError(notRun(err))
 	}
 	defer func() { err = errors.Join(err, job.local.close()) }()
+	if err := s.refuseNested(job.local); err != nil {
+		return err
+	}
 	job.out = newSyncOutput(job)
 	job.out.kept, job.out.most = new([]mirror.Change), execTold
 	defer job.out.close()
 	job.tellUnread()
 	job.tellOthers()
+	if !s.quiet {
+		job.tellNested()
+	}
 	if !r.events {
 		job.out.stdout = r.app.stderr // the command's is its own
 	}
 	if _, err := s.step(ctx, job, remote, false); err != nil {
-		return syncError(err)
+		return syncError(notRun(err))
 	}
 	if f.cwd, err = s.cwd(job.local.dir, remote.mount, f.cwd); err != nil {
 		return transportError(err)
@@ -105,6 +114,21 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 	return ended // the command's own status says more
 }
 
+// refuseNested refuses a directory that is in one which is synchronised, unless --dir names it: the command
+// would get a copy of the workspace there.
+func (s *execSync) refuseNested(l *syncLocal) error {
+	at := l.nestedIn()
+	if at == "" || s.given {
+		return nil
+	}
+	l.forget()
+	return notRun(refused("--dir "+quoted(at)+" runs the command with that one, and where you are in it; --dir . brings this directory in step by itself",
+		"%s is in %s, which 'wsd sync' keeps in step; nothing was changed", safe(l.dir), safe(at)))
+}
+
+// notRun adds to an error that the command was not run because of it.
+func notRun(err error) error { return fmt.Errorf("%w; the command was not run", err) }
+
 // statusOf is the exit status that the end of a command stands for.
 func statusOf(ended error) int {
 	if exit, ok := errors.AsType[*exitError](ended); ok {
@@ -129,11 +153,12 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 		return nil, err
 	}
 	job.verbose, job.asJSON = told && !s.quiet, told && job.out.enc != nil
-	err = job.meet(ctx, job.mirror(remote))
+	err = job.meetAt(ctx, remote)
 	var r mirror.Result
 	for again := err == nil; again; again = err == nil && job.met {
 		if r, err = job.mirror(remote).Tick(ctx); err == nil {
 			job.first, job.blank = "", false
+			err = job.tellMade(ctx, remote)
 			break
 		}
 		err = job.meetAgain(ctx, job.mirror(remote), err)

@@ -50,6 +50,8 @@ type syncJob struct {
 	out    *syncOutput
 
 	met bool // both sides have been in step, or may be brought together
+	// makes is the server that had nothing at the path that is synchronised when they met, nil for none.
+	makes *syncRemote
 	// first is how they are brought together, until they are: a value of --from, firstMerge, or
 	// "". leaves is what goes here with fromThere, in a dry run.
 	first  string
@@ -126,7 +128,8 @@ matches are left alone and not named, and do not change the exit status.
 
 With --json each line is an object: {"type":"change"} for what changed in LOCAL,
 {"type":"conflict"}, {"type":"withheld"}, {"type":"skipped"}, {"type":"kept"},
-{"type":"move"} of a --dry-run, at last {"type":"result"}.
+{"type":"made"} for a directory of --remote-path that was not there, {"type":"move"} of
+a --dry-run, at last {"type":"result"}.
 
 Exit status: 0 both sides are the same but for what is withheld; 1 on failure; 2 for a
 command line that wsd does not understand; 3 when nothing was changed, since a flag
@@ -201,14 +204,16 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 	j.tellUnread()
 	j.tellOthers()
 	j.tellServer()
-	j.tellNested()
+	if !j.quiet {
+		j.tellNested()
+	}
 	if j.watch {
 		if door, closed := openCollectDoor(j.local.db.Path(), j.local.collect); closed == nil { // else gc says that the state is in use
 			defer func() { err = errors.Join(err, door.Close()) }()
 		}
 	}
 	if j.dryRun {
-		err = j.meet(ctx, j.mirror(remote))
+		err = j.meetAt(ctx, remote)
 		if err == nil {
 			err = j.out.plan(ctx, j.mirror(remote))
 		}
@@ -363,7 +368,7 @@ func (j *syncJob) worthwhile(err error, attempt int, connected bool) bool {
 func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := j.meet(ctx, j.mirror(remote)); err != nil {
+	if err := j.meetAt(ctx, remote); err != nil {
 		return err
 	}
 	m := j.mirror(remote)
@@ -393,6 +398,9 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 			}
 			m = j.mirror(remote)
 			continue
+		}
+		if err := j.tellMade(ctx, remote); err != nil {
+			return err
 		}
 		well()
 		left := j.out.result(&r)

@@ -92,32 +92,43 @@ func partText(part string) string {
 const maxStates = 32
 
 // elsewhere finds a state of the directory and the server, which was called otherwise when it was made: by
-// a URL, or by none. It is "" if there is none; then others are the servers that the directory has states
-// with, and unread is why some states could not be read. A state that is in use may be the one: without
-// another that is, elsewhere fails with sqlite.ErrInUse.
-func elsewhere(ctx context.Context, is *syncAbout) (file string, others []string, unread []error, err error) {
+// a URL, or by none. It is "" if there is none; then l.others, l.parts and l.unread are what the other states
+// say. A state that is in use may be the one: without another that is, elsewhere fails with sqlite.ErrInUse.
+func (l *syncLocal) elsewhere(ctx context.Context, is *syncAbout) (string, error) {
 	files, err := statesAt(is.Dir)
 	if err != nil {
-		return "", nil, nil, err
+		return "", err
 	}
 	var inUse error
 	for _, file := range files[:min(len(files), maxStates)] {
 		was, err := aboutOf(ctx, file)
 		switch {
 		case ctx.Err() != nil:
-			return "", nil, nil, context.Cause(ctx)
+			return "", context.Cause(ctx)
 		case errors.Is(err, sqlite.ErrInUse):
 			inUse = err
 		case err != nil:
-			unread = append(unread, fmt.Errorf("look at %s: %w", file, err))
+			l.unread = append(l.unread, fmt.Errorf("look at %s: %w", file, err))
 		case was.Dir != is.Dir || was.URL == "":
-		case was.otherServer(is) && !slices.Contains(others, was.URL):
-			others = append(others, was.URL)
-		case !was.otherServer(is) && was.Part == is.Part:
-			return file, nil, nil, nil
+		case was.otherServer(is):
+			if !slices.Contains(l.others, was.URL) {
+				l.others = append(l.others, was.URL)
+			}
+		case was.Part == is.Part:
+			l.others, l.parts, l.unread = nil, nil, nil
+			return file, nil
+		default:
+			l.parts = append(l.parts, was.Part)
 		}
 	}
-	return "", others, unread, inUse
+	return "", inUse
+}
+
+// refusePart refuses all of the server's workspace for a directory that was in step with parts of it alone.
+func refusePart(dir string, remote *syncRemote, parts []string) error {
+	was := remote.serverPath(parts[0])
+	return refused("--remote-path "+quoted(was)+" goes on with that; --remote-path "+quoted(remote.mount)+" is all of the workspace",
+		"%s was in step with %s at the server, and no --remote-path is given; nothing was changed", safe(dir), safe(was))
 }
 
 // aboutOf reads which two sides a state is about.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -84,8 +86,11 @@ func (f *syncFlags) check(cmd *cobra.Command) (err error) {
 	if f.ruleTexts, err = f.rules.texts(); err != nil {
 		return err
 	}
-	if cmd.Flags().Changed("remote-path") && (f.remotePath == "" || f.remotePath[0] != '/' || path.Clean(f.remotePath) != f.remotePath) {
-		return usagef(helpHint(cmd), "invalid value %q for --remote-path: want an absolute path without ., .. and a slash at its end", f.remotePath)
+	if cmd.Flags().Changed("remote-path") {
+		if f.remotePath == "" || f.remotePath[0] != '/' || slices.ContainsFunc(strings.Split(f.remotePath, "/"), func(s string) bool { return s == "." || s == ".." }) {
+			return usagef(helpHint(cmd), "invalid value %q for --remote-path: want an absolute path without . and ..", f.remotePath)
+		}
+		f.remotePath = path.Clean(f.remotePath)
 	}
 	f.repeat(cmd.Flags())
 	return nil

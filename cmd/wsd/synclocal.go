@@ -45,6 +45,9 @@ type syncLocal struct {
 	named  bool        // the store is one of --state
 	// others are the servers that the directory has been in step with, if the store is new.
 	others []string
+	// parts are the other directories in the server's workspace that the directory has been in step with, ""
+	// for all of it, if the store is new.
+	parts []string
 	// unread is why other states of the directory could not be read, if the store is new.
 	unread []error
 	// makes are the directories that were made, the outermost first. With gone they are removed as it
@@ -80,8 +83,11 @@ func openSyncLocal(ctx context.Context, dir string, target *syncTarget, remote *
 	}
 	if err == nil && l.made && f.store == "" {
 		var same string
-		if same, l.others, l.unread, err = elsewhere(ctx, &about); same != "" {
+		if same, err = l.elsewhere(ctx, &about); same != "" {
 			store, l.made = same, false
+		}
+		if err == nil && f.remotePath == "" && len(l.parts) > 0 {
+			err = refusePart(l.dir, remote, l.parts)
 		}
 		if err != nil {
 			l.unmake()

@@ -62,16 +62,24 @@ func statesAt(dir string) ([]string, error) {
 // tellNested says that a directory is in one that is synchronised as well, when it is synchronised for the
 // first time.
 func (j *syncJob) tellNested() {
-	if !j.local.made || j.quiet {
-		return
+	if at := j.local.nestedIn(); at != "" {
+		j.out.note("%s is in %s, which 'wsd sync' keeps in step too: what comes here goes on from there, and the other way round", safe(j.local.dir), safe(at))
 	}
-	for at := j.local.dir; at != filepath.Dir(at); {
+}
+
+// nestedIn finds the nearest directory above one that is synchronised as well, when the directory is
+// synchronised for the first time; "" if there is none.
+func (l *syncLocal) nestedIn() string {
+	if !l.made {
+		return ""
+	}
+	for at := l.dir; at != filepath.Dir(at); {
 		at = filepath.Dir(at)
 		if stores, err := statesAt(at); err == nil && len(stores) > 0 {
-			j.out.note("%s is in %s, which 'wsd sync' keeps in step too: what comes here goes on from there, and the other way round", safe(j.local.dir), safe(at))
-			return
+			return at
 		}
 	}
+	return ""
 }
 
 // globQuoted is a path as a pattern that matches it alone.

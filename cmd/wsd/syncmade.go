@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// syncMade is a "made" of --json.
+type syncMade struct {
+	Type string `json:"type"`
+	Side string `json:"side"` // "server"
+	Path string `json:"path"` // in the server's tree
+}
+
+// serverPath is a path of the workspace, or "" for all of it, in the server's tree.
+func (r *syncRemote) serverPath(part string) string {
+	return path.Join("/", strings.TrimSuffix(r.mount, r.part), part)
+}
+
+// hasMount reports whether the server has something at the path that is synchronised.
+func (r *syncRemote) hasMount(ctx context.Context) (bool, error) {
+	e, err := r.peer.ReadEntry(ctx, r.mount)
+	if err != nil {
+		return false, fmt.Errorf("read %s at the server: %w", r.mount, err)
+	}
+	return e != nil && e.Kind != tree.KindDelete, nil
+}
+
+// meetAt is meet over a connection. It notes whether the directory of --remote-path is missing at the server.
+func (j *syncJob) meetAt(ctx context.Context, remote *syncRemote) error {
+	looks := !j.met && remote.part != ""
+	if err := j.meet(ctx, j.mirror(remote)); err != nil || !looks {
+		return err
+	}
+	if _, err := remote.peer.Watermarks(ctx, true); err != nil {
+		return fmt.Errorf("read the server's watermarks: %w", err)
+	}
+	has, err := remote.hasMount(ctx)
+	if err == nil && !has {
+		j.makes = remote
+	}
+	return err
+}
+
+// tellMade says that the run has made the directory of --remote-path at the server: it may be a wrong name.
+func (j *syncJob) tellMade(ctx context.Context, remote *syncRemote) error {
+	if j.makes == nil {
+		return nil
+	}
+	has, err := remote.hasMount(ctx)
+	if err == nil && has {
+		j.out.made("made the directory %s at the server: nothing was there", remote)
+		j.makes = nil
+	}
+	return err
+}
+
+// made says in a text that the directory that is synchronised is new at the server.
+func (o *syncOutput) made(text string, remote *syncRemote) {
+	if o.enc != nil {
+		o.object(syncMade{"made", "server", remote.mount})
+		return
+	}
+	text = fmt.Sprintf(text, safe(remote.mount))
+	if parts := o.job.local.parts; len(parts) > 0 {
+		text += fmt.Sprintf("; %s was in step with %s before", safe(o.job.local.dir), safe(remote.serverPath(parts[0])))
+	}
+	o.line(o.stderr, "%s", text)
+}
