@@ -63,18 +63,20 @@ const (
 	maxLocal = 10_000
 	// MaxReported bounds the conflicts that a ConflictError lists. The rest are counted.
 	MaxReported = 1000
-	// noRoomPause is after what time a mirror that goes on tries again what a side had no room for.
+	// noRoomPause is after what time a mirror that goes on tries again what a side had no room for, or this
+	// side could not read.
 	noRoomPause = 30 * time.Second
 	// maxRegained is how many paths whose content the remote cannot read are asked for while a watch
-	// goes on. The rest is asked for with the next connection, or when one of these is to be had.
+	// goes on. The rest is asked for with the next connection, or when one of these is to be had. Of those
+	// that cannot be read here as many are tried at once.
 	maxRegained = 100
 	// maxLooks is how many questions about single paths are under way at once.
 	maxLooks = 8
 	// maxTries is how often a block is decided anew since what it meets here has changed, and how
 	// often content is fetched of which some is gone meanwhile.
 	maxTries = 8
-	// maxVanished is how often the content of a block, or of a path in a call, may be gone when it
-	// is needed.
+	// maxVanished is how often the content of a block, or of versions of a path in a call, may be gone when
+	// it is needed.
 	maxVanished = 3
 	// maxPulls is how often a tick pulls again since the remote has changed before all was
 	// pushed. The last push is made whatever happens there meanwhile.

@@ -148,9 +148,10 @@ type Mirror struct {
 	roots    roots
 	meter    meter
 	vanished vanished
-	full     noRoom // at the remote
-	fullHere noRoom // here, since connect
-	limits   limits // those of limits.go; tests have smaller ones
+	full     waiting // no room at the remote
+	fullHere waiting // no room here, since connect
+	unread   waiting // cannot be read here
+	limits   limits  // those of limits.go; tests have smaller ones
 
 	// turn is held by the call that uses what follows.
 	turn     chan struct{}
@@ -341,7 +342,7 @@ func (m *Mirror) finish(ctx context.Context, r *Result) error {
 	r.Here, r.There = m.leftHere, m.leftThere
 	sent := m.s.peer.Push.Compare(tree.At(info.Rev)) >= 0
 	if !sent { // or what is named
-		if sent, err = m.onlyRefused(ctx); err != nil {
+		if sent, err = m.onlyWaiting(ctx); err != nil {
 			return err
 		}
 	}
@@ -361,7 +362,7 @@ func (m *Mirror) run(ctx context.Context, settle bool, fn func(context.Context, 
 }
 
 func (m *Mirror) connected(ctx context.Context, r *Result, settle bool, fn func(context.Context, *Result) error) error {
-	m.heard, m.vanished.n = nil, map[string]int{}
+	m.heard, m.vanished.seen = nil, map[string]gone{}
 	if m.full.due() {
 		m.full.forget()
 	}
@@ -369,6 +370,9 @@ func (m *Mirror) connected(ctx context.Context, r *Result, settle bool, fn func(
 		if err := m.connect(ctx, settle); err != nil {
 			return err
 		}
+	}
+	if err := m.rereadLeft(ctx); err != nil {
+		return err
 	}
 	err := fn(ctx, r)
 	m.listed = nil

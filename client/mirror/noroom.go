@@ -13,22 +13,22 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// noRoom has the local paths whose content one side has had no room for. They are changes still, and are
-// tried again after noRoomPause, or once they are another version.
-type noRoom struct {
+// waiting has local paths whose content one side has had no room for, or could not read. They are changes
+// still, and are tried again after noRoomPause, or once they are another version.
+type waiting struct {
 	mu    sync.Mutex
 	paths map[string]string // the print of the version, by path
 	since time.Time         // of the first of them
 }
 
 // forget has all tried again.
-func (n *noRoom) forget() {
+func (n *waiting) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.paths = nil
 }
 
-func (n *noRoom) add(path, print string) {
+func (n *waiting) add(path, print string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.paths == nil {
@@ -37,7 +37,7 @@ func (n *noRoom) add(path, print string) {
 	n.paths[path] = print
 }
 
-func (n *noRoom) has(path string) bool {
+func (n *waiting) has(path string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	_, is := n.paths[path]
@@ -45,7 +45,7 @@ func (n *noRoom) has(path string) bool {
 }
 
 // still reports whether a version of a path is one that did not fit.
-func (n *noRoom) still(path, print string) bool {
+func (n *waiting) still(path, print string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	was, is := n.paths[path]
@@ -53,30 +53,49 @@ func (n *noRoom) still(path, print string) bool {
 }
 
 // drop forgets a path.
-func (n *noRoom) drop(path string) {
+func (n *waiting) drop(path string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.paths, path)
 }
 
-func (n *noRoom) none() bool {
+func (n *waiting) none() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.paths) == 0
 }
 
 // due reports whether there are paths that are to be tried again.
-func (n *noRoom) due() bool {
+func (n *waiting) due() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.paths) > 0 && time.Since(n.since) >= noRoomPause
 }
 
-// skipped names the paths.
-func (n *noRoom) skipped() []changes.Skipped {
+// pause has none of the paths tried again for a while.
+func (n *waiting) pause() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return withoutRoom(slices.Sorted(maps.Keys(n.paths)))
+	n.since = time.Now()
+}
+
+// some returns up to limit of the paths, other ones each time.
+func (n *waiting) some(limit int) (list []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for path := range n.paths {
+		if len(list) < limit {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// list returns the paths in their order.
+func (n *waiting) list() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Sorted(maps.Keys(n.paths))
 }
 
 // withoutRoom names paths for which there is no room.
@@ -94,36 +113,40 @@ func withoutRoom(all []string) (list []changes.Skipped) {
 // leaveRefused leaves entries out of a block whose content the remote has no room for.
 func (m *Mirror) leaveRefused(b *block, full map[tree.Hash]bool) {
 	for _, e := range b.leaveOut(func(e *tree.Entry) bool { return isGone(e, full) }) {
-		m.leave(b, &e)
+		m.leave(b, &e, &m.full)
 	}
 }
 
-// leave notes that an entry was left out of a block.
-func (m *Mirror) leave(b *block, e *tree.Entry) {
+// leave notes that an entry was left out of a block, and waits.
+func (m *Mirror) leave(b *block, e *tree.Entry, among *waiting) {
 	path, _ := m.roots.toLocal(e.Path)
-	m.full.add(path, tree.Fingerprint(e))
+	among.add(path, tree.Fingerprint(e))
 	b.refused = append(b.refused, path)
 	delete(b.holds, path)
 }
 
-// leaveWaiting leaves entries out of a block that the remote had no room for a moment ago.
+// leaveWaiting leaves entries out of a block that wait since a moment ago.
 func (m *Mirror) leaveWaiting(b *block) {
-	if m.full.none() {
+	left := 0
+	for _, among := range []*waiting{&m.full, &m.unread} {
+		if among.none() {
+			continue
+		}
+		out := b.leaveOut(func(e *tree.Entry) bool {
+			path, _ := m.roots.toLocal(e.Path)
+			return among.still(path, tree.Fingerprint(e))
+		})
+		for i := range b.entries {
+			path, _ := m.roots.toLocal(b.entries[i].Path)
+			among.drop(path) // it is another version
+		}
+		for i := range out {
+			m.leave(b, &out[i], among)
+		}
+		left += len(out)
+	}
+	if left == 0 {
 		return
-	}
-	out := b.leaveOut(func(e *tree.Entry) bool {
-		path, _ := m.roots.toLocal(e.Path)
-		return m.full.still(path, tree.Fingerprint(e))
-	})
-	for i := range b.entries {
-		path, _ := m.roots.toLocal(b.entries[i].Path)
-		m.full.drop(path) // it is another version
-	}
-	if len(out) == 0 {
-		return
-	}
-	for i := range out {
-		m.leave(b, &out[i])
 	}
 	needed := map[tree.Hash]bool{}
 	for _, h := range hashesOf(b.entries, allParts) {
@@ -141,7 +164,7 @@ func (m *Mirror) leaveTooLarge(b *block, err error) bool {
 	}
 	out := b.leaveOut(func(e *tree.Entry) bool { return e.Path == path && e.Kind == tree.KindFile })
 	for i := range out {
-		m.leave(b, &out[i])
+		m.leave(b, &out[i], &m.full)
 	}
 	return len(out) > 0
 }
@@ -256,10 +279,10 @@ func filesOf(hashes []tree.Hash, entries []tree.Entry) []content {
 	return files
 }
 
-// onlyRefused reports whether all that is to be sent was refused a moment ago, so that it is not to be sent
-// again now.
-func (m *Mirror) onlyRefused(ctx context.Context) (bool, error) {
-	if m.full.none() {
+// onlyWaiting reports whether all that is to be sent waits since a moment ago, so that it is not to be sent
+// now.
+func (m *Mirror) onlyWaiting(ctx context.Context) (bool, error) {
+	if m.full.none() && m.unread.none() {
 		return false, nil
 	}
 	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.filter.names})
@@ -267,8 +290,12 @@ func (m *Mirror) onlyRefused(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for e, err := range list.All(ctx) {
-		if err != nil || !m.full.still(e.Path, tree.Fingerprint(&e)) && !m.s.notes.Pulled.has(e.Rev) {
+		if err != nil {
 			return false, err
+		}
+		print := tree.Fingerprint(&e)
+		if !m.full.still(e.Path, print) && !m.unread.still(e.Path, print) && !m.s.notes.Pulled.has(e.Rev) {
+			return false, nil
 		}
 	}
 	return true, nil

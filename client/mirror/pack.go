@@ -224,7 +224,7 @@ type block struct {
 	last     bool        // of the stream
 	holds    map[string]*held
 	vanished []string // local paths that were left out, and are to be sent again
-	refused  []string // local paths that were left out, since the other end has no room for them
+	refused  []string // local paths that were left out, and wait
 	// hides has paths that rules hide and that the remote has, or with false has no more. again
 	// are directories and removals of the remote's that both sides have agreed on, when all is
 	// compared anew since something else is ignored.

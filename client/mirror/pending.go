@@ -21,10 +21,13 @@ func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 		if err != nil {
 			return err
 		}
+		if err := m.rereadLeft(ctx); err != nil {
+			return err
+		}
 		last, err := lost.Last(ctx, m.forest)
 		behind := m.s.peer.Push.Compare(tree.At(info.Rev)) < 0
 		if behind {
-			refused, err := m.onlyRefused(ctx)
+			refused, err := m.onlyWaiting(ctx)
 			if err != nil {
 				return err
 			}

@@ -40,7 +40,7 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 	if err := m.mayPush(ctx); err != nil {
 		return err
 	}
-	if none, err := m.onlyRefused(ctx); none || err != nil {
+	if none, err := m.onlyWaiting(ctx); none || err != nil {
 		return err
 	}
 	list, err := m.changesHere(ctx)
@@ -245,9 +245,7 @@ func (m *Mirror) pushObjects(ctx context.Context, in <-chan *block, out chan<- *
 		})
 		if err == nil {
 			m.leaveRefused(b, full)
-			err = m.leaveVanished(b, gone)
-		}
-		if err == nil {
+			m.leaveVanished(b, gone)
 			err = handOver(ctx, out, b)
 		}
 		if err != nil {
@@ -317,26 +315,35 @@ func (m *Mirror) objects(hashes []tree.Hash, last, gone map[tree.Hash]bool, sent
 	}, nil)
 }
 
-// vanished counts how often the content of paths was found to be gone in a call of the mirror.
+// vanished remembers the paths whose content was found to be gone in a call of the mirror.
 type vanished struct {
-	mu sync.Mutex
-	n  map[string]int
+	mu   sync.Mutex
+	seen map[string]gone
+}
+
+// A gone is a version whose content was gone, and how often other versions of its path were before it.
+type gone struct {
+	print string
+	n     int
 }
 
 // leaveVanished leaves entries of a block out whose content is gone: their files have changed
-// since they were listed. They are sent again. One whose content is gone over and over fails.
-func (m *Mirror) leaveVanished(b *block, gone map[tree.Hash]bool) error {
+// since they were listed. They are sent again. One that has not changed cannot be read: it waits, and so
+// does one that changes over and over.
+func (m *Mirror) leaveVanished(b *block, lost map[tree.Hash]bool) {
 	m.vanished.mu.Lock()
 	defer m.vanished.mu.Unlock()
-	for _, e := range b.leaveOut(func(e *tree.Entry) bool { return isGone(e, gone) }) {
+	for _, e := range b.leaveOut(func(e *tree.Entry) bool { return isGone(e, lost) }) {
 		path, _ := m.roots.toLocal(e.Path)
-		if m.vanished.n[path]++; m.vanished.n[path] > maxVanished {
-			return fmt.Errorf("send the content of %s: %w", path, tree.ErrUnknownHash)
+		was, now := m.vanished.seen[path], tree.Fingerprint(&e)
+		if was.print == now || was.n == maxVanished {
+			m.leave(b, &e, &m.unread)
+			continue
 		}
+		m.vanished.seen[path] = gone{now, was.n + 1}
 		b.vanished = append(b.vanished, path)
 		delete(b.holds, path)
 	}
-	return nil
 }
 
 // leaveOut leaves out the entries that is selects, and returns them.
@@ -368,13 +375,11 @@ func (m *Mirror) pushAgain(ctx context.Context, in changes.PushInput, b *block, 
 			return res, errors.Join(err, err2)
 		}
 		gone, full := map[tree.Hash]bool{}, map[tree.Hash]bool{}
-		if err = m.sendFitting(ctx, lacking, b.entries, gone, full, func(int) {}); err == nil {
-			m.leaveRefused(b, full)
-			err = m.leaveVanished(b, gone)
-		}
-		if err != nil {
+		if err = m.sendFitting(ctx, lacking, b.entries, gone, full, func(int) {}); err != nil {
 			return res, err
 		}
+		m.leaveRefused(b, full)
+		m.leaveVanished(b, gone)
 		res, err = m.remote().Push(ctx, in, changes.FromSlice(b.entries))
 	}
 	return res, err

@@ -89,7 +89,7 @@ func (m *Mirror) hidesKind(f *filter, path string) bool {
 // left is what the remote leaves out, and whose content it cannot read.
 func (m *Mirror) left() []changes.Skipped {
 	lacking := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool { return !m.looksAt(path) || m.fullHere.has(path) })
-	there := slices.Concat(m.there, m.full.skipped())
+	there := slices.Concat(m.there, withoutRoom(m.full.list()))
 	if len(lacking) == 0 {
 		return there
 	}
@@ -106,8 +106,19 @@ func (m *Mirror) left() []changes.Skipped {
 
 // here is what this side leaves out.
 func (m *Mirror) here() []changes.Skipped {
+	named := map[string]bool{}
+	list := m.cfg.Local.Skipped(func(path string) bool {
+		if !m.looksAt(path) {
+			return false
+		}
+		if !m.unread.none() {
+			named[path] = true
+		}
+		return true
+	})
+	list = changes.WithSkipped(list, m.unreadBeside(named))
 	full := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool { return !m.looksAt(path) || !m.fullHere.has(path) })
-	return slices.Concat(changes.WithNotUTF8(m.cfg.Local.Skipped(m.looksAt), m.notSent()), withoutRoom(full))
+	return slices.Concat(changes.WithSkipped(list, m.notSent()), withoutRoom(full))
 }
 
 // disowned notes files that lost their owner as they were replaced, as a side calls them.

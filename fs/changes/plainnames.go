@@ -24,7 +24,7 @@ func (p plainNames) Watermarks(ctx context.Context, settle bool) (Watermarks, er
 	}
 	w.AnyNames = false
 	hidden, _ := p.ws.NotUTF8(nil)
-	w.Skipped = WithNotUTF8(w.Skipped, hidden)
+	w.Skipped = WithSkipped(w.Skipped, hidden)
 	for i := range w.Skipped {
 		of := &w.Skipped[i]
 		paths := make([]SkippedPath, len(of.Paths))

@@ -58,13 +58,13 @@ func SameSkipped(a, b []Skipped) bool {
 // NotUTF8 is the Error of paths that an end does not have since they are not UTF-8.
 const NotUTF8 = "not UTF-8"
 
-// WithNotUTF8 adds paths that are not UTF-8 to what an end leaves out.
-func WithNotUTF8(list []Skipped, more Skipped) []Skipped {
+// WithSkipped adds paths that are left out for one reason to what an end leaves out.
+func WithSkipped(list []Skipped, more Skipped) []Skipped {
 	if more.Count == 0 {
 		return list
 	}
 	out := slices.Clone(list)
-	i := slices.IndexFunc(out, func(s Skipped) bool { return s.Why == BadName })
+	i := slices.IndexFunc(out, func(s Skipped) bool { return s.Why == more.Why })
 	if i < 0 {
 		return append(out, more)
 	}
