@@ -71,10 +71,11 @@ type Config struct {
 	// Removals, if set, has MayDelete asked about what calls remove within a short time, too, of what both
 	// sides had before. It is shared by the mirrors of one Local and one Remote.
 	Removals *Removals
-	// OnChange is told of each path that a pull changed here, once it has, and Conflict of
-	// each conflict that was decided, Withheld of what did not come over. They must not use
-	// the mirror.
+	// OnChange is told of each path that a pull changed here, once it has, OnSent of each that a push has
+	// sent, and Conflict of each conflict that was decided, Withheld of what did not come over. They must
+	// not use the mirror.
 	OnChange func(Change)
+	OnSent   func(Move)
 	Conflict func(Conflict)
 	Withheld func(Withheld)
 	// Stayed gets each path that was removed on one side and stays on the other.
@@ -95,15 +96,18 @@ type Progress struct {
 
 // A Result is what a call has moved.
 type Result struct {
-	Pushed, Pulled        int // entries
-	Changed               int // of the pulled ones, those that changed something here
-	ObjectsOut, ObjectsIn int
-	BytesOut, BytesIn     int64
-	Conflicts             int
-	Withheld              int // paths that did not come over, or not all of their modes
-	Stayed                int // paths that stay on one side, with what was never synchronised
-	Held                  int // paths that are held in conflict
-	Undone                int // versions of the remote that are kept here, since they were undone
+	Pushed, Pulled int // entries
+	Changed        int // of the pulled ones, those that changed something here
+	// Unwritten are those of Pushed that the remote could not write yet, and UnwrittenHere those of
+	// Changed that this side could not.
+	Unwritten, UnwrittenHere int
+	ObjectsOut, ObjectsIn    int
+	BytesOut, BytesIn        int64
+	Conflicts                int
+	Withheld                 int // paths that did not come over, or not all of their modes
+	Stayed                   int // paths that stay on one side, with what was never synchronised
+	Held                     int // paths that are held in conflict
+	Undone                   int // versions of the remote that are kept here, since they were undone
 	// InStep: both ends had all of each other's changes when the call ended.
 	InStep bool
 	// Here and There are the paths that this side and the remote leave out, for each reason, as
@@ -121,6 +125,8 @@ func (r *Result) moved() bool {
 func (r *Result) add(o *Result) {
 	r.Pushed += o.Pushed
 	r.Pulled += o.Pulled
+	r.Unwritten += o.Unwritten
+	r.UnwrittenHere += o.UnwrittenHere
 	r.Changed += o.Changed
 	r.ObjectsOut += o.ObjectsOut
 	r.ObjectsIn += o.ObjectsIn
@@ -171,6 +177,7 @@ type Mirror struct {
 	plain     bool
 	theirLost int64
 	there     []changes.Skipped // what the remote leaves out
+	before    beginning         // of the call that is under way
 	// leftHere and leftThere are what the last result has of paths that are left out.
 	leftHere, leftThere []changes.Skipped
 	// found are versions whose content the remote has said to have again, by path.
@@ -340,6 +347,9 @@ func (m *Mirror) finish(ctx context.Context, r *Result) error {
 	}
 	m.leftHere, m.leftThere = m.here(), m.left()
 	r.Here, r.There = m.leftHere, m.leftThere
+	if err := m.countUnwritten(ctx, r); err != nil {
+		return err
+	}
 	sent := m.s.peer.Push.Compare(tree.At(info.Rev)) >= 0
 	if !sent { // or what is named
 		if sent, err = m.onlyWaiting(ctx); err != nil {
@@ -372,6 +382,9 @@ func (m *Mirror) connected(ctx context.Context, r *Result, settle bool, fn func(
 		}
 	}
 	if err := m.rereadLeft(ctx); err != nil {
+		return err
+	}
+	if err := m.begin(ctx); err != nil {
 		return err
 	}
 	err := fn(ctx, r)

@@ -39,6 +39,7 @@ type syncJob struct {
 	dryRun  bool
 	quiet   bool
 	verbose bool
+	sends   bool // what goes to the server is told, too
 	asJSON  bool
 	// resolves: it decides about a path that is held in conflict.
 	resolves bool
@@ -126,10 +127,10 @@ out, and names that are not UTF-8 if the server does not know such: it is spoken
 http:// or an older wsd. -v names up to a hundred for each reason. Paths that a pattern
 matches are left alone and not named, and do not change the exit status.
 
-With --json each line is an object: {"type":"change"} for what changed in LOCAL,
-{"type":"conflict"}, {"type":"withheld"}, {"type":"skipped"}, {"type":"kept"},
-{"type":"made"} for a directory of --remote-path that was not there, {"type":"move"} of
-a --dry-run, at last {"type":"result"}.
+With --json each line is an object: {"type":"change"} for what changed in LOCAL, with -v
+{"type":"sent"} for what went to the server, {"type":"conflict"}, {"type":"withheld"},
+{"type":"skipped"}, {"type":"kept"}, {"type":"made"} for a directory of --remote-path
+that was not there, {"type":"move"} of a --dry-run, at last {"type":"result"}.
 
 Exit status: 0 both sides are the same but for what is withheld; 1 on failure; 2 for a
 command line that wsd does not understand; 3 when nothing was changed, since a flag
@@ -162,6 +163,7 @@ the same; 6 when some paths are held in conflict, and all else is as with 0 or 5
 			if err := connect.take(args[1:]); err != nil {
 				return err
 			}
+			job.sends = job.verbose
 			return job.run(cmd.Context(), args[0])
 		},
 	}
@@ -169,7 +171,7 @@ the same; 6 when some paths are held in conflict, and all else is as with 0 or 5
 	flags.BoolVarP(&job.watch, "watch", "w", false, "go on until ended")
 	flags.BoolVarP(&job.dryRun, "dry-run", "n", false, "print what would move, and change nothing")
 	flags.BoolVarP(&job.quiet, "quiet", "q", false, "show no progress and no result")
-	flags.BoolVarP(&job.verbose, "verbose", "v", false, "print what changes in LOCAL")
+	flags.BoolVarP(&job.verbose, "verbose", "v", false, "print what changes in LOCAL, and what is sent")
 	flags.BoolVar(&job.asJSON, "json", false, "print one JSON object a line")
 	job.flags.add(flags)
 	connect.add(flags)
@@ -313,6 +315,9 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 	}
 	if j.verbose || j.asJSON {
 		cfg.OnChange = j.out.change
+	}
+	if j.sends {
+		cfg.OnSent = j.out.sent
 	}
 	return mirror.New(cfg)
 }

@@ -2,15 +2,19 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/client/mirror"
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
@@ -115,7 +119,22 @@ func (o *syncOutput) explain(err error) error {
 	if errors.Is(err, mirror.ErrHeld) {
 		return withHint(err, "--on-conflict both, theirs or ours decides about all of them; to list them, with the command for each: "+o.job.conflictsCommand())
 	}
+	if text := toldByServer(err); strings.HasPrefix(text, "settle ") && strings.HasSuffix(text, syscall.EACCES.Error()) {
+		return withHint(fmt.Errorf("at the server: %s", safe(text)), "the user whose 'wsd serve' it is may not read or search that directory: see its owner and its mode there; nothing is removed for that")
+	}
 	return explainRules(err)
+}
+
+// toldByServer is the server's text of an error that the server has told, without the name of the step that it
+// was at, and "" for other errors.
+func toldByServer(err error) string {
+	text := ""
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		text = e.Message
+	} else if e, ok := errors.AsType[*changes.Error](err); ok {
+		text = e.Error()
+	}
+	return strings.TrimPrefix(text, "settle: ")
 }
 
 // firstSet is the first of some texts that is not empty.

@@ -34,8 +34,9 @@ type syncOutput struct {
 	heldBefore    int  // how many paths were held in conflict then
 	// kept are changes that are told in the order of their paths; nil when they are told
 	// as they come.
-	kept *[]mirror.Change
-	most int // up to how many of them are told one by one, 0 for all
+	kept     *[]mirror.Change
+	keptSent []mirror.Move
+	most     int // up to how many of them are told one by one, 0 for all
 }
 
 func newSyncOutput(j *syncJob) *syncOutput {
@@ -140,11 +141,46 @@ func (o *syncOutput) change(c mirror.Change) {
 	o.tell(c)
 }
 
-// tellKept tells of the changes that were kept.
+// syncSent is a "sent" of --json.
+type syncSent struct {
+	Type string `json:"type"`
+	Path string `json:"path"`
+	Kind string `json:"kind"` // "file", "dir", "symlink", "delete"
+	Size int64  `json:"size"`
+}
+
+// sent tells of what has gone to the server.
+func (o *syncOutput) sent(m mirror.Move) {
+	if o.kept != nil {
+		o.keptSent = append(o.keptSent, m)
+		return
+	}
+	o.tellSent(m)
+}
+
+func (o *syncOutput) tellSent(m mirror.Move) {
+	switch {
+	case o.enc != nil:
+		o.object(syncSent{"sent", localName(m.Path), m.Kind.String(), m.Size})
+	case m.Kind == tree.KindDelete:
+		o.line(o.stdout, "deleted at the server %s", o.name(m.Path))
+	default:
+		o.line(o.stdout, "sent %s", o.name(m.Path))
+	}
+}
+
+// tellKept tells of the changes that were kept, those here first.
 func (o *syncOutput) tellKept() {
 	if o.kept == nil {
 		return
 	}
+	defer func() {
+		slices.SortFunc(o.keptSent, func(a, b mirror.Move) int { return strings.Compare(a.Path, b.Path) })
+		for _, m := range o.keptSent {
+			o.tellSent(m)
+		}
+		o.keptSent = nil
+	}()
 	list := *o.kept
 	slices.SortFunc(list, func(a, b mirror.Change) int { return strings.Compare(a.Path, b.Path) })
 	*o.kept = nil
@@ -345,9 +381,9 @@ func (o *syncOutput) untold() {
 // syncResult is the "result" of --json.
 type syncResult struct {
 	Type       string `json:"type"`
-	Pushed     int    `json:"pushed"` // entries
+	Pushed     int    `json:"pushed"` // entries, without those that the server could not write
 	Pulled     int    `json:"pulled"`
-	Changed    int    `json:"changed"` // of the pulled ones, here
+	Changed    int    `json:"changed"` // of the pulled ones, here, without those that could not be written
 	ObjectsOut int    `json:"objectsOut"`
 	ObjectsIn  int    `json:"objectsIn"`
 	BytesOut   int64  `json:"bytesOut"`
@@ -439,7 +475,7 @@ func (o *syncOutput) summary(r *mirror.Result) {
 		return
 	}
 	if o.enc != nil {
-		o.object(syncResult{"result", r.Pushed, r.Pulled, r.Changed, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.Stayed, r.Held, r.Undone, r.InStep, skippedCount(r.Here, r.There), late})
+		o.object(syncResult{"result", r.Pushed - r.Unwritten, r.Pulled, r.Changed - r.UnwrittenHere, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.Stayed, r.Held, r.Undone, r.InStep, skippedCount(r.Here, r.There), late})
 		return
 	}
 	if o.job.quiet {
@@ -452,7 +488,7 @@ func (o *syncOutput) summary(r *mirror.Result) {
 		o.line(o.stdout, "nothing has changed")
 		return
 	}
-	o.line(o.stdout, "to the server: %s, %s; from there: %s, %s", paths(r.Pushed), byteCount(r.BytesOut), paths(r.Changed), byteCount(r.BytesIn))
+	o.line(o.stdout, "to the server: %s, %s; from there: %s, %s", paths(r.Pushed-r.Unwritten), byteCount(r.BytesOut), paths(r.Changed-r.UnwrittenHere), byteCount(r.BytesIn))
 }
 
 // forgot tells of lost versions that are not kept any more.

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+)
+
+// A server whose directory is closed altogether is named as the side that cannot read it, and what to do.
+func TestServerDirectoryIsClosed(t *testing.T) {
+	w := newUserWorld(t)
+	w.write(w.there, "a", "1")
+	w.wantSync(0)
+	w.take(w.there)
+	w.chmod(w.there, 0)
+	const hint = "Hint: the user whose 'wsd serve' it is may not read or search that directory: see its owner and its mode there; nothing is removed for that"
+	line := "Error: at the server: settle " + w.there + ": open " + w.there + ": permission denied"
+	w.wantSync(exitFailure, line, hint)
+	out, code := w.sync("--dry-run")
+	w.wantLines(out, code, exitFailure, line, hint)
+	out, code = w.exec("true")
+	w.wantLines(out, code, exitTransport, line+"; the command was not run", hint)
+	empty := filepath.Join(w.dir, "empty")
+	out, code = w.run("sync", "--create", empty, w.server.url)
+	w.wantLines(out, code, exitFailure, line, hint)
+	w.wantFile(filepath.Join(w.here, "a"), "1")
+	told := &changes.Error{Name: "Error", Err: errors.New("settle: settle /w: open /w: permission denied")} // over capnweb
+	if got := new(syncOutput).explain(fmt.Errorf("read the remote's watermarks: %w", told)).Error(); got != "at the server: settle /w: open /w: permission denied" {
+		t.Errorf("over capnweb: %s", got)
+	}
+	w.own(w.there)
+	w.chmod(w.there, 0o755)
+	w.wantSync(0, "nothing has changed")
+}
+
+// A run counts as sent what the server has written, and with -v names both directions.
+func TestSentIsWhatWasWritten(t *testing.T) {
+	w := newUserWorld(t)
+	w.write(w.here, "ro/r", "1")
+	w.write(w.here, "gone", "1")
+	w.write(w.there, "b", "1")
+	out, code := w.sync("--merge", "-v")
+	w.wantLines(out, code, 0, "created b\nsent gone\nsent ro\nsent ro/r\nto the server: 3 paths, 0 B; from there: 1 path, 0 B")
+	w.take(filepath.Join(w.there, "ro"))
+	w.write(w.here, "ro/n", "22")
+	w.write(w.here, "ro/m", "22")
+	w.write(w.here, "other", "1")
+	if err := os.Remove(filepath.Join(w.here, "gone")); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSync(exitFailure, "to the server: 2 paths, 2 B; from there: 0 paths, 0 B")
+	w.wantSync(exitFailure, "nothing has changed")
+	w.write(w.here, "ro/n", "333")
+	w.write(w.here, "other", "2")
+	out, code = w.sync("--json", "-v")
+	w.wantLines(out, code, exitFailure, `{"type":"sent","path":"other","kind":"file","size":1}`)
+	if !strings.Contains(out, `{"type":"result","pushed":1,`) {
+		t.Errorf("--json: %s", out)
+	}
+	if err := os.Remove(filepath.Join(w.here, "other")); err != nil {
+		t.Fatal(err)
+	}
+	out, code = w.sync("-v")
+	w.wantLines(out, code, exitFailure, "deleted at the server other", "to the server: 1 path, 0 B; from there: 0 paths, 0 B")
+	w.own(filepath.Join(w.there, "ro"))
+	w.wantSync(0)
+	w.wantFile(filepath.Join(w.there, "ro/n"), "333")
+
+	w.take(filepath.Join(w.here, "ro"))
+	for _, name := range []string{"ro/o", "ro/n", "other"} {
+		w.write(w.there, name, "4444")
+	}
+	w.wantSync(exitFailure, "to the server: 0 paths, 0 B; from there: 1 path, 4 B")
+	for i := range 120 {
+		w.write(w.there, fmt.Sprintf("ro/%03d", i), "")
+	}
+	w.write(w.there, "other", "55555")
+	w.wantSync(exitFailure, "to the server: 0 paths, 0 B; from there: 1 path, 5 B")
+	w.own(filepath.Join(w.here, "ro"))
+	out, code = w.exec("true")
+	w.wantLines(out, code, 0)
+	w.write(w.here, "more", "1")
+	out, code = w.exec("sh", "-c", "echo 1 >made")
+	w.wantLines(out, code, 0, "created made")
+	if strings.Contains(out, "more") {
+		t.Errorf("it names what it has sent: %s", out)
+	}
+}
+
+// When paths could not be written, a run around a command says whether the command ran.
+func TestExecSaysWhetherItRan(t *testing.T) {
+	w := newUserWorld(t)
+	w.write(w.there, "ro/r", "1")
+	w.wantSync(0)
+	w.take(filepath.Join(w.there, "ro"))
+	w.write(w.here, "ro/n", "1")
+	out, code := w.exec("true")
+	w.wantLines(out, code, exitTransport, "Error: 1 path could not be written; all else is the same on both sides; the command was not run")
+	if err := os.Remove(filepath.Join(w.here, "ro/n")); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSync(0)
+	w.take(filepath.Join(w.here, "ro"))
+	w.own(filepath.Join(w.there, "ro"))
+	out, code = w.exec("sh", "-c", "echo 1 >ro/m; exit 4")
+	w.wantLines(out, code, exitTransport, "not written here: ro/m: permission denied", "the command ended with status 4",
+		"Error: 1 path could not be written; all else is the same on both sides")
+}
