@@ -131,15 +131,12 @@ func refusePart(dir string, remote *syncRemote, parts []string) error {
 		"%s was in step with %s at the server, and no --remote-path is given; nothing was changed", safe(dir), safe(was))
 }
 
-// aboutOf reads which two sides a state is about.
+// aboutOf reads which two sides a state is about. The state is left as it is, also one that a process has open.
 func aboutOf(ctx context.Context, file string) (was syncAbout, err error) {
-	err = withKept(ctx, file, func(s *keptState) error {
-		text, err := mirror.About(ctx, s.Tree, "")
-		if err == nil && text != "" {
-			err = json.Unmarshal([]byte(text), &was)
-		}
-		return err
-	})
+	row, err := sqlite.PeekPeer(ctx, file, tree.DefaultName, mirror.AboutID(""))
+	if text := row.Fetch.Path; err == nil && text != "" {
+		err = json.Unmarshal([]byte(text), &was)
+	}
 	return was, err
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/lineage"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/relay/registry"
@@ -191,7 +192,7 @@ func clientRemote(ctx context.Context, c *client.Client, f *syncFlags) (*syncRem
 	}
 	peer := c.Sync()
 	if place := info.WorkspacePlace; place != nil && place.Store != "" {
-		peer = &fixedPeer{peer, c, place.Store}
+		peer = &fixedPeer{peer, c.Environment, place.Store}
 	}
 	return &syncRemote{peer: peer, mount: mount, part: partOf(info.WorkspaceMount, mount), client: c, place: info.WorkspacePlace, close: c.Close}, nil
 }
@@ -320,42 +321,90 @@ func (r *syncRemote) overlapsState(file string) error {
 }
 
 // A fixedPeer is a peer of a client that connects again by itself: it fails, as over a lost connection,
-// once it is another store that the server has.
+// once it is another store that the server has. It looks before a call, so that another server is sent nothing, and
+// after it, since the client asks again where the connection is lost before the answer. Neither takes a call of its
+// own. FetchObjects needs no look, since each content is checked by its hash, and neither does Await, which only says
+// when to look again.
 type fixedPeer struct {
 	changes.Peer
-	client *client.Client
-	store  string
+	info  func(context.Context) (protocol.EnvironmentInfo, error) // of the latest connection
+	store string
 }
 
 func (p *fixedPeer) check(ctx context.Context) error {
-	info, err := p.client.Environment(ctx)
+	info, err := p.info(ctx)
 	if err == nil && info.WorkspacePlace != nil && info.WorkspacePlace.Store != p.store {
 		err = fmt.Errorf("another workspace is served there now: %w", client.ErrTransportClosed)
 	}
 	return err
 }
 
-// Watermarks implements changes.Peer.
-func (p *fixedPeer) Watermarks(ctx context.Context, settle bool) (changes.Watermarks, error) {
-	if err := p.check(ctx); err != nil {
-		return changes.Watermarks{}, err
+// around makes a call of the store, and fails if another one may have answered it.
+func (p *fixedPeer) around(ctx context.Context, call func() error) error {
+	err := p.check(ctx)
+	if err == nil {
+		err = call()
 	}
-	return p.Peer.Watermarks(ctx, settle)
+	if err == nil {
+		err = p.check(ctx)
+	}
+	return err
 }
 
-// FetchChanges implements changes.Peer.
+// Watermarks implements changes.Peer.
+func (p *fixedPeer) Watermarks(ctx context.Context, settle bool) (w changes.Watermarks, err error) {
+	err = p.around(ctx, func() (err error) { w, err = p.Peer.Watermarks(ctx, settle); return err })
+	return w, err
+}
+
+// HasObjects implements changes.Peer.
+func (p *fixedPeer) HasObjects(ctx context.Context, hashes []tree.Hash) (held []tree.Hash, err error) {
+	err = p.around(ctx, func() (err error) { held, err = p.Peer.HasObjects(ctx, hashes); return err })
+	return held, err
+}
+
+// FetchChanges implements changes.Peer. An open stream ends with its connection.
 func (p *fixedPeer) FetchChanges(ctx context.Context, q changes.FetchQuery) (*changes.Fetch, error) {
-	if err := p.check(ctx); err != nil {
-		return nil, err
+	var f *changes.Fetch
+	err := p.around(ctx, func() (err error) { f, err = p.Peer.FetchChanges(ctx, q); return err })
+	if err != nil && f != nil {
+		f.Entries.Close(err)
 	}
-	return p.Peer.FetchChanges(ctx, q)
+	return f, err
+}
+
+// ReadEntry implements changes.Peer.
+func (p *fixedPeer) ReadEntry(ctx context.Context, path string) (e *tree.Entry, err error) {
+	err = p.around(ctx, func() (err error) { e, err = p.Peer.ReadEntry(ctx, path); return err })
+	return e, err
+}
+
+// Lost implements changes.Peer.
+func (p *fixedPeer) Lost(ctx context.Context, after int64, limit int) (list []lost.Version, more bool, err error) {
+	err = p.around(ctx, func() (err error) { list, more, err = p.Peer.Lost(ctx, after, limit); return err })
+	return list, more, err
+}
+
+// PushObjects implements changes.Peer.
+func (p *fixedPeer) PushObjects(ctx context.Context, objects changes.Stream[tree.Data]) error {
+	return p.send(ctx, objects.Close, func() error { return p.Peer.PushObjects(ctx, objects) })
 }
 
 // Push implements changes.Peer.
-func (p *fixedPeer) Push(ctx context.Context, in changes.PushInput, entries changes.Stream[tree.Entry]) (changes.PushResult, error) {
-	if err := p.check(ctx); err != nil {
-		entries.Close(err)
-		return changes.PushResult{}, err
+func (p *fixedPeer) Push(ctx context.Context, in changes.PushInput, entries changes.Stream[tree.Entry]) (r changes.PushResult, err error) {
+	err = p.send(ctx, entries.Close, func() (err error) { r, err = p.Peer.Push(ctx, in, entries); return err })
+	return r, err
+}
+
+// send is around for a call that closes the stream that it sends.
+func (p *fixedPeer) send(ctx context.Context, closeStream func(error), call func() error) error {
+	called := false
+	err := p.around(ctx, func() error {
+		called = true
+		return call()
+	})
+	if !called {
+		closeStream(err)
 	}
-	return p.Peer.Push(ctx, in, entries)
+	return err
 }

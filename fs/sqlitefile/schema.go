@@ -87,12 +87,9 @@ func (f *Format) Migrate(ctx context.Context, db *sql.DB) error {
 			}
 		}
 	}
-	version, err := f.current(ctx, conn)
+	version, err := f.known(ctx, conn, list)
 	if err != nil {
 		return err
-	}
-	if version > len(list) {
-		return fmt.Errorf("%w: schema %d, this version knows %d", ErrNewer, version, len(list))
 	}
 	if err := toWAL(ctx, conn); err != nil {
 		return err
@@ -179,6 +176,31 @@ func (f *Format) current(ctx context.Context, conn *sql.Conn) (int, error) {
 	}
 	defer tx.Rollback() //nolint:errcheck // It has only read.
 	return f.version(ctx, tx)
+}
+
+// Check finds out whether a file is one of the format, of this version or an earlier one. It changes nothing.
+// Errors: ErrNewer, ErrForeign.
+func (f *Format) Check(ctx context.Context, db *sql.DB) error {
+	list, err := f.steps()
+	if err != nil {
+		return err
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = f.known(ctx, conn, list)
+	return err
+}
+
+// known is the version of a file, which must not be greater than the last of some steps.
+func (f *Format) known(ctx context.Context, conn *sql.Conn, list []step) (int, error) {
+	version, err := f.current(ctx, conn)
+	if err == nil && version > len(list) {
+		err = fmt.Errorf("%w: schema %d, this version knows %d", ErrNewer, version, len(list))
+	}
+	return version, err
 }
 
 // version is 0 for an empty file. A file that something else has written is refused.

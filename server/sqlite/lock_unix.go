@@ -28,6 +28,15 @@ func tryLock(file *os.File) (bool, error) {
 	return err == nil, err
 }
 
+// shareLock takes the lock of a file that is open for reading, beside others that do so.
+func shareLock(file *os.File) (bool, error) {
+	err := unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // alive reports whether there is such a process, as far as this one can see.
 func alive(pid int) bool {
 	return pid != 0 && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
