@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -30,6 +31,8 @@ func countCalls(t *testing.T) *calls {
 			name = "open file"
 		case strings.HasPrefix(base, "file"):
 			name = "file"
+		case strings.HasPrefix(base, ".wsd-out-"):
+			name = "outgoing file"
 		case len(name) == 16 && strings.Trim(name, "0123456789abcdef") == "":
 			name = "object"
 		default:
@@ -122,6 +125,24 @@ func TestCallsPerFile(t *testing.T) {
 		}
 		want("nothing after entries", old)
 	})
+}
+
+// A file that is removed is looked at once by its name, and opened once, as it leaves.
+func TestCallsPerRemovedFile(t *testing.T) {
+	const dirs, each = 4, 50
+	b := newBench(t, disk.Config{Watch: true})
+	b.ws.Grace(time.Hour)
+	for i := range dirs * each {
+		b.write(fmt.Sprintf("d/%d/file%d", i%dirs, i), "text")
+	}
+	quiet(b)
+	c := countCalls(t)
+	b.apply(remove("/workspace/d"))
+	want := map[string]int{"stat file": 1, "open outgoing file": 1, "stat open file": 1}
+	if diff := cmp.Diff(want, c.take(t, dirs*each)); diff != "" {
+		t.Errorf("removed (-want +got):\n%s", diff)
+	}
+	b.want(map[string]string{})
 }
 
 // An object that is not what it was does not become a file: the content is copied, or missing

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -355,6 +356,41 @@ func TestF1OpenedWhenRemoved(t *testing.T) {
 				b.wantLost(want...)
 			})
 		}
+	}
+}
+
+// F1: the same for one of many files of a directory that is removed, which several goroutines share.
+func TestF1OpenedWhenManyRemoved(t *testing.T) {
+	b := newBench(t, disk.Config{Watch: true, Parallel: 2})
+	for i := range 40 {
+		b.write(fmt.Sprintf("d/%02d/p", i), "old")
+		b.write(fmt.Sprintf("d/%02d/q", i), "other")
+	}
+	quiet(b)
+	var want []string
+	for i := range 40 {
+		want = append(want, fmt.Sprintf("d/%02d/p file 0644 by a command", i))
+	}
+	b.ws.Hook(func(op, path string) error {
+		if op != "retire" || filepath.Base(path) != "p" {
+			return nil
+		}
+		list, err := filepath.Glob(b.path(filepath.Dir(path)) + "/.wsd-out-*-p")
+		b.must(err)
+		f, err := os.OpenFile(list[0], os.O_WRONLY, 0)
+		b.must(err)
+		_, err = f.WriteString("by a command")
+		b.must(errors.Join(err, f.Close()))
+		return nil
+	})
+	b.apply(remove("/workspace/d"))
+	b.ws.Hook(nil)
+	b.reopen()
+	b.want(map[string]string{})
+	got := b.lost()
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("kept: %q, want %q", got, want)
 	}
 }
 

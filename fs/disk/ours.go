@@ -98,3 +98,13 @@ func statOthers(dir int, name string) (stat, error) {
 	defer lettingIn.RUnlock()
 	return statAt(dir, name)
 }
+
+// statOut is statOthers for a name that is open as fd, unless that is -1.
+func statOut(dir int, name string, fd int) (stat, error) {
+	if fd < 0 {
+		return statOthers(dir, name)
+	}
+	lettingIn.RLock()
+	defer lettingIn.RUnlock()
+	return statFD(fd)
+}

@@ -128,13 +128,21 @@ func (w *Workspace) beingWritten(dir int, name string) bool {
 	return w.fault("busy", name) != nil || beingWritten(dir, name)
 }
 
+// openOut is beingWritten, and returns the file open, -1 if it is not.
+func (w *Workspace) openOut(dir int, name string) (fd int, written bool) {
+	fd, written = openAsking(dir, name)
+	return fd, w.fault("busy", name) != nil || written
+}
+
 // busy reports whether somebody has a file open for writing, after it has waited for a
 // moment for that to end. All waits of a bringer together are bounded. What was there may
 // then have changed without a trace: through a mapping.
 func (b *bringer) busy(dir int, name string, was *found) bool {
-	if !b.w.beingWritten(dir, name) {
-		return false
-	}
+	return b.w.beingWritten(dir, name) && b.waitWritten(dir, name, was)
+}
+
+// waitWritten is busy for a file that somebody had open for writing just now.
+func (b *bringer) waitWritten(dir int, name string, was *found) bool {
 	was.racy = true
 	b.mu.Lock()
 	defer b.mu.Unlock()

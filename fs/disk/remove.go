@@ -14,8 +14,8 @@ import (
 // A clearer removes paths. It is for one goroutine.
 type clearer struct {
 	*bringer
-	staying []string // paths that it leaves
-	one     bool     // it is one of several
+	staying []string      // paths that it leaves
+	queue   *retiredQueue // of one of several, else nil
 }
 
 // clear removes what has a name in an open directory, with all that is below it, as far as
@@ -70,14 +70,19 @@ func (b *clearer) unlink(dir int, path, name string, was found) (stays bool, err
 		}
 		return false, pathError("remove", path, err)
 	}
-	if was.stat.kind == tree.KindFile && b.busy(dir, out, &was) {
+	fd, written := -1, false
+	if was.stat.kind == tree.KindFile {
+		fd, written = b.w.openOut(dir, out)
+	}
+	defer func() { closeIf(fd) }()
+	if written && b.waitWritten(dir, out, &was) {
 		was.print = b.printOf(it, &was)
 		if err := b.w.putOff(b.ctx, dir, b.root, out, it, was); err != nil {
 			return true, errors.Join(err, pathError("rename", path, renameNew(dir, out, name)))
 		}
 		return false, nil
 	}
-	st, err := statOthers(dir, out)
+	st, err := statOut(dir, out, fd)
 	known := err == nil && was.same(&st)
 	if known && was.racy && was.stat.kind == tree.KindFile {
 		if known, err = b.unchanged(dir, out, b.printOf(it, &was)); errors.Is(err, errUnreadable) {
@@ -90,7 +95,9 @@ func (b *clearer) unlink(dir int, path, name string, was found) (stays bool, err
 		}
 	}
 	if known {
-		return false, b.retire(dir, out, it, &st, b.printOf(it, &was))
+		open := fd
+		fd = -1
+		return false, b.retireOpen(dir, out, open, it, &st, b.printOf(it, &was), b.queue)
 	}
 	back := renameNew(dir, out, name)
 	if errors.Is(back, unix.EEXIST) { // there is a newer one
@@ -161,15 +168,16 @@ const clearAtOnce = 16
 // together clears names in a directory that is emptied, several at once. It returns those that could
 // not be cleared, and whether something stays of the others.
 func (b *clearer) together(fd int, path string, list []string) (left []string, stays bool) {
-	if len(list) < clearAtOnce || b.one || b.recovers {
+	if len(list) < clearAtOnce || b.queue != nil || b.recovers {
 		return list, false
 	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	var mu sync.Mutex
+	var open []retired
 	for range b.w.cfg.Parallel {
 		wg.Go(func() { // waited for below
-			c := &clearer{bringer: b.bringer, one: true}
+			c := &clearer{bringer: b.bringer, queue: newRetiredQueue(b.w.cfg.Parallel)}
 			var mine []string
 			some := false
 			for at := next.Add(1) - 1; at < int64(len(list)); at = next.Add(1) - 1 {
@@ -181,9 +189,13 @@ func (b *clearer) together(fd int, path string, list []string) (left []string, s
 			mu.Lock()
 			defer mu.Unlock()
 			left, stays, b.staying = append(left, mine...), stays || some, append(b.staying, c.staying...)
+			open = append(open, c.queue.files...)
 		})
 	}
 	wg.Wait()
+	for _, r := range open {
+		b.w.hold(b.ctx, r)
+	}
 	slices.Sort(left)
 	slices.Sort(b.staying)
 	return left, stays

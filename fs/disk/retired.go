@@ -29,37 +29,64 @@ type retired struct {
 // retire removes a file or link under the name that it has on its way out. st is of the
 // version that is settled, or kept, print its manifest if that is known.
 func (b *bringer) retire(dir int, out string, it *item, st *stat, print *tree.Hash) error {
-	if err := b.w.fault("retire", it.path); err != nil {
-		return err
-	}
 	fd := -1
 	if st.kind == tree.KindFile {
-		fd = b.w.openRetired(dir, out)
+		if open, err := openFileAt(dir, out); err == nil {
+			fd = open
+		}
 	}
-	err := pathError("remove", it.path, unlinkAt(dir, out))
-	switch {
-	case fd < 0:
-	case err != nil:
-		closeFD(fd)
-	default:
-		b.w.hold(b.ctx, retired{fd: fd, stat: *st, print: print, it: it, at: time.Now()})
-	}
-	return err
+	return b.retireOpen(dir, out, fd, it, st, print, nil)
 }
 
-// openRetired opens a file that is about to be removed, -1 if it cannot stay open: too much is,
-// or its file system would give it another name in its directory until it is closed, as NFS
-// and FUSE do.
-func (w *Workspace) openRetired(dir int, name string) int {
-	fd, err := openFileAt(dir, name)
-	if err != nil {
-		return -1
+// retireOpen is retire for a file that is open as fd, -1 for one that is not. It closes fd, or leaves
+// that to queue, nil for that of the Workspace.
+func (b *bringer) retireOpen(dir int, out string, fd int, it *item, st *stat, print *tree.Hash, queue *retiredQueue) error {
+	if err := b.w.fault("retire", it.path); err != nil {
+		closeIf(fd)
+		return err
 	}
-	if w.trusts(fd) != nil {
+	if fd >= 0 && b.w.trusts(fd) != nil {
+		// Its file system, NFS or FUSE, would give it another name in its directory until it is closed.
 		closeFD(fd)
-		return -1
+		fd = -1
 	}
-	return fd
+	err := pathError("remove", it.path, unlinkAt(dir, out))
+	if err != nil || fd < 0 {
+		closeIf(fd)
+		return err
+	}
+	r := retired{fd: fd, stat: *st, print: print, it: it, at: time.Now()}
+	if queue == nil {
+		b.w.hold(b.ctx, r)
+	} else {
+		queue.hold(b.ctx, b.w, r)
+	}
+	return nil
+}
+
+// A retiredQueue is the retired files of one goroutine of several that clear directories. To remove a
+// directory, Linux keeps a processor busy until nobody is closing the last descriptor of a file that was
+// in it. So each goroutine closes what it has removed itself.
+type retiredQueue struct {
+	files []retired
+	size  int64
+	most  int // how many files stay open, and how many bytes they have
+	bytes int64
+}
+
+// newRetiredQueue makes the queue of one of n goroutines.
+func newRetiredQueue(n int) *retiredQueue {
+	return &retiredQueue{most: max(maxRetired/n, 1), bytes: int64(retiredBytes / n)}
+}
+
+// hold adds to the queue. Files that were there the longest make room.
+func (q *retiredQueue) hold(ctx context.Context, w *Workspace, r retired) {
+	q.files, q.size = append(q.files, r), q.size+r.stat.size
+	for len(q.files) > 1 && (len(q.files) > q.most || q.size > q.bytes) {
+		first := q.files[0]
+		q.files, q.size = q.files[1:], q.size-first.stat.size
+		w.finishAll(ctx, []retired{first})
+	}
 }
 
 // hold adds to the retired files. Those that were there the longest make room.

@@ -129,6 +129,13 @@ func pathError(op, path string, err error) error {
 
 func closeFD(fd int) { _ = unix.Close(fd) } // nothing that was written is in it any more
 
+// closeIf closes what is open, nothing for -1.
+func closeIf(fd int) {
+	if fd >= 0 {
+		closeFD(fd)
+	}
+}
+
 // gone reports whether err says that a path is not there (any more), or not as what it was.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)

@@ -124,12 +124,18 @@ func rename2(dir int, old, name string, flags uint) error {
 // when that cannot be told now. The system tells, by a refused lease, of files of our own user;
 // as root, of all.
 func beingWritten(dir int, name string) bool {
+	fd, written := openAsking(dir, name)
+	closeIf(fd)
+	return written
+}
+
+// openAsking is beingWritten, and returns the file open, -1 if it cannot be opened.
+func openAsking(dir int, name string) (fd int, written bool) {
 	fd, err := openOurs(dir, name)
 	if err != nil {
-		return !gone(err) && !denied(err) && !errors.Is(err, unix.ENXIO)
+		return -1, !gone(err) && !denied(err) && !errors.Is(err, unix.ENXIO)
 	}
-	defer closeFD(fd)
-	return openForWriting(fd)
+	return fd, openForWriting(fd)
 }
 
 // openForWriting is beingWritten for an open file.

@@ -68,6 +68,8 @@ func exchange(int, string, string) error { return errNoExchange }
 // beingWritten does not know.
 func beingWritten(int, string) bool { return false }
 
+func openAsking(int, string) (int, bool) { return -1, false }
+
 func openForWriting(int) bool { return false }
 
 // openPath opens what is only looked at.
