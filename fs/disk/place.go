@@ -247,11 +247,16 @@ func (b *bringer) discard(dir int, out string, it *item, was found) (string, err
 	default:
 		return out, b.aside(dir, out, it.path)
 	}
-	if st.kind == tree.KindFile && b.busy(dir, out, &was) {
+	fd, written := -1, false
+	if st.kind == tree.KindFile {
+		fd, written = b.w.openOut(dir, out)
+	}
+	defer func() { closeIf(fd) }()
+	if written && b.waitWritten(dir, out, &was) {
 		was.print = b.printOf(it, &was)
 		return out, b.w.putOff(b.ctx, dir, b.root, out, it, was)
 	}
-	if st, err = statOthers(dir, out); err != nil {
+	if st, err = statOut(dir, out, fd); err != nil { // it may have changed since
 		return out, err
 	}
 	known, print := was.there && was.known && was.same(&st) && !isNews(out), b.printOf(it, &was)
@@ -277,7 +282,9 @@ func (b *bringer) discard(dir int, out string, it *item, was found) (string, err
 			return out, err
 		}
 	}
-	return out, b.retire(dir, out, it, &st, print)
+	open := fd
+	fd = -1
+	return out, b.retireOpen(dir, out, open, it, &st, print, nil)
 }
 
 // unchanged reports whether a file has what a manifest says, which may not be known.
