@@ -88,7 +88,7 @@ func traceTo(w io.Writer) relay.Trace {
 
 // dialRelay connects over a relay. The trace ends with wsd.
 func (f *connectFlags) dialRelay(ctx context.Context, a *app, url string, opts client.Options) (*client.Client, error) {
-	tuneGC(os.Getenv)
+	tuneGC(os.Getenv, passingGrowth)
 	if _, err := client.ParseRelayURL(url); err != nil {
 		return nil, usagef("write --connect relay://HOST/ENVIRONMENT", "%w", err)
 	}

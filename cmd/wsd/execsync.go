@@ -54,6 +54,7 @@ func (s *execSync) check(cmd *cobra.Command) error {
 // run brings both sides in step, runs the command and does so again.
 func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []string) (err error) {
 	catchBrokenPipes()
+	tuneGC(os.Getenv, indexingGrowth)
 	target, err := f.connect.syncTarget()
 	if err != nil {
 		return transportError(err)

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 )
 
 // With a live heap of a few MB the collector runs for every few MB that pass, and costs
@@ -20,24 +21,37 @@ const (
 	mostGrowth  = 800
 )
 
-// tuneGC has the collector run less often while the heap is small. GOGC wins over it. It
-// is for what passes output on, a relay and the clients of one; a server stays small.
-func tuneGC(getenv func(string) string) {
+// A synchronisation of many files keeps what both sides know of them. From indexHeap on the heap
+// grows by indexGrowth: as much garbage as index would be most of the memory of a large push.
+const (
+	indexHeap   = 32 << 20
+	indexGrowth = 50 // percent
+)
+
+// gcGrowth is how much the heap may grow, in percent, when so many bytes of it live; nil while
+// that is up to Go.
+var gcGrowth atomic.Pointer[func(live uint64) int]
+
+// tuneGC has the collector run as often as growth says from now on. GOGC wins over it.
+func tuneGC(getenv func(string) string, growth func(live uint64) int) {
 	if getenv("GOGC") != "" {
 		return
+	}
+	if gcGrowth.Swap(&growth) != nil {
+		return // the watch below uses it from the next run on
 	}
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	var watch func(*[16]byte)
 	watch = func(sentinel *[16]byte) {
 		metrics.Read(live)
-		debug.SetGCPercent(growth(live[0].Value.Uint64()))
+		debug.SetGCPercent((*gcGrowth.Load())(live[0].Value.Uint64()))
 		runtime.SetFinalizer(sentinel, watch) // so that the next run calls it again
 	}
 	watch(new([16]byte))
 }
 
-// growth is how much a heap may grow, in percent of what lives.
-func growth(live uint64) int {
+// passingGrowth is for what passes output on, a relay and the clients of one.
+func passingGrowth(live uint64) int {
 	if live == 0 {
 		return mostGrowth
 	}
@@ -48,4 +62,13 @@ func growth(live uint64) int {
 		return usualGrowth
 	}
 	return int(min(mostGrowth, max(usualGrowth, (smallHeap-live)*100/live)))
+}
+
+// indexingGrowth is for both sides of a synchronisation. A small heap stays as small as Go keeps
+// it: a server may be there for very little.
+func indexingGrowth(live uint64) int {
+	if live >= indexHeap {
+		return indexGrowth
+	}
+	return usualGrowth
 }

@@ -12,8 +12,13 @@ func TestGrowth(t *testing.T) {
 		0: mostGrowth, 1 << 20: mostGrowth, 8 << 20: 500, 24 << 20: usualGrowth, 40 << 20: usualGrowth, smallHeap: usualGrowth, largeHeap: leastGrowth,
 		1 << 30: leastGrowth,
 	} {
-		if got := growth(live); got != want {
-			t.Errorf("growth(%d) = %d, want %d", live, got, want)
+		if got := passingGrowth(live); got != want {
+			t.Errorf("passingGrowth(%d) = %d, want %d", live, got, want)
+		}
+	}
+	for live, want := range map[uint64]int{0: usualGrowth, indexHeap - 1: usualGrowth, indexHeap: indexGrowth, 1 << 30: indexGrowth} {
+		if got := indexingGrowth(live); got != want {
+			t.Errorf("indexingGrowth(%d) = %d, want %d", live, got, want)
 		}
 	}
 }
@@ -22,7 +27,7 @@ func TestGrowth(t *testing.T) {
 func TestTuneGC(t *testing.T) {
 	before := debug.SetGCPercent(usualGrowth)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
-	tuneGC(func(string) string { return "" })
+	tuneGC(func(string) string { return "" }, passingGrowth)
 	wait := func(what string, ok func(percent int) bool) {
 		t.Helper()
 		for deadline := time.Now().Add(patience); time.Now().Before(deadline); runtime.GC() {
@@ -37,7 +42,11 @@ func TestTuneGC(t *testing.T) {
 	wait("high with a small heap", func(p int) bool { return p > usualGrowth })
 	large := make([]byte, 2*smallHeap)
 	wait("usual with a large one", func(p int) bool { return p == usualGrowth })
+	tuneGC(func(string) string { return "" }, indexingGrowth)
+	wait("lower with an index as large", func(p int) bool { return p == indexGrowth })
 	runtime.KeepAlive(large)
+	wait("usual again", func(p int) bool { return p == usualGrowth })
+	tuneGC(func(string) string { return "" }, passingGrowth)
 	wait("high again", func(p int) bool { return p > usualGrowth })
 }
 
@@ -46,7 +55,7 @@ func TestTuneGCLeavesGOGC(t *testing.T) {
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 	for range 100 { // what the test above has begun may set it at any time, too
 		debug.SetGCPercent(77)
-		tuneGC(func(string) string { return "77" })
+		tuneGC(func(string) string { return "77" }, passingGrowth)
 		if debug.SetGCPercent(77) == 77 {
 			return
 		}

@@ -181,7 +181,7 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 	if err != nil {
 		return err
 	}
-	tuneGC(os.Getenv)
+	tuneGC(os.Getenv, passingGrowth)
 	a.outliveReaders()
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

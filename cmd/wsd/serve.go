@@ -228,6 +228,7 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, ws.Close()) }() // when nobody uses it any more
 	if ws != nil {
+		tuneGC(os.Getenv, indexingGrowth)
 		private.addStore(ws.Store)
 		workspaceAlias = sandbox.Alias{Name: ws.MountPoint, Path: ws.Dir}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"net"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -180,6 +181,7 @@ the same; 6 when some paths are held in conflict, and all else is as with 0 or 5
 }
 
 func (j *syncJob) run(ctx context.Context, dir string) (err error) {
+	tuneGC(os.Getenv, indexingGrowth) // a connection over a relay replaces it
 	if j.target, err = j.flags.connect.syncTarget(); err != nil {
 		return err
 	}
