@@ -58,14 +58,17 @@ func (m *Mirror) touches(cur, x *tree.Entry) bool {
 // errCopies ends an update since versions must be copied aside before.
 var errCopies = errors.New("versions are to be copied first")
 
+// errGone ends an update since versions that lose have changed, or cannot be read.
+var errGone = errors.New("versions that lose are to be looked at again")
+
 // applyBatch applies a batch together with its cursor.
 func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, r *Result) error {
-	kept := map[string]copied{}
+	kept, failed := map[string]copied{}, unkeepable{map[string]string{}, map[string]bool{}}
 	for attempt := 1; ; attempt++ {
 		var d *decision
 		var next state
 		done, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
-			d = &decision{m: m, edit: e, kept: kept, local: local, policy: m.policy, all: m.cfg.OnChange != nil || m.cfg.Removals != nil, keep: true, hides: maps.Clone(b.hides)}
+			d = &decision{m: m, edit: e, kept: kept, failed: failed, local: local, policy: m.policy, all: m.cfg.OnChange != nil || m.cfg.Removals != nil, keep: true, hides: maps.Clone(b.hides)}
 			err := d.decide(b)
 			return func(yield func(tree.Entry, error) bool) {
 				if err != nil {
@@ -103,8 +106,11 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			return m.store(e, &next)
 		})
 		err = partly(err)
+		if errors.Is(err, errGone) && attempt < maxTries {
+			continue
+		}
 		if errors.Is(err, errCopies) {
-			if err := m.copyAside(ctx, d.copies, kept); err != nil {
+			if err := m.copyAside(ctx, d.copies, kept); err != nil && (!failed.copying(err, d.copies) || attempt == maxTries) {
 				return fmt.Errorf("keep versions that lose: %w", err)
 			}
 			if attempt < maxTries {
@@ -153,6 +159,9 @@ func (m *Mirror) committed(ctx context.Context, b *batch) bool {
 
 // applied tells of a batch.
 func (m *Mirror) applied(b *batch, d *decision, changed int, r *Result) {
+	for path, among := range d.unkept {
+		among.add(path, "")
+	}
 	r.Pulled += len(b.entries)
 	r.Changed += changed
 	r.Conflicts += len(d.conflicts)

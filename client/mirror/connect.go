@@ -41,6 +41,7 @@ func (m *Mirror) compared(ctx context.Context, settle bool) (state, error) {
 	if err := m.loadRules(ctx); err != nil {
 		return s, err
 	}
+	m.rememberUnkept()
 	wm, err := m.watermarks(ctx, settle)
 	if err != nil {
 		return s, err

@@ -50,6 +50,9 @@ type decision struct {
 	hides     map[string]bool          // what the batch says of what rules hide
 	freed     map[string]bool          // paths of rules.Blocked that are so no more
 	aside     map[string]bool          // paths of what is brought aside and makes way
+	failed    unkeepable               // by the attempts before
+	goneNow   bool                     // a version that loses was not to be had, and is looked at once more
+	unkept    map[string]*waiting      // where versions wait that could not be kept and are held, by path
 	touched   bool                     // something is sent only because of what was decided
 	rawHere   bool                     // this side may have what the remote can not
 }
@@ -82,6 +85,8 @@ func (d *decision) decide(b *batch) error {
 	switch {
 	case d.m.policy == Fail && len(d.conflicts) > 0:
 		return &ConflictError{Conflicts: d.conflicts}
+	case d.goneNow:
+		return errGone
 	case len(d.copies) > 0:
 		return errCopies
 	}
@@ -123,7 +128,7 @@ func (d *decision) decideEach(begun int64, entries []tree.Entry) error {
 			continue
 		}
 		top, h, conflict := d.conflictAt(entries[i].Path)
-		if conflict && !d.policy.decides() {
+		if conflict && (!d.policy.decides() || h.Unkept != "" && !h.Stale && d.policy != Ours) {
 			if err := d.heldStill(top, h, &entries[i]); err != nil {
 				return err
 			}
@@ -415,6 +420,9 @@ func (d *decision) accept(x, cur *tree.Entry) {
 // resolve decides about an entry that would take changes from here away.
 func (d *decision) resolve(x, cur *tree.Entry, losers []tree.Entry) error {
 	kept := d.verdict(x, losers)
+	if held, err := d.holdUnkept(x, cur, losers, kept); held || err != nil {
+		return err
+	}
 	copies := map[string]string{}
 	if kept == KeptBoth {
 		for i := range losers {

@@ -99,8 +99,16 @@ func (m *Mirror) policyAt(path string) Policy {
 }
 
 // unholding has those conflicts fetched again that are decided now.
-func (m *Mirror) unholding(s state) state {
-	return s.refetching(func(path string, h held) bool { return h.Conflict && m.policyAt(path).decides() })
+func (m *Mirror) unholding(s state) state { return s.refetching(m.unholds) }
+
+// unholds reports whether what holds a path is a conflict that is decided now.
+func (m *Mirror) unholds(path string, h held) bool {
+	return h.Conflict && m.policyAt(path).decides() && !m.awaitsKeeping(path, h)
+}
+
+// awaitsKeeping reports whether a conflict cannot be decided since a version from here cannot be kept.
+func (m *Mirror) awaitsKeeping(path string, h held) bool {
+	return h.Unkept != "" && m.policyAt(path) != Ours && (m.unread.has(h.Unkept) || m.fullHere.has(h.Unkept))
 }
 
 // refuseHeld fails if there are conflicts that are held, at paths that are not ignored.

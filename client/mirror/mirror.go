@@ -381,9 +381,6 @@ func (m *Mirror) connected(ctx context.Context, r *Result, settle bool, fn func(
 			return err
 		}
 	}
-	if err := m.rereadLeft(ctx); err != nil {
-		return err
-	}
 	if err := m.begin(ctx); err != nil {
 		return err
 	}

@@ -33,7 +33,8 @@ func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 			}
 			behind = !refused
 		}
-		pending = behind || last > m.s.notes.OurLost || !changes.SameSkipped(m.leftHere, m.here())
+		_, undecided := m.s.held.marked(m.unholds)
+		pending = behind || undecided || last > m.s.notes.OurLost || !changes.SameSkipped(m.leftHere, m.here())
 		m.settledNow = pending && err == nil
 		return err
 	})

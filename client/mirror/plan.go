@@ -57,6 +57,9 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 			return err
 		}
 		p.Anew = next.notes.Lost > m.s.notes.Lost
+		if err := m.rereadLeft(ctx); err != nil {
+			return err
+		}
 		m.s, m.loaded = m.unholding(next), false // it is not stored
 		if err := m.planRules(ctx); err != nil {
 			return err

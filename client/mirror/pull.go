@@ -78,9 +78,15 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 			return err
 		}
 	}
-	next := m.unholding(m.s)
-	if m.fullHere.due() {
+	if err := m.rereadLeft(ctx); err != nil {
+		return err
+	}
+	full := m.fullHere.due()
+	if full {
 		m.fullHere.forget()
+	}
+	next := m.unholding(m.s)
+	if full {
 		next = m.releasing(next)
 	} else if path, err := m.regained(ctx); err != nil {
 		return err

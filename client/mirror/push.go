@@ -40,6 +40,9 @@ func (m *Mirror) pushOnce(ctx context.Context, r *Result, careful bool) error {
 	if err := m.mayPush(ctx); err != nil {
 		return err
 	}
+	if err := m.rereadLeft(ctx); err != nil {
+		return err
+	}
 	if none, err := m.onlyWaiting(ctx); none || err != nil {
 		return err
 	}

@@ -117,7 +117,11 @@ func (m *Mirror) here() []changes.Skipped {
 		return true
 	})
 	list = changes.WithSkipped(list, m.unreadBeside(named))
-	full := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool { return !m.looksAt(path) || !m.fullHere.has(path) })
+	full := slices.DeleteFunc(m.fullHere.list(), func(path string) bool {
+		h, _ := m.s.held.at(path)
+		_, _, held := m.s.held.conflictAt(path)
+		return !m.looksAt(path) || !h.Lacking && !held
+	})
 	return slices.Concat(changes.WithSkipped(list, m.notSent()), withoutRoom(full))
 }
 

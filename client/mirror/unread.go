@@ -3,7 +3,10 @@ package mirror
 import (
 	"context"
 	"errors"
+	"fmt"
 	iofs "io/fs"
+	"maps"
+	"slices"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -21,6 +24,15 @@ func (m *Mirror) unreadBeside(named map[string]bool) changes.Skipped {
 		}
 	}
 	return s
+}
+
+// rememberUnkept notes which versions could not be kept, and so are likely not to be read.
+func (m *Mirror) rememberUnkept() {
+	for _, path := range m.s.held.inConflict() {
+		if h, _ := m.s.held.at(path); h.Unkept != "" {
+			m.unread.add(h.Unkept, "")
+		}
+	}
 }
 
 // rereadLeft forgets which paths cannot be read here as far as they can be by now. It looks if it is time, or
@@ -65,4 +77,82 @@ func (m *Mirror) isRead(ctx context.Context, path string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// unkeepable are versions from here that could not be kept when the batch was decided before.
+type unkeepable struct {
+	gone map[string]string // their prints, by path: their content was not to be had
+	full map[string]bool   // paths: there was no room for a copy
+}
+
+// copying takes the error of copies, and reports whether the batch is to be decided once more because of it.
+func (u *unkeepable) copying(err error, list []toCopy) bool {
+	if !tree.NoRoom(err) {
+		return errors.Is(err, tree.ErrUnknownHash)
+	}
+	for i := range list {
+		u.full[list[i].version.Path] = true
+	}
+	return true
+}
+
+// holdUnkept holds an entry in conflict if it is to take the place of versions that cannot be kept: since
+// they cannot be read here, or there is no room. It reports whether that, or the batch, has been decided so.
+func (d *decision) holdUnkept(x, cur *tree.Entry, losers []tree.Entry, kept Kept) (bool, error) {
+	if !d.keep || kept != KeptRemote && kept != KeptBoth {
+		return false, nil
+	}
+	unkept := map[string]*waiting{}
+	for i := range losers {
+		l := &losers[i]
+		if c, ok := d.kept[l.Path]; ok && kept == KeptBoth && c.print == printOf(l) {
+			continue
+		}
+		err := d.secure(l)
+		switch {
+		case err == nil && !d.failed.full[l.Path]:
+		case err == nil, tree.NoRoom(err):
+			unkept[l.Path] = &d.m.fullHere
+		case !errors.Is(err, tree.ErrUnknownHash):
+			return false, fmt.Errorf("keep a version of %s: %w", l.Path, err)
+		case d.failed.gone[l.Path] == printOf(l):
+			unkept[l.Path] = &d.m.unread
+		default: // it may have changed
+			d.failed.gone[l.Path], d.goneNow = printOf(l), true
+		}
+	}
+	if len(unkept) == 0 || d.goneNow {
+		return d.goneNow, nil
+	}
+	if d.unkept == nil {
+		d.unkept = map[string]*waiting{}
+	}
+	maps.Copy(d.unkept, unkept)
+	first := slices.Min(slices.Collect(maps.Keys(unkept)))
+	if top, h, known := d.conflictAt(x.Path); known {
+		h.Unkept = first
+		return true, d.heldStill(top, h, x)
+	}
+	for i := range losers {
+		c := Conflict{Path: losers[i].Path, Local: versionOf(&losers[i]), Remote: versionOf(x), Held: true}
+		if c.Path != x.Path {
+			c.By = x.Path
+		}
+		d.tell(&c)
+	}
+	d.holdConflict(x, cur, losers)
+	top, h, _ := d.conflictAt(x.Path)
+	h.Unkept = first
+	d.remember(top, &h)
+	return true, nil
+}
+
+// secure has the content of a version kept apart from the file that has it.
+func (d *decision) secure(e *tree.Entry) error {
+	for _, p := range e.Parts {
+		if err := d.edit.Secure(p.Hash); err != nil {
+			return err
+		}
+	}
+	return nil
 }

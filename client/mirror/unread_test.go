@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"iter"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -186,4 +187,153 @@ func TestUnreadableHereIsNamedOnce(t *testing.T) {
 			t.Errorf("the remote has %q", got)
 		}
 	})
+}
+
+// hashAt is the content of a file here of one chunk, also if it cannot be read.
+func (e *end) hashAt(path string) tree.Hash {
+	at, err := e.tree.Entry(context.Background(), path)
+	if err != nil || len(at.Parts) != 1 {
+		return tree.Hash{}
+	}
+	return at.Parts[0].Hash
+}
+
+// A version from here that loses and cannot be read is not replaced: its path is held and named, and all
+// else moves. Once it can be read the conflict is decided as if it could have been before.
+func TestUnreadableVersionIsNotReplaced(t *testing.T) {
+	for name, do := range map[string]struct{ here, there, path string }{
+		"written":                      {"write /d/f mine", "write /d/f theirs", "/d/f"},
+		"removed":                      {"write /d/f mine", "rm /d/f", "/d/f"},
+		"directory removed":            {"write /d/f mine", "rm /d", "/d/f"},
+		"directory renamed":            {"write /d/f mine", "mv /d /e", "/d/f"},
+		"directory becomes a file":     {"write /d/f mine", "rm /d; write /d theirs", "/d/f"},
+		"becomes a directory":          {"write /d/f mine", "rm /d/f; write /d/f/x theirs", "/d/f"},
+		"becomes a link":               {"write /d/f mine", "rm /d/f; ln to /d/f", "/d/f"},
+		"directory became a file here": {"rm /d; write /d mine", "write /d/f theirs", "/d"},
+		"new":                          {"write /new mine", "write /new theirs", "/new"},
+		"new in new directories":       {"write /n/e/w mine", "write /n theirs", "/n/e/w"},
+	} {
+		for _, policy := range []Policy{Theirs, Both, Ours, Hold} {
+			t.Run(name+", "+policy.String(), func(t *testing.T) {
+				w := newWorld(t, Config{OnConflict: policy})
+				w.local.do("write /d/f old", "write /d/g 1", "write /other 1")
+				w.sync()
+				w.local.do(lines(do.here)...)
+				w.local.lose("mine")
+				w.remote.do(lines(do.there)...)
+				w.remote.do("write /other 2", "write /more 3")
+				w.local.do("write /sent 4")
+				for i := range 4 {
+					r := w.sync()
+					if got := w.local.hashAt(do.path); got != tree.Sum([]byte("mine")) {
+						t.Fatalf("run %d: it was replaced", i)
+					}
+					if i > 0 && r.moved() {
+						t.Errorf("run %d: %+v", i, r)
+					}
+					if sent := policy == Ours || policy == Both && do.path == "/d/f" && w.remote.line("/d") != "/d 644 theirs" && w.remote.hashAt("/d/f") == (tree.Hash{}); !sent && r.Held == 0 || policy != Hold && len(r.Here) == 0 {
+						t.Errorf("run %d: held %d, left out %+v", i, r.Held, r.Here)
+					}
+					for _, path := range []string{"/other", "/more"} {
+						if w.local.hashAt(path) != w.remote.hashAt(path) {
+							t.Errorf("%s has not come", path)
+						}
+					}
+					if got := w.remote.line("/sent"); got != "/sent 644 4" {
+						t.Errorf("the remote has %q", got)
+					}
+					if i > 0 {
+						w.restart()
+					}
+				}
+				if len(w.conflicts) > 3 {
+					t.Errorf("conflicts: %q", w.conflicts)
+				}
+				w.local.find("mine")
+				for range 3 {
+					w.restart()
+					w.sync()
+				}
+				found := false
+				for _, e := range []*end{w.local, w.remote} {
+					for _, line := range append(e.list(), e.losers()...) {
+						found = found || strings.HasSuffix(line, " mine")
+					}
+				}
+				if !found {
+					t.Errorf("it is nowhere: here %q, there %q", w.local.list(), w.remote.list())
+				}
+				if policy != Hold {
+					w.same()
+				}
+			})
+		}
+	}
+}
+
+// A watch decides the conflict once the version can be read.
+func TestUnreadableVersionWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{OnConflict: Both})
+		w.local.do("write /f old")
+		w.sync()
+		w.local.do("write /f mine")
+		w.local.lose("mine")
+		w.remote.do("write /f theirs")
+		w.sync()
+		pending := func(want bool) {
+			t.Helper()
+			here, err := w.m.LocalPending(t.Context())
+			there, err2 := w.m.RemotePending(t.Context())
+			if got := here || there; got != want || err != nil || err2 != nil {
+				t.Errorf("pending: %v, %v, %v, want %v", got, err, err2, want)
+			}
+		}
+		pending(false)
+		time.Sleep(noRoomPause)
+		pending(false)
+		w.local.find("mine")
+		pending(false)
+		time.Sleep(noRoomPause)
+		pending(true)
+		if r := w.sync(); len(r.Here) != 0 || r.Held != 0 {
+			t.Errorf("%+v", r)
+		}
+		pending(false)
+		w.same()
+		w.local.want("/f 644 theirs", "/f.conflict-"+copyHash("mine")+" 644 mine")
+	})
+}
+
+// A version that changes when it is looked at is kept as it is then, and nothing is held.
+func TestVersionVanishesBeforeItIsKept(t *testing.T) {
+	w := newWorld(t, Config{OnConflict: Both})
+	w.local.do("write /f old")
+	w.sync()
+	w.local.do("write /f mine")
+	w.local.lose("mine")
+	w.remote.do("write /f theirs")
+	applied := 0
+	w.local.ws = &applying{w.local.ws, func() {
+		if applied++; applied == 2 {
+			w.local.do("write /f newer")
+		}
+	}}
+	w.restart()
+	if r := w.sync(); len(r.Here) != 0 || r.Held != 0 {
+		t.Errorf("%+v", r)
+	}
+	w.same()
+	w.local.want("/f 644 theirs", "/f.conflict-"+copyHash("newer")+" 644 newer")
+}
+
+// An applying Workspace is changed before each Apply.
+type applying struct {
+	changes.Workspace
+	change func()
+}
+
+func (a *applying) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (changes.Applied, error) {
+	a.change()
+	return a.Workspace.Apply(ctx, entries, how, also)
 }

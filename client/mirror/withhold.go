@@ -48,6 +48,9 @@ type held struct {
 	Shallow  bool  `json:"shallow,omitempty"`
 	Since    int64 `json:"since,omitempty"`
 	Fetched  int64 `json:"fetched,omitempty"`
+	// Unkept is the path of a version from here that the conflict would take away and that could not be
+	// kept. The conflict is decided once it can be.
+	Unkept string `json:"unkept,omitempty"`
 }
 
 // A heldSet has what is withheld or held in conflict, by local path. It is a value: to change it is to make
