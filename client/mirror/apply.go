@@ -109,6 +109,9 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 		if errors.Is(err, errGone) && attempt < maxTries {
 			continue
 		}
+		if m.leaveUnfitting(b, err) {
+			continue
+		}
 		if errors.Is(err, errCopies) {
 			if err := m.copyAside(ctx, d.copies, kept); err != nil && (!failed.copying(err, d.copies) || attempt == maxTries) {
 				return fmt.Errorf("keep versions that lose: %w", err)
@@ -145,7 +148,11 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 // fetchVanished gets the content of a batch that is not held here any more.
 func (m *Mirror) fetchVanished(ctx context.Context, b *batch, r *Result) error {
 	gone := map[tree.Hash]bool{}
-	if err := m.fetchMissing(ctx, b.entries, gone, r); err != nil {
+	missing, err := m.missing(ctx, b.entries)
+	if err == nil {
+		err = m.fetchFitting(ctx, b, missing, gone, r)
+	}
+	if err != nil {
 		return err
 	}
 	return m.drop(ctx, b, gone)

@@ -128,7 +128,7 @@ func (d *decision) decideEach(begun int64, entries []tree.Entry) error {
 			continue
 		}
 		top, h, conflict := d.conflictAt(entries[i].Path)
-		if conflict && (!d.policy.decides() || h.Unkept != "" && !h.Stale && d.policy != Ours) {
+		if conflict && (!d.policy.decides() || d.staysHeld(top, h, &entries[i])) {
 			if err := d.heldStill(top, h, &entries[i]); err != nil {
 				return err
 			}

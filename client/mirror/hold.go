@@ -103,12 +103,20 @@ func (m *Mirror) unholding(s state) state { return s.refetching(m.unholds) }
 
 // unholds reports whether what holds a path is a conflict that is decided now.
 func (m *Mirror) unholds(path string, h held) bool {
-	return h.Conflict && m.policyAt(path).decides() && !m.awaitsKeeping(path, h)
+	return h.Conflict && m.policyAt(path).decides() && !m.undecidable(path, h)
 }
 
-// awaitsKeeping reports whether a conflict cannot be decided since a version from here cannot be kept.
-func (m *Mirror) awaitsKeeping(path string, h held) bool {
-	return h.Unkept != "" && m.policyAt(path) != Ours && (m.unread.has(h.Unkept) || m.fullHere.has(h.Unkept))
+// staysHeld reports whether a conflict that holds the path of an entry is not decided for now, although the policy
+// decides: since a version from here cannot be kept, or what the remote has at the path above is not to be had.
+func (d *decision) staysHeld(top string, h held, x *tree.Entry) bool {
+	return d.policy != Ours && (h.Unkept != "" && !h.Stale || d.lacking[top] && x.Path != top)
+}
+
+// undecidable reports whether a conflict cannot be decided since a version from here cannot be kept, or there
+// is no room for the remote's.
+func (m *Mirror) undecidable(path string, h held) bool {
+	waits := h.Lacking && m.fullHere.has(path) || h.Unkept != "" && (m.unread.has(h.Unkept) || m.fullHere.has(h.Unkept))
+	return waits && m.policyAt(path) != Ours
 }
 
 // refuseHeld fails if there are conflicts that are held, at paths that are not ignored.

@@ -223,11 +223,11 @@ func fitting(hashes []tree.Hash, entries []tree.Entry, full map[tree.Hash]bool, 
 	return nil
 }
 
-// fetchFitting gets the content of a batch as far as there is room for it here. Entries with other content
+// fetchFitting gets content of a batch as far as there is room for it here. Entries with other content
 // are held as lacking, and named.
-func (m *Mirror) fetchFitting(ctx context.Context, b *batch, gone map[tree.Hash]bool, r *Result) error {
+func (m *Mirror) fetchFitting(ctx context.Context, b *batch, hashes []tree.Hash, gone map[tree.Hash]bool, r *Result) error {
 	full := map[tree.Hash]bool{}
-	err := fitting(b.objects, b.entries, full,
+	err := fitting(hashes, b.entries, full,
 		func(some []tree.Hash) error { return m.fetchAll(ctx, some, b.entries, gone, r) },
 		func(some []tree.Hash) ([]tree.Hash, error) { return m.lackingHere(ctx, some) },
 		tree.NoRoom)
@@ -236,14 +236,35 @@ func (m *Mirror) fetchFitting(ctx context.Context, b *batch, gone map[tree.Hash]
 	}
 	for i := range b.entries {
 		if e := &b.entries[i]; isGone(e, full) {
-			if b.lacking == nil {
-				b.lacking = map[string]bool{}
-			}
-			b.lacking[e.Path] = true
-			m.fullHere.add(e.Path, "")
+			m.leaveHere(b, e)
 		}
 	}
 	return nil
+}
+
+// leaveHere has an entry of a batch wait, for which there is no room here.
+func (m *Mirror) leaveHere(b *batch, e *tree.Entry) {
+	b.lack(e.Path)
+	m.fullHere.add(e.Path, "")
+}
+
+// leaveUnfitting has the entries of a batch wait for which there was no room when they were applied, and
+// reports whether there were some.
+func (m *Mirror) leaveUnfitting(b *batch, err error) bool {
+	if changes.Code(err) != changes.CodeNoRoom {
+		return false
+	}
+	left, paths := false, map[string]bool{}
+	for _, path := range changes.Paths(err) {
+		paths[path] = true
+	}
+	for i := range b.entries {
+		if e := &b.entries[i]; paths[e.Path] && e.Kind == tree.KindFile && !b.lacking[e.Path] {
+			m.leaveHere(b, e)
+			left = true
+		}
+	}
+	return left
 }
 
 // content is what is to be sent of a file.

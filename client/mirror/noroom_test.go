@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"syscall"
 	"testing"
@@ -272,4 +273,101 @@ func TestL1NoRoomToApply(t *testing.T) {
 	}
 	w.same()
 	w.rest()
+}
+
+// A tight Workspace has no room for some paths when it applies their entries. once says that it names all of
+// them.
+type tight struct {
+	changes.Workspace
+	full map[string]bool
+	once bool
+	n    int
+}
+
+func (w *tight) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (changes.Applied, error) {
+	w.n++
+	return w.Workspace.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
+		return func(yield func(tree.Entry, error) bool) {
+			var paths []string
+			for x, err := range entries(e) {
+				if err == nil && w.full[x.Path] && x.Kind == tree.KindFile {
+					paths = append(paths, x.Path)
+					continue
+				}
+				if !yield(x, err) {
+					return
+				}
+			}
+			if len(paths) == 0 {
+				return
+			}
+			err := &changes.Error{Code: changes.CodeNoRoom, Path: paths[0], Err: syscall.ENOSPC}
+			if w.once {
+				err.More = paths[1:]
+			}
+			yield(tree.Entry{}, err)
+		}
+	}, how, also)
+}
+
+// Entries for whose content there is no room here when they are applied hold up no others, nor what is sent.
+// They are named, and come once there is room.
+func TestL1NoRoomToApplyHere(t *testing.T) {
+	for name, do := range map[string]struct{ here, there string }{
+		"written": {"write /mine 1", "write /d/f theirs"}, "changed here": {"write /d/f mine", "write /d/f theirs"},
+		"directory removed here": {"rm /d", "write /d/f theirs"}, "file here": {"rm /d; write /d mine", "write /d/f theirs"},
+		"file there": {"write /mine 1", "rm /d; write /d theirs"}, "file there, changed here": {"write /d/f mine", "rm /d; write /d theirs"},
+		"file there, more here": {"write /d/x/y mine", "rm /d; write /d theirs"},
+		"copied":                {"write /mine 1", "write /d/f theirs; write /e/f theirs"}, "renamed": {"write /mine 1", "mv /d /e; write /d/f theirs"},
+	} {
+		for _, policy := range []Policy{Theirs, Both, Ours, Hold} {
+			for _, once := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, %t", name, policy, once), func(t *testing.T) {
+					w := newWorld(t, Config{OnConflict: policy})
+					ws := &tight{Workspace: w.local.ws, full: map[string]bool{"/d": true, "/d/f": true, "/e/f": true}, once: once}
+					w.local.ws = ws
+					w.local.do("write /d/f old", "write /d/g 1", "write /other 1")
+					w.restart()
+					w.sync()
+					w.local.do(lines(do.here)...)
+					w.remote.do(lines(do.there)...)
+					w.remote.do("write /other 2", "write /more 3")
+					w.local.do("write /sent 4")
+					for i := range 3 {
+						ws.n = 0
+						r := w.sync()
+						if got := w.local.line("/other") + w.local.line("/more") + w.remote.line("/sent"); got != "/other 644 2/more 644 3/sent 644 4" {
+							t.Errorf("run %d: %q", i, got)
+						}
+						if len(r.Here) == 0 && r.Held == 0 && policy != Ours || i > 1 && r.moved() {
+							t.Errorf("run %d: %+v", i, r)
+						}
+						if i > 0 { // also without a restart
+							w.restart()
+						}
+					}
+					ws.full = nil
+					for range 3 {
+						w.restart()
+						if r := w.sync(); len(r.Here) != 0 {
+							t.Errorf("left out: %+v", r.Here)
+						}
+					}
+					found := map[string]bool{"mine": !strings.Contains(do.here, " mine"), "theirs": policy == Ours}
+					for _, e := range []*end{w.local, w.remote} {
+						for _, line := range append(e.list(), e.losers()...) {
+							found["mine"] = found["mine"] || strings.HasSuffix(line, " mine")
+							found["theirs"] = found["theirs"] || strings.HasSuffix(line, " theirs")
+						}
+					}
+					if !found["mine"] || !found["theirs"] {
+						t.Errorf("%v: here %q, there %q", found, w.local.list(), w.remote.list())
+					}
+					if policy != Hold {
+						w.same()
+					}
+				})
+			}
+		}
+	}
 }

@@ -18,7 +18,15 @@ import (
 type batch struct {
 	block
 	toward  int64           // the remote's revision that the pull is on its way to
-	lacking map[string]bool // paths of entries whose content the remote has lost
+	lacking map[string]bool // paths of entries whose content the remote has lost, or there is no room for
+}
+
+// lack notes that the content of an entry is not to be had for now.
+func (b *batch) lack(path string) {
+	if b.lacking == nil {
+		b.lacking = map[string]bool{}
+	}
+	b.lacking[path] = true
 }
 
 func (m *Mirror) pull(ctx context.Context, r *Result) error {
@@ -257,7 +265,7 @@ func (m *Mirror) wanted(e *tree.Entry, k *known, s *item) bool {
 func (m *Mirror) fetchContent(ctx context.Context, in <-chan *batch, out chan<- *batch, r *Result) error {
 	gone := map[tree.Hash]bool{}
 	for b := range in {
-		if err := m.fetchFitting(ctx, b, gone, r); err != nil {
+		if err := m.fetchFitting(ctx, b, b.objects, gone, r); err != nil {
 			return err
 		}
 		if err := m.drop(ctx, b, gone); err != nil {
@@ -269,16 +277,6 @@ func (m *Mirror) fetchContent(ctx context.Context, in <-chan *batch, out chan<- 
 		}
 	}
 	return nil
-}
-
-// fetchMissing gets the content of entries that is missing here. gone takes the hashes that
-// the remote does not have.
-func (m *Mirror) fetchMissing(ctx context.Context, entries []tree.Entry, gone map[tree.Hash]bool, r *Result) error {
-	missing, err := m.missing(ctx, entries)
-	if err != nil {
-		return err
-	}
-	return m.fetchAll(ctx, missing, entries, gone, r)
 }
 
 // withContent runs fn with the content of entries, but for what is gone from the remote too. It
@@ -345,10 +343,7 @@ func (m *Mirror) drop(ctx context.Context, b *batch, gone map[tree.Hash]bool) er
 			if now == nil || tree.Fingerprint(now) != tree.Fingerprint(&e) {
 				continue
 			}
-			if b.lacking == nil {
-				b.lacking = map[string]bool{}
-			}
-			b.lacking[e.Path] = true
+			b.lack(e.Path)
 		}
 		kept = append(kept, e)
 	}

@@ -463,6 +463,8 @@ func (m *Mirror) keepWithheld(ctx context.Context, b *block, r *Result) error {
 type heldBack struct {
 	held  *heldSet
 	above map[string]bool // directories that only the remote has something in
+	// waited are paths that changes below them wait with.
+	waited map[string]bool
 	// ignored is what the remote has that rules hide, in the directories of ignoredAbove.
 	m            *Mirror
 	ignored      *ignoredSet
@@ -473,11 +475,22 @@ type heldBack struct {
 }
 
 func (m *Mirror) holdBack(k *known) *heldBack {
-	return &heldBack{held: k.held, above: m.above(k.held), m: m, ignored: k.ignored, ignoredAbove: k.ignored.above()}
+	return &heldBack{held: k.held, above: m.above(k.held), waited: map[string]bool{}, m: m, ignored: k.ignored, ignoredAbove: k.ignored.above()}
 }
 
 // waits reports whether no change of a path is sent, since the remote cannot read what it has there.
 func (m *Mirror) waits(path string, h held) bool { return h.Lacking && m.policyAt(path) != Ours }
+
+// waitsWith has a change wait with a path above it, which is in conflict then with all that is in it.
+func (b *heldBack) waitsWith(s *item, path string, h held) {
+	s.out = true
+	if s.entry.Kind == tree.KindDelete || b.waited[path] {
+		return
+	}
+	b.waited[path] = true
+	h.Conflict, h.Apart, h.Since = true, true, s.entry.Rev-1
+	s.path, s.holds, s.hold = path, true, &h
+}
 
 // decide decides whether a change is sent, and gives it the bits that only the remote has.
 func (b *heldBack) decide(s *item) {
@@ -489,8 +502,9 @@ func (b *heldBack) decide(s *item) {
 	h, ok := b.held.at(e.Path)
 	if !ok {
 		for p := above(e.Path); p != "/" && !s.out; p = above(p) {
-			h, _ := b.held.at(p)
-			s.out = b.m.waits(p, h)
+			if h, _ := b.held.at(p); b.m.waits(p, h) {
+				b.waitsWith(s, p, h)
+			}
 		}
 		if !s.out {
 			b.leavesNoRoom(s)

@@ -30,6 +30,8 @@ type Error struct {
 	Code string // ENOENT, EUNKNOWN_HASH and so on, or "" for none
 	Name string // "" for what goes with the code
 	Path string // "" for none
+	// More are other paths that it is about. The wire does not carry them.
+	More []string
 	Err  error
 }
 
@@ -77,6 +79,18 @@ func Path(err error) string {
 		return e.Path
 	}
 	return ""
+}
+
+// Paths are all the paths that an error is about.
+func Paths(err error) []string {
+	path := Path(err)
+	if path == "" {
+		return nil
+	}
+	if e, ok := errors.AsType[*Error](err); ok && e.Path != "" {
+		return append([]string{path}, e.More...)
+	}
+	return []string{path}
 }
 
 func protocolErrorf(format string, args ...any) error {

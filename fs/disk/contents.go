@@ -56,6 +56,9 @@ type contents struct {
 	drop   []int64
 	// unsynced: some of made may not be on the disk yet.
 	unsynced bool
+	// tight are items for whose content there was no room, as err says.
+	tight []*item
+	err   error
 	// later is what is too much to be copied in a transaction, windows where leaving files have
 	// content.
 	later   []*item
@@ -161,6 +164,9 @@ func (c *contents) locate(ctx context.Context, e *tree.Edit, now func(*item) (bo
 	if len(c.later) > 0 {
 		return errCopyFirst
 	}
+	if err := c.tooLarge(); err != nil {
+		return err
+	}
 	if err := c.sync(); err != nil {
 		return err
 	}
@@ -210,7 +216,7 @@ func (c *contents) copyNow(ctx context.Context, e *tree.Edit, it *item, print tr
 		}
 		var err error
 		if number, err = c.assemble(ctx, it.parts, e.Beginning, e.Content); err != nil {
-			return c.tooLarge(it, err)
+			return c.leaveTight(it, err)
 		}
 		c.make(print, number)
 	}
@@ -227,13 +233,27 @@ func (c *contents) copyNow(ctx context.Context, e *tree.Edit, it *item, print tr
 	return nil
 }
 
-// tooLarge names the item whose content could not be copied, if there was no room for it: its entry is
-// refused, and not those beside it.
-func (c *contents) tooLarge(it *item, err error) error {
+// leaveTight takes the error of copying the content of an item: if there was no room for it, the others are
+// copied all the same.
+func (c *contents) leaveTight(it *item, err error) error {
 	if !noRoom(err) {
 		return err
 	}
-	return &changes.Error{Code: changes.CodeNoRoom, Path: c.w.treePath(it.path), Err: err}
+	c.tight, c.err = append(c.tight, it), err
+	return nil
+}
+
+// tooLarge names the items for whose content there was no room: their entries are refused, and not those
+// beside them.
+func (c *contents) tooLarge() error {
+	if len(c.tight) == 0 {
+		return nil
+	}
+	e := &changes.Error{Code: changes.CodeNoRoom, Path: c.w.treePath(c.tight[0].path), Err: c.err}
+	for _, it := range c.tight[1:] {
+		e.More = append(e.More, c.w.treePath(it.path))
+	}
+	return e
 }
 
 // make notes an object that was made of content.
@@ -254,10 +274,14 @@ func (c *contents) copies(ctx context.Context) error {
 		}
 		number, err := c.assemble(ctx, it.parts, func(h tree.Hash) ([]string, error) { return c.w.cfg.Forest.Beginning(ctx, h) },
 			func(h tree.Hash, dst []byte) ([]byte, error) { return c.w.cfg.Forest.Chunk(ctx, h, dst) })
-		if err != nil {
-			return c.tooLarge(it, err)
+		if err == nil {
+			c.make(print, number)
+		} else if err = c.leaveTight(it, err); err != nil {
+			return err
 		}
-		c.make(print, number)
+	}
+	if err := c.tooLarge(); err != nil {
+		return err
 	}
 	return c.sync()
 }

@@ -438,3 +438,52 @@ func TestF7CommandOnFullDisk(t *testing.T) {
 		}
 	}
 }
+
+// L1: files for whose content there is no room, as copies of others, are all named at once.
+func TestL1CopiesWithoutRoom(t *testing.T) {
+	dir := smallDisk(t)
+	cfg := Config{Dir: filepath.Join(dir, "w"), Store: filepath.Join(dir, "store.db"), MountPoint: "/workspace", NoWatch: true}
+	if err := os.Mkdir(cfg.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	noise := rand.NewChaCha8([32]byte{7})
+	for name, size := range map[string]int{"a": 24 << 20, "b": 1 << 10, "c": 22 << 20} {
+		b := make([]byte, size)
+		_, _ = io.ReadFull(noise, b)
+		if err := os.WriteFile(filepath.Join(cfg.Dir, name), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := w.Sync.Watermarks(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	var list []tree.Entry
+	for _, name := range []string{"a", "b", "c"} {
+		e, err := w.Sync.ReadEntry(t.Context(), "/workspace/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Path += "2"
+		list = append(list, *e)
+	}
+	_, err = w.Sync.Push(t.Context(), changes.PushInput{SenderRev: 1}, changes.FromSlice(list))
+	if got := strings.Join(changes.Paths(err), " "); got != "/workspace/a2 /workspace/c2" || changes.Code(err) != changes.CodeNoRoom {
+		t.Errorf("%q had no room: %v", got, err)
+	}
+	if _, err := w.Sync.Push(t.Context(), changes.PushInput{SenderRev: 1}, changes.FromSlice(list[1:2])); err != nil {
+		t.Error(err)
+	}
+	files, err := os.ReadDir(cfg.Dir)
+	if err != nil || len(files) != 4 {
+		t.Errorf("there are %v, %v", files, err)
+	}
+}
