@@ -148,7 +148,7 @@ func TestFirstEChangedThere(t *testing.T) {
 			}
 			tt.change(w)
 			w.restart()
-			if c := w.contact(); c == nil || c.Here != tt.want.Here || c.There != tt.want.There || c.Differ != tt.want.Differ || c.Same != 0 {
+			if c := w.contact(); c == nil || c.Here != tt.want.Here || c.There != tt.want.There || c.Differ != tt.want.Differ || c.Same != 0 || !c.Cut {
 				t.Errorf("got %+v", c)
 			}
 			if _, err := w.m.Sync(t.Context()); !errors.Is(err, ErrNotBlank) {

@@ -21,6 +21,8 @@ type Contact struct {
 	Here, There int // files that only one side has
 	Differ      int // files that both have, and not the same
 	Same        int // files that both have
+	// Cut: a first push from here got no answer, and the remote has files that were not in it.
+	Cut bool
 	// DifferNames, HereNames and ThereNames are the first few paths of each kind, of the local tree.
 	DifferNames, HereNames, ThereNames []string
 
@@ -140,7 +142,7 @@ func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
 }
 
 func (m *Mirror) contact(ctx context.Context, s *state) (*Contact, error) {
-	c := &Contact{}
+	c := &Contact{Cut: s.notes.Blank && s.unanswered()}
 	there := map[string]bool{} // live paths there
 	err := m.allThere(ctx, m.filter.names, func(x *tree.Entry) error {
 		if m.filter.hides(x.Path, x.Kind == tree.KindDir) {

@@ -54,6 +54,7 @@ type syncContact struct {
 	ToLocal  int    `json:"toLocal"`
 	Differ   int    `json:"differ"`
 	Same     int    `json:"same"`
+	Cut      bool   `json:"cut,omitempty"` // a first run was cut off before the server's answer
 	// The first names of those.
 	ToRemoteNames []string `json:"toRemoteNames"`
 	ToLocalNames  []string `json:"toLocalNames"`
@@ -243,7 +244,7 @@ func (o *syncOutput) refuseContact(c *mirror.Contact) error {
 		return out
 	}
 	out := syncContact{
-		Type: "contact", ToRemote: c.Here, ToLocal: c.There, Differ: c.Differ, Same: c.Same,
+		Type: "contact", ToRemote: c.Here, ToLocal: c.There, Differ: c.Differ, Same: c.Same, Cut: c.Cut,
 		ToRemoteNames: local(c.HereNames), ToLocalNames: local(c.ThereNames), DifferNames: local(c.DifferNames),
 	}
 	if o.enc != nil {
@@ -254,8 +255,13 @@ func (o *syncOutput) refuseContact(c *mirror.Contact) error {
 	if c.Differ == 1 {
 		differ = "differs"
 	}
-	return refused(o.job.meetHint(), "%s and the server both have files and were never in step: %s would go to the server%s, %d would come from there%s, %d %s%s; nothing was changed",
-		safe(o.job.local.dir), filesText(c.Here), named(out.ToRemoteNames, c.Here), c.There, named(out.ToLocalNames, c.There), c.Differ, differ, named(out.DifferNames, c.Differ))
+	why, hint := "", o.job.meetHint()
+	if c.Cut {
+		why = ", since the first run was cut off before the server's answer, and files have changed there since"
+		hint = "after such a run --merge goes on: what differs is a conflict, what was removed there comes again. " + hint
+	}
+	return refused(hint, "%s and the server both have files and were never in step%s: %s would go to the server%s, %d would come from there%s, %d %s%s; nothing was changed",
+		safe(o.job.local.dir), why, filesText(c.Here), named(out.ToRemoteNames, c.Here), c.There, named(out.ToLocalNames, c.There), c.Differ, differ, named(out.DifferNames, c.Differ))
 }
 
 // meetHint says what a first contact may be asked to do.
