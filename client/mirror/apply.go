@@ -113,7 +113,7 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			continue
 		}
 		if errors.Is(err, errCopies) {
-			if err := m.copyAside(ctx, d.copies, kept); err != nil && (!failed.copying(err, d.copies) || attempt == maxTries) {
+			if err := m.copyAside(ctx, d.copies, kept, failed); err != nil {
 				return fmt.Errorf("keep versions that lose: %w", err)
 			}
 			if attempt < maxTries {

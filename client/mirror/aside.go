@@ -17,8 +17,8 @@ type toCopy struct{ version, by tree.Entry }
 type copied struct{ print, path string }
 
 // copyAside keeps versions beside their paths. The copies are changes from here like
-// others, and are sent. What has changed again in between is left for another attempt.
-func (m *Mirror) copyAside(ctx context.Context, list []toCopy, kept map[string]copied) error {
+// others, and are sent. What has changed again in between, or does not fit, is left for another attempt.
+func (m *Mirror) copyAside(ctx context.Context, list []toCopy, kept map[string]copied, failed unkeepable) error {
 	made := map[string]copied{}
 	_, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
 		clear(made)
@@ -35,6 +35,9 @@ func (m *Mirror) copyAside(ctx context.Context, list []toCopy, kept map[string]c
 		}
 	}, tree.SkipSame|tree.RealParents, nil)
 	if err = partly(err); err != nil {
+		if failed.copying(err, made) {
+			return nil
+		}
 		return err
 	}
 	for path, c := range made {

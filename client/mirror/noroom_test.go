@@ -371,3 +371,37 @@ func TestL1NoRoomToApplyHere(t *testing.T) {
 		}
 	}
 }
+
+// A copy of a version that loses for which there is no room holds up no other conflict. Its path is held
+// until there is.
+func TestL1NoRoomForCopy(t *testing.T) {
+	for _, once := range []bool{false, true} {
+		w := newWorld(t, Config{OnConflict: Both})
+		ws := &tight{Workspace: w.local.ws, full: map[string]bool{"/f.conflict-" + copyHash("mine-f"): true}, once: once}
+		w.local.ws = ws
+		w.restart()
+		w.local.do("write /f old", "write /g old")
+		w.sync()
+		w.local.do("write /f mine-f", "write /g mine-g")
+		w.remote.do("write /f theirs", "write /g theirs", "write /more 1")
+		for i := range 3 {
+			r := w.sync()
+			if diff := cmp.Diff(unwritten("/f"), r.Here); diff != "" || r.Held != 1 {
+				t.Errorf("%d held; left out (-want +got):\n%s", r.Held, diff)
+			}
+			w.local.want("/f 644 mine-f", "/g 644 theirs", "/g.conflict-"+copyHash("mine-g")+" 644 mine-g", "/more 644 1")
+			if i > 0 {
+				w.restart()
+			}
+		}
+		ws.full = nil
+		w.restart()
+		if r := w.sync(); len(r.Here) != 0 || r.Held != 0 {
+			t.Errorf("%+v", r)
+		}
+		w.same()
+		if got := w.local.line("/f.conflict-" + copyHash("mine-f")); !strings.HasSuffix(got, " mine-f") {
+			t.Errorf("here is %q", w.local.list())
+		}
+	}
+}

@@ -85,13 +85,21 @@ type unkeepable struct {
 	full map[string]bool   // paths: there was no room for a copy
 }
 
-// copying takes the error of copies, and reports whether the batch is to be decided once more because of it.
-func (u *unkeepable) copying(err error, list []toCopy) bool {
+// copying takes the error of making copies, and reports whether the batch is to be decided once more because
+// of it.
+func (u *unkeepable) copying(err error, made map[string]copied) bool {
 	if !tree.NoRoom(err) {
 		return errors.Is(err, tree.ErrUnknownHash)
 	}
-	for i := range list {
-		u.full[list[i].version.Path] = true
+	paths := changes.Paths(err)
+	known := false
+	for path, c := range made {
+		if slices.Contains(paths, c.path) {
+			u.full[path], known = true, true
+		}
+	}
+	for path := range made {
+		u.full[path] = u.full[path] || !known
 	}
 	return true
 }
