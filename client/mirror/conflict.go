@@ -12,7 +12,8 @@ import (
 // agreed.
 type Policy int
 
-// The policies.
+// The policies. Where Theirs or Both would take away a version from here that cannot be kept, since it cannot be
+// read or there is no room, the path is held as with Hold until it can be.
 const (
 	// Theirs takes the remote's version, as the first peers do: the pull comes first and the
 	// last writer wins. After a loss of the remote's store the newer version wins over one

@@ -178,6 +178,7 @@ func TestUnreadableContentIsNotReplaced(t *testing.T) {
 					w.local.do(do...)
 					for range 2 {
 						w.sync()
+						w.nothingPends()
 						w.restart()
 					}
 					if got := w.remote.line("/d/f"); got != "/d/f 644 theirs" && mode != "ours" {

@@ -3,6 +3,7 @@ package mirror
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -251,7 +252,7 @@ func (m *Mirror) leaveHere(b *batch, e *tree.Entry) {
 // leaveUnfitting has the entries of a batch wait for which there was no room when they were applied, and
 // reports whether there were some.
 func (m *Mirror) leaveUnfitting(b *batch, err error) bool {
-	if changes.Code(err) != changes.CodeNoRoom {
+	if _, applied := errors.AsType[*changes.PendingError](err); applied || changes.Code(err) != changes.CodeNoRoom {
 		return false
 	}
 	left, paths := false, map[string]bool{}

@@ -281,11 +281,9 @@ type tight struct {
 	changes.Workspace
 	full map[string]bool
 	once bool
-	n    int
 }
 
 func (w *tight) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (changes.Applied, error) {
-	w.n++
 	return w.Workspace.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
 		return func(yield func(tree.Entry, error) bool) {
 			var paths []string
@@ -334,8 +332,8 @@ func TestL1NoRoomToApplyHere(t *testing.T) {
 					w.remote.do("write /other 2", "write /more 3")
 					w.local.do("write /sent 4")
 					for i := range 3 {
-						ws.n = 0
 						r := w.sync()
+						w.nothingPends()
 						if got := w.local.line("/other") + w.local.line("/more") + w.remote.line("/sent"); got != "/other 644 2/more 644 3/sent 644 4" {
 							t.Errorf("run %d: %q", i, got)
 						}

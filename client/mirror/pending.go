@@ -33,7 +33,7 @@ func (m *Mirror) LocalPending(ctx context.Context) (bool, error) {
 			}
 			behind = !refused
 		}
-		_, undecided := m.s.held.marked(func(path string, h held) bool { return !h.Lacking && m.unholds(path, h) })
+		_, undecided := m.s.held.marked(func(path string, h held) bool { return h.Unkept != "" && m.unholds(path, h) })
 		pending = behind || undecided || last > m.s.notes.OurLost || !changes.SameSkipped(m.leftHere, m.here())
 		m.settledNow = pending && err == nil
 		return err

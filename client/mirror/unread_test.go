@@ -231,6 +231,7 @@ func TestUnreadableVersionIsNotReplaced(t *testing.T) {
 					if i > 0 && r.moved() {
 						t.Errorf("run %d: %+v", i, r)
 					}
+					w.nothingPends()
 					if sent := policy == Ours || policy == Both && do.path == "/d/f" && w.remote.line("/d") != "/d 644 theirs" && w.remote.hashAt("/d/f") == (tree.Hash{}); !sent && r.Held == 0 || policy != Hold && len(r.Here) == 0 {
 						t.Errorf("run %d: held %d, left out %+v", i, r.Held, r.Here)
 					}
@@ -268,6 +269,16 @@ func TestUnreadableVersionIsNotReplaced(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// nothingPends wants a watch to have nothing to do.
+func (w *world) nothingPends() {
+	w.t.Helper()
+	here, err := w.m.LocalPending(context.Background())
+	there, err2 := w.m.RemotePending(context.Background())
+	if here || there || err != nil || err2 != nil {
+		w.t.Errorf("pending here: %v, %v; there: %v, %v", here, err, there, err2)
 	}
 }
 
