@@ -76,7 +76,7 @@ func TestNotBlank(t *testing.T) {
 				}
 				w.restart()
 			}
-			if c := w.contact(); c == nil || c.Here != 1 || c.There != 1 || c.Differ+c.Same != 0 {
+			if c := w.contact(); c == nil || c.Here != 1 || c.There != 1 || c.Differ+c.Same != 0 || c.Cut {
 				t.Errorf("got %+v", c)
 			}
 			w.cfg.Blank, w.cfg.First = false, "merge"

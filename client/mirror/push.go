@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -437,6 +438,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 	} else if !m.s.unanswered() && m.s.notes.Lost == 0 {
 		b.removeAll()
 	}
+	sent := m.s.sent
 	if len(b.entries) > 0 {
 		// Should we not get the answer, this tells later what may come back of it.
 		next := m.s
@@ -456,8 +458,10 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 	if err != nil {
 		res, err = m.pushAgain(ctx, in, b, err)
 	}
-	if changes.Code(err) == changes.CodeUnseen {
-		return false, ErrNotBlank
+	if changes.Code(err) == changes.CodeUnseen { // nothing of it was applied
+		next := m.s
+		next.sent = sent
+		return false, cmp.Or(m.commit(ctx, next), ErrNotBlank)
 	}
 	if err != nil {
 		return false, fmt.Errorf("send changes: %w", err)
@@ -512,12 +516,12 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 	}
 	m.s = next
 	m.tellSent(b, again)
-	sent := len(b.entries) - len(again)
-	r.Pushed += sent
+	n := len(b.entries) - len(again)
+	r.Pushed += n
 	m.tellStayed(m.stayedOf(res.Kept, true), r)
 	m.tellStayed(m.spared(b), r)
 	m.disowned(res.Disowned, res.MoreDisowned, true, r)
-	m.meter.count(func(p *Progress) { p.Pushed += int64(sent) })
+	m.meter.count(func(p *Progress) { p.Pushed += int64(n) })
 	return len(again) > 0 || len(back) > 0 || len(b.vanished) > 0, nil
 }
 
