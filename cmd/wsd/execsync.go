@@ -159,7 +159,7 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 	for again := err == nil; again; again = err == nil && job.met {
 		if r, err = job.mirror(remote).Tick(ctx); err == nil {
 			job.first, job.blank = "", false
-			err = job.tellMade(ctx, remote)
+			err = job.inStep(ctx, remote)
 			break
 		}
 		err = job.meetAgain(ctx, job.mirror(remote), err)

@@ -406,7 +406,7 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 			m = j.mirror(remote)
 			continue
 		}
-		if err := j.tellMade(ctx, remote); err != nil {
+		if err := j.inStep(ctx, remote); err != nil {
 			return err
 		}
 		well()

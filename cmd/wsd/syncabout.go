@@ -5,12 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/wsd-dev/wsd/client/mirror"
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/lineage"
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
@@ -188,16 +193,68 @@ func (l *syncLocal) checkAbout(ctx context.Context, t *tree.Tree, is *syncAbout,
 		if err = was.other(is, l.db.Path(), l.ownState()); err == nil && was == *is {
 			return nil
 		}
+		if err == nil && was.Dir == is.Dir && was.DirID != "" && is.DirID != "" && was.DirID != is.DirID {
+			to := *is
+			l.moved = &to
+		}
 		if err == nil && was.replaced(is) {
 			l.replaced = &replacedServer{was, *is, dry}
 			return nil
 		}
 	}
-	if err != nil || dry {
+	if err != nil || dry || l.moved != nil {
 		return err
 	}
 	return setAbout(ctx, t, is)
 }
+
+// takePlace has the state be of the directory that is there from now on, once that is in step.
+func (l *syncLocal) takePlace(ctx context.Context) error {
+	if l.moved == nil {
+		return nil
+	}
+	err := setAbout(ctx, l.disk.Tree(), l.moved)
+	if err == nil {
+		l.moved = nil
+	}
+	return err
+}
+
+// checkPlace refuses another directory at the place of the one that was in step if it has none of its files: all
+// of them would be removed at the server. A copy, a clone or a mount that is another one has some.
+func (l *syncLocal) checkPlace(ctx context.Context, t *tree.Tree, limit *deleteLimit) error {
+	if l.moved == nil || l.replaced != nil {
+		return nil
+	}
+	if begun, err := mirror.Begun(ctx, t, ""); err != nil || !begun {
+		return err
+	}
+	had, err := disk.Files(ctx, t, localMount)
+	if err != nil || had == 0 || limit.given && limit.allows(had, had) {
+		return err
+	}
+	err = t.Walk(ctx, localMount, func(i *tree.FileInfo) error {
+		if i.Kind == tree.KindDir {
+			return nil
+		}
+		_, err := os.Lstat(filepath.Join(l.dir, filepath.FromSlash(rawname.Raw(localName(i.Path)))))
+		if err == nil || !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			return errHasSome
+		}
+		return nil
+	})
+	if errors.Is(err, errHasSome) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return refused("bring that one back and run it again, or with --state "+quoted(l.db.Path())+" where it is now; if all of it is to go at the server too, say --max-delete 100%; "+l.anew(),
+		"%s is another directory than the one that was in step, and has none of its %s; nothing was changed", safe(l.dir), filesText(had))
+}
+
+// errHasSome ends a walk.
+var errHasSome = errors.New("a file is there")
 
 func setAbout(ctx context.Context, t *tree.Tree, is *syncAbout) error {
 	now, err := json.Marshal(is)

@@ -56,6 +56,9 @@ type syncLocal struct {
 	gone  bool
 	// replaced is what is served where the server was, nil for its workspace.
 	replaced *replacedServer
+	// moved is what the state is about with another directory at the place of the one that it was about, nil
+	// for the same one.
+	moved *syncAbout
 	// refusal is what a run that is not dry ends with, nil for nothing.
 	refusal error
 }
@@ -212,6 +215,9 @@ func (l *syncLocal) open(ctx context.Context, store string, about *syncAbout, f 
 		return err
 	}
 	emptied, err := l.checkEmptied(ctx, t, &f.maxDelete)
+	if err == nil && !emptied {
+		err = l.checkPlace(ctx, t, &f.maxDelete)
+	}
 	if dry && (emptied || isRefused(err)) {
 		// That all has gone must not come into the state.
 		emptied, l.refusal = true, err

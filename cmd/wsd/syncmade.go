@@ -46,6 +46,14 @@ func (j *syncJob) meetAt(ctx context.Context, remote *syncRemote) error {
 	return err
 }
 
+// inStep notes that both sides are in step over a connection, and tells what the run has made for that.
+func (j *syncJob) inStep(ctx context.Context, remote *syncRemote) error {
+	if err := j.local.takePlace(ctx); err != nil {
+		return err
+	}
+	return j.tellMade(ctx, remote)
+}
+
 // tellMade says that the run has made the directory of --remote-path at the server: it may be a wrong name.
 func (j *syncJob) tellMade(ctx context.Context, remote *syncRemote) error {
 	if j.makes == nil {
