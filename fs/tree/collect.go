@@ -325,7 +325,7 @@ func (s *sweep) leaveToFiles(ctx context.Context, list []Chunk) error {
 // inFiles reports whether all that refers to a chunk are files of the home that have it.
 func (f *Forest) inFiles(tx Tx, c *Chunk) (bool, error) {
 	find := &finder{forest: f, tx: tx}
-	kept, err := find.kept(c.Hash, func(path string) (bool, error) { return f.home.Settled(tx, path) })
+	kept, err := find.kept(c.Hash, maxKeepers, func(path string) (bool, error) { return f.home.Settled(tx, path) })
 	if !kept || err != nil {
 		return false, err
 	}

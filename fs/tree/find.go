@@ -85,11 +85,15 @@ func (f *finder) sources(h Hash, limit int) ([]source, error) {
 const (
 	maxKeepers = 10_000
 	maxKept    = 1 << 16
+	// maxKeepersNow bounds the files of an edit. Each of many edits may bring one more file with the same
+	// content, such as a licence: to look at all others each time would take most of the time. What is not
+	// known to be kept stays apart from the files until a collection looks at more of them.
+	maxKeepersNow = 256
 )
 
 // kept reports whether all that consists of a chunk are files of the home, for each of which has
-// reports that the directory has it.
-func (f *finder) kept(h Hash, has Keeper) (bool, error) {
+// reports that the directory has it, and that there are at most so many.
+func (f *finder) kept(h Hash, most int, has Keeper) (bool, error) {
 	if has == nil {
 		return false, nil
 	}
@@ -100,16 +104,19 @@ func (f *finder) kept(h Hash, has Keeper) (bool, error) {
 	if home, err := f.begin(); !home || err != nil {
 		return false, err
 	}
+	var files []int64
 	known := map[int64]struct{}{}
 	for _, u := range uses {
-		if _, twice := known[u.Ino]; twice {
-			continue
+		if _, twice := known[u.Ino]; !twice {
+			known[u.Ino] = struct{}{}
+			files = append(files, u.Ino)
 		}
-		known[u.Ino] = struct{}{}
-		if len(known) > maxKeepers {
-			return false, nil
-		}
-		names, err := f.tx.NamesOf(u.Ino)
+	}
+	if len(files) > most {
+		return false, nil
+	}
+	for _, ino := range files {
+		names, err := f.tx.NamesOf(ino)
 		if err != nil || len(names) == 0 {
 			return false, err
 		}

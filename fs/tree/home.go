@@ -173,7 +173,7 @@ func (e *Edit) Kept(parts []Part, has Keeper) (bool, error) {
 		if i > 0 && p == parts[i-1] {
 			continue
 		}
-		if is, err := find.kept(p.Hash, has); !is || err != nil || e.tree.forest.pinned(p.Hash) {
+		if is, err := find.kept(p.Hash, maxKeepersNow, has); !is || err != nil || e.tree.forest.pinned(p.Hash) {
 			return false, err
 		}
 	}
@@ -198,7 +198,7 @@ func (e *Edit) LeaveToFiles(parts []Part, has Keeper) ([]int64, error) {
 		}
 		var is bool
 		if err == nil {
-			is, err = find.kept(p.Hash, has)
+			is, err = find.kept(p.Hash, maxKeepersNow, has)
 		}
 		if err == nil && is {
 			drop, err = deleteChunk(e.tx, &c, drop)
@@ -249,7 +249,7 @@ func (e *Edit) keepShared(b Became, has Keeper) error {
 		if len(uses) <= b.Files {
 			continue
 		}
-		if kept, err := find.kept(p.Hash, has); kept || err != nil {
+		if kept, err := find.kept(p.Hash, maxKeepersNow, has); kept || err != nil {
 			if err != nil {
 				return err
 			}

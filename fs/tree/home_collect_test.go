@@ -94,6 +94,30 @@ func TestHomeCollectRewriteFails(t *testing.T) {
 	}
 }
 
+// Content of so many files that an edit does not look at them is left to them by a collection.
+func TestF5CollectLooksAtManyFiles(t *testing.T) {
+	b := newHome(t)
+	for i := range 1000 {
+		b.settle(fmt.Sprint("/f", i), "text")
+	}
+	parts, _ := cut("text")
+	b.update(b.tree, func(e *tree.Edit) error {
+		if err := e.Secure(parts[0].Hash); err != nil {
+			return err
+		}
+		drop, err := e.LeaveToFiles(parts, func(string) (bool, error) { return true, nil })
+		if len(drop) > 0 {
+			t.Errorf("the edit leaves nothing in %v", drop)
+		}
+		return err
+	})
+	b.collect()
+	if n := len(b.objects()); n > 0 {
+		t.Errorf("%d objects are left", n)
+	}
+	b.want("text", true)
+}
+
 // Content whose object is gone is on the disk before its new place is known.
 func TestHomePacksAgain(t *testing.T) {
 	b := newHome(t)
