@@ -63,9 +63,10 @@ const (
 	maxLocal = 10_000
 	// MaxReported bounds the conflicts that a ConflictError lists. The rest are counted.
 	MaxReported = 1000
-	// noRoomPause is after what time a mirror that goes on tries again what a side had no room for, or this
-	// side could not read.
-	noRoomPause = 30 * time.Second
+	// minPause is after what time a mirror that goes on tries again what a side had no room for, or this
+	// side could not read. Each try in vain doubles it, up to maxPause.
+	minPause = time.Second
+	maxPause = 30 * time.Second
 	// maxRegained is how many paths whose content the remote cannot read are asked for while a watch
 	// goes on. The rest is asked for with the next connection, or when one of these is to be had. Of those
 	// that cannot be read here as many are tried at once.

@@ -357,6 +357,9 @@ func (m *Mirror) finish(ctx context.Context, r *Result) error {
 		}
 	}
 	r.InStep = m.s.peer.Fetch.Compare(tree.At(m.heard.wm.CurrentRev)) >= 0 && sent
+	for _, n := range m.allWaiting() {
+		n.rest()
+	}
 	return nil
 }
 
@@ -373,7 +376,7 @@ func (m *Mirror) run(ctx context.Context, settle bool, fn func(context.Context, 
 
 func (m *Mirror) connected(ctx context.Context, r *Result, settle bool, fn func(context.Context, *Result) error) error {
 	m.heard, m.vanished.seen = nil, map[string]gone{}
-	if m.full.due() {
+	if m.full.isDue() {
 		m.full.forget()
 	}
 	if !m.fresh || !m.loaded {

@@ -15,11 +15,12 @@ import (
 )
 
 // waiting has local paths whose content one side has had no room for, or could not read. They are changes
-// still, and are tried again after noRoomPause, or once they are another version.
+// still, and are tried again after a pause that grows with each try, or once they are another version.
 type waiting struct {
 	mu    sync.Mutex
 	paths map[string]string // the print of the version, by path
-	since time.Time         // of the first of them
+	due   time.Time         // when they are tried again
+	pause time.Duration     // before the last try, 0 once nothing waits
 }
 
 // forget has all tried again.
@@ -29,11 +30,21 @@ func (n *waiting) forget() {
 	n.paths = nil
 }
 
+// rest lets the next pause be a short one if nothing waits.
+func (n *waiting) rest() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.paths) == 0 {
+		n.pause = 0
+	}
+}
+
 func (n *waiting) add(path, print string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.paths == nil {
-		n.paths, n.since = map[string]string{}, time.Now()
+	if len(n.paths) == 0 {
+		n.paths = map[string]string{}
+		n.putOff()
 	}
 	n.paths[path] = print
 }
@@ -66,18 +77,33 @@ func (n *waiting) none() bool {
 	return len(n.paths) == 0
 }
 
-// due reports whether there are paths that are to be tried again.
-func (n *waiting) due() bool {
+// isDue reports whether there are paths that are to be tried again.
+func (n *waiting) isDue() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.paths) > 0 && time.Since(n.since) >= noRoomPause
+	return len(n.paths) > 0 && !time.Now().Before(n.due)
 }
 
-// pause has none of the paths tried again for a while.
-func (n *waiting) pause() {
+// next is when paths are to be tried again, zero if there are none.
+func (n *waiting) next() (at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.since = time.Now()
+	if len(n.paths) > 0 {
+		at = n.due
+	}
+	return at
+}
+
+// again has none of the paths tried again for a while: they were.
+func (n *waiting) again() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.putOff()
+}
+
+func (n *waiting) putOff() {
+	n.pause = min(max(2*n.pause, minPause), maxPause)
+	n.due = time.Now().Add(n.pause)
 }
 
 // some returns up to limit of the paths, other ones each time.

@@ -218,7 +218,7 @@ func TestL1WatchPausesWithoutRoom(t *testing.T) {
 		remote.room, remote.roomHere = 1<<20, 0
 		w.sync()
 		pending(false)
-		time.Sleep(noRoomPause)
+		time.Sleep(maxPause)
 		pending(true)
 		w.sync()
 		if r := w.sync(); len(r.Here)+len(r.There) != 0 {
@@ -226,6 +226,41 @@ func TestL1WatchPausesWithoutRoom(t *testing.T) {
 		}
 		w.same()
 		pending(false)
+	})
+}
+
+// The pause before what does not fit is tried again is short at first, and grows with each try in vain.
+func TestL1PauseGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, remote := newSmall(t, Config{})
+		large := strings.Repeat("x", 300)
+		want := func(pauses ...time.Duration) {
+			t.Helper()
+			for _, pause := range pauses {
+				if got := time.Until(w.m.TriesAgain()); got != pause {
+					t.Errorf("it is tried again after %v, want %v", got, pause)
+				}
+				time.Sleep(pause)
+				w.sync()
+			}
+		}
+		remote.room = 20
+		w.local.do("write /one 1", "write /big "+large)
+		w.sync()
+		want(time.Second, 2*time.Second, 4*time.Second, 8*time.Second, 16*time.Second, maxPause, maxPause)
+		remote.room = 1 << 20
+		want(maxPause)
+		if at := w.m.TriesAgain(); !at.IsZero() {
+			t.Errorf("something is tried again at %v", at)
+		}
+		w.same()
+		remote.room, remote.roomHere = 20, 20
+		w.local.do("write /big " + large[1:])
+		w.sync()
+		want(time.Second)
+		w.remote.do("write /theirs " + large + "1")
+		w.sync()
+		want(time.Second) // there is none here either
 	})
 }
 

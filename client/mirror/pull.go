@@ -89,7 +89,7 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 	if err := m.rereadLeft(ctx); err != nil {
 		return err
 	}
-	full := m.fullHere.due()
+	full := m.fullHere.isDue()
 	if full {
 		m.fullHere.forget()
 	}

@@ -38,7 +38,7 @@ func (m *Mirror) rememberUnkept() {
 // rereadLeft forgets which paths cannot be read here as far as they can be by now. It looks if it is time, or
 // other paths are left out than before.
 func (m *Mirror) rereadLeft(ctx context.Context) error {
-	if m.unread.none() || !m.unread.due() && changes.SameSkipped(m.leftHere, m.here()) {
+	if m.unread.none() || !m.unread.isDue() && changes.SameSkipped(m.leftHere, m.here()) {
 		return nil
 	}
 	paths := m.unread.some(maxRegained)
@@ -59,7 +59,7 @@ func (m *Mirror) rereadLeft(ctx context.Context) error {
 	for _, path := range had {
 		m.unread.drop(path)
 	}
-	m.unread.pause()
+	m.unread.again()
 	return nil
 }
 

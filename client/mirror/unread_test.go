@@ -117,11 +117,11 @@ func TestUnreadableHereWatchPauses(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		pending(false)
-		time.Sleep(noRoomPause)
+		time.Sleep(maxPause)
 		pending(false)
 		w.local.find("secret")
 		pending(false)
-		time.Sleep(noRoomPause)
+		time.Sleep(maxPause)
 		pending(true)
 		if r := w.sync(); len(r.Here) != 1 || r.Here[0].Count != 1 || r.Pushed != 1 {
 			t.Errorf("%+v", r)
@@ -301,11 +301,11 @@ func TestUnreadableVersionWatch(t *testing.T) {
 			}
 		}
 		pending(false)
-		time.Sleep(noRoomPause)
+		time.Sleep(maxPause)
 		pending(false)
 		w.local.find("mine")
 		pending(false)
-		time.Sleep(noRoomPause)
+		time.Sleep(maxPause)
 		pending(true)
 		if r := w.sync(); len(r.Here) != 0 || r.Held != 0 {
 			t.Errorf("%+v", r)

@@ -35,12 +35,17 @@ func newSyncWaiter(local *syncLocal, sweep func(), check func(context.Context) e
 	return &syncWaiter{local: local, sweep: sweep, check: check, told: make(chan error, 1)}
 }
 
-// wait returns when a side may have something that the other one does not have. ctx is the
+// wait returns when a side may have something that the other one does not have, or it is time to try again
+// what waits. ctx is the
 // connection's: a question that is under way when wait returns ends with it.
 func (w *syncWaiter) wait(ctx context.Context, m *mirror.Mirror) error {
 	here, far := time.NewTicker(watchLocal), time.NewTicker(watchRemote)
 	defer here.Stop()
 	defer far.Stop()
+	var again <-chan time.Time
+	if at := m.TriesAgain(); !at.IsZero() {
+		again = time.After(time.Until(at))
+	}
 	w.pending = false
 	for {
 		if w.local.due() {
@@ -79,6 +84,8 @@ func (w *syncWaiter) wait(ctx context.Context, m *mirror.Mirror) error {
 			if err != nil {
 				return err
 			}
+			return w.check(ctx)
+		case <-again:
 			return w.check(ctx)
 		}
 		if err := w.check(ctx); err != nil {
