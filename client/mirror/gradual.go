@@ -205,14 +205,6 @@ func (m *Mirror) nothingGone(ctx context.Context) (bool, error) {
 	if err != nil || m.s.peer.Push.Rev > 0 && info.Rev-m.s.peer.Push.Rev > int64(m.limits.ask) {
 		return false, err // so much was settled before that it takes longer to look
 	}
-	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.filter.names})
-	if err != nil {
-		return false, err
-	}
-	for e, err := range list.All(ctx) {
-		if err != nil || e.Kind == tree.KindDelete {
-			return false, err
-		}
-	}
-	return true, nil
+	removed, err := m.tree.Removed(ctx, m.s.peer.Push, m.filter.names)
+	return !removed, err
 }

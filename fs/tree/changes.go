@@ -83,6 +83,48 @@ func (t *Tree) Changes(ctx context.Context, q ChangesQuery) (*Changes, error) {
 	return c, nil
 }
 
+// errEnough ends a list that need not be read on.
+var errEnough = errors.New("that is enough")
+
+// Removed reports whether something may have been removed or renamed after a cursor, without paths
+// that have a name in ignore. It reads no more than it must: of a path that is there again it may
+// say so as well.
+func (t *Tree) Removed(ctx context.Context, after Cursor, ignore []string) (is bool, err error) {
+	low := after.Rev
+	if after.Within {
+		low--
+	}
+	names := ignored(ignore)
+	err = t.view(ctx, func(tx Tx, ns *Namespace) error {
+		moves, err := tx.Moves(ns.ID)
+		if is = len(moves) > 0; is || err != nil {
+			return err
+		}
+		err = tx.TombsAfter(ns.ID, low, func(t Tomb) error {
+			if is = !hides(names, t.Path); is {
+				return errEnough
+			}
+			return nil
+		})
+		if errors.Is(err, errEnough) {
+			err = nil
+		}
+		return err
+	})
+	return is, wrap("look for what was removed", err)
+}
+
+// ignored are the names that hide a path, which is no empty one.
+func ignored(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		if name != "" { // which is no segment
+			set[name] = true
+		}
+	}
+	return set
+}
+
 // offer prepares the tree for a change stream.
 func (e *Edit) offer() error {
 	if err := e.share(); err != nil {
@@ -104,13 +146,8 @@ func (c *Changes) open(tx Tx, ns *Namespace, q *ChangesQuery) error {
 	}
 	g := gatherer{
 		tx: tx, ns: ns, low: low, after: q.After, through: c.Current,
-		ignore: make(map[string]bool, len(q.Ignore)),
+		ignore: ignored(q.Ignore),
 		tombs:  map[string]Tomb{}, dirs: map[int64]*dir{}, whole: map[int64]bool{},
-	}
-	for _, name := range q.Ignore {
-		if name != "" { // which is no segment
-			g.ignore[name] = true
-		}
 	}
 	if err := g.gather(); err != nil {
 		return err

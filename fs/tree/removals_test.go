@@ -95,3 +95,70 @@ func TestRemovalsAreNotLookedUp(t *testing.T) {
 		}
 	}
 }
+
+// Removed tells of removals and renamed directories behind a cursor, and of nothing else.
+func TestRemoved(t *testing.T) {
+	ctx := t.Context()
+	tr, err := tree.New(tree.NewMemory(), tree.Config{FirstRev: 100}).Tree(ctx, tree.DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(path string) func(*tree.Tree) error {
+		return func(tr *tree.Tree) error {
+			_, err := tr.WriteFile(ctx, path, strings.NewReader(path), tree.File{})
+			return err
+		}
+	}
+	edit := func(fn func(*tree.Edit) error) func(*tree.Tree) error {
+		return func(tr *tree.Tree) error {
+			_, err := tr.Update(ctx, fn)
+			return err
+		}
+	}
+	for _, path := range []string{"/a/f", "/b/f", "/.git/f"} {
+		if err := write(path)(tr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tr.Share(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		name string
+		do   func(*tree.Tree) error
+		want bool
+	}{
+		{"nothing", func(*tree.Tree) error { return nil }, false},
+		{"a new file", write("/new"), false},
+		{"a changed file", write("/a/f"), false},
+		{"an ignored file goes", edit(func(e *tree.Edit) error { return e.Remove("/.git/f", false) }), false},
+		{"a renamed directory", edit(func(e *tree.Edit) error { return e.Rename("/b", "/c") }), true},
+		{"a removed file", edit(func(e *tree.Edit) error { return e.Remove("/a/f", false) }), true},
+	} {
+		before, err := tr.Info(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := step.do(tr); err != nil {
+			t.Fatal(err)
+		}
+		is, err := tr.Removed(ctx, tree.At(before.Rev), []string{".git"})
+		if is != step.want || err != nil {
+			t.Errorf("%s: %v, %v", step.name, is, err)
+		}
+		// Old paths of renamed directories become tombs.
+		if _, err := tr.Changes(ctx, tree.ChangesQuery{After: tree.At(before.Rev)}); err != nil {
+			t.Fatal(err)
+		}
+		if is, err = tr.Removed(ctx, tree.At(before.Rev), []string{".git"}); is != step.want || err != nil {
+			t.Errorf("%s, listed: %v, %v", step.name, is, err)
+		}
+		now, err := tr.Info(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is, err = tr.Removed(ctx, tree.At(now.Rev), nil); is || err != nil {
+			t.Errorf("behind %s: %v, %v", step.name, is, err)
+		}
+	}
+}
