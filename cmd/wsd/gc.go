@@ -72,3 +72,12 @@ func indexingGrowth(live uint64) int {
 	}
 	return usualGrowth
 }
+
+// endingGrowth is indexingGrowth for a synchronisation that ends: as long as little lives, it need not
+// stay small.
+func endingGrowth(live uint64) int {
+	if live >= indexHeap {
+		return indexGrowth
+	}
+	return passingGrowth(live)
+}

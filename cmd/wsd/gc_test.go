@@ -21,6 +21,11 @@ func TestGrowth(t *testing.T) {
 			t.Errorf("indexingGrowth(%d) = %d, want %d", live, got, want)
 		}
 	}
+	for live, want := range map[uint64]int{0: mostGrowth, 8 << 20: 500, indexHeap - 1: usualGrowth, indexHeap: indexGrowth, 1 << 30: indexGrowth} {
+		if got := endingGrowth(live); got != want {
+			t.Errorf("endingGrowth(%d) = %d, want %d", live, got, want)
+		}
+	}
 }
 
 // The collector's setting follows the heap, run after run.

@@ -181,7 +181,11 @@ the same; 6 when some paths are held in conflict, and all else is as with 0 or 5
 }
 
 func (j *syncJob) run(ctx context.Context, dir string) (err error) {
-	tuneGC(os.Getenv, indexingGrowth) // a connection over a relay replaces it
+	growth := endingGrowth
+	if j.watch {
+		growth = indexingGrowth
+	}
+	tuneGC(os.Getenv, growth) // a connection over a relay replaces it
 	if j.target, err = j.flags.connect.syncTarget(); err != nil {
 		return err
 	}
