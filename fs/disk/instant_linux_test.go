@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -391,6 +392,41 @@ func TestF1OpenedWhenManyRemoved(t *testing.T) {
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		t.Errorf("kept: %q, want %q", got, want)
+	}
+}
+
+// An object that takes a file's place is moved once to the directory, under the name that the file gets
+// when the two are exchanged. If the process dies before that, the next start brings the entry.
+func TestF1DiedBeforeExchange(t *testing.T) {
+	// The other name of a long one is cut, and tells no start what has it.
+	for name, ours := range map[string]string{"p": "/.wsd-out-", strings.Repeat("p", 250): "/.wsd-tmp-"} {
+		for size, content := range map[string]string{"one part": "entry", "parts": strings.Repeat("entry", 300_000)} {
+			t.Run(fmt.Sprintf("%d letters, %s", len(name), size), func(t *testing.T) {
+				b := newBench(t, disk.Config{Watch: true})
+				b.write("d/"+name, "old")
+				quiet(b)
+				b.ws.Hook(func(op, _ string) error {
+					if op != "place" {
+						return nil
+					}
+					if list, err := filepath.Glob(b.path("d/.wsd-*")); err != nil || len(list) != 1 || !strings.Contains(list[0], ours) {
+						t.Errorf("names of ours: %q, %v", list, err)
+					}
+					b.gate.full.Store(true) // nothing of it is recorded
+					runtime.Goexit()
+					return nil
+				})
+				b.push(b.file("/workspace/d/"+name, content, 0o644))
+				b.ws.Hook(nil)
+				b.gate.full.Store(false)
+				b.reopen()
+				if got, err := os.ReadFile(b.path("d/" + name)); err != nil || string(got) != content {
+					t.Errorf("there are %d bytes, %v", len(got), err)
+				}
+				b.same()
+				b.wantLost()
+			})
+		}
 	}
 }
 

@@ -257,6 +257,9 @@ func (f *fileBringer) become(dir int, name string, it *item, was *found) (made s
 		}
 	}
 	temp := w.temp.next()
+	if out := w.temp.out(name); was.there && out[tempLength+1:] == name {
+		temp = out // the names are exchanged next
+	}
 	if err := w.home.take(o.number, size, dir, temp); err != nil {
 		return stat{}, false, f.cannotTake(err)
 	}

@@ -97,7 +97,6 @@ func (b *bringer) placed(dir int, name string, it *item, ours *stat) (stat, erro
 // swap is place without what an error makes necessary. It returns the temporary name as it
 // is then.
 func (b *bringer) swap(dir int, temp, name string, it *item, was found) (string, error) {
-	out := ""
 	for {
 		if !was.there {
 			err := renameNew(dir, temp, name)
@@ -112,9 +111,9 @@ func (b *bringer) swap(dir int, temp, name string, it *item, was found) (string,
 			}
 			return temp, pathError("rename", it.path, err)
 		}
-		if out == "" {
+		if !isOut(temp) {
 			// Should we die before the version that comes out is kept, its name tells Open.
-			out = b.w.temp.out(name)
+			out := b.w.temp.out(name)
 			if err := rename(dir, temp, out); err != nil {
 				return temp, pathError("rename", it.path, err)
 			}
