@@ -71,6 +71,9 @@ type Config struct {
 	// Removals, if set, has MayDelete asked about what calls remove within a short time, too, of what both
 	// sides had before. It is shared by the mirrors of one Local and one Remote.
 	Removals *Removals
+	// Retries, if set, is shared by the mirrors over one connection, one after the other: none of them
+	// tries at once what another one has tried a moment ago.
+	Retries *Retries
 	// OnChange is told of each path that a pull changed here, once it has, OnSent of each that a push has
 	// sent, and Conflict of each conflict that was decided, Withheld of what did not come over. They must
 	// not use the mirror.
@@ -154,10 +157,8 @@ type Mirror struct {
 	roots    roots
 	meter    meter
 	vanished vanished
-	full     waiting // no room at the remote
-	fullHere waiting // no room here, since connect
-	unread   waiting // cannot be read here
-	limits   limits  // those of limits.go; tests have smaller ones
+	limits   limits // those of limits.go; tests have smaller ones
+	*Retries
 
 	// turn is held by the call that uses what follows.
 	turn     chan struct{}
@@ -208,7 +209,10 @@ func New(cfg Config) *Mirror {
 	}
 	m := &Mirror{
 		cfg: cfg, log: cfg.Logger, forest: cfg.Local.Forest(), tree: cfg.Local.Tree(),
-		roots: newRoots(cfg.LocalRoot, cfg.RemoteRoot), turn: make(chan struct{}, 1), limits: standard,
+		roots: newRoots(cfg.LocalRoot, cfg.RemoteRoot), turn: make(chan struct{}, 1), limits: standard, Retries: cfg.Retries,
+	}
+	if m.Retries == nil {
+		m.Retries = &Retries{}
 	}
 	m.meter.tell = cfg.Progress
 	if m.log == nil {
@@ -357,9 +361,7 @@ func (m *Mirror) finish(ctx context.Context, r *Result) error {
 		}
 	}
 	r.InStep = m.s.peer.Fetch.Compare(tree.At(m.heard.wm.CurrentRev)) >= 0 && sent
-	for _, n := range m.allWaiting() {
-		n.rest()
-	}
+	m.looked(unwrittenOf(m.leftHere).Count+unwrittenOf(m.there).Count > 0)
 	return nil
 }
 

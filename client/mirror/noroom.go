@@ -4,126 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
-	"sync"
 	"syscall"
-	"time"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
-
-// waiting has local paths whose content one side has had no room for, or could not read. They are changes
-// still, and are tried again after a pause that grows with each try, or once they are another version.
-type waiting struct {
-	mu    sync.Mutex
-	paths map[string]string // the print of the version, by path
-	due   time.Time         // when they are tried again
-	pause time.Duration     // before the last try, 0 once nothing waits
-}
-
-// forget has all tried again.
-func (n *waiting) forget() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.paths = nil
-}
-
-// rest lets the next pause be a short one if nothing waits.
-func (n *waiting) rest() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.paths) == 0 {
-		n.pause = 0
-	}
-}
-
-func (n *waiting) add(path, print string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.paths) == 0 {
-		n.paths = map[string]string{}
-		n.putOff()
-	}
-	n.paths[path] = print
-}
-
-func (n *waiting) has(path string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	_, is := n.paths[path]
-	return is
-}
-
-// still reports whether a version of a path is one that did not fit.
-func (n *waiting) still(path, print string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	was, is := n.paths[path]
-	return is && was == print
-}
-
-// drop forgets a path.
-func (n *waiting) drop(path string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.paths, path)
-}
-
-func (n *waiting) none() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.paths) == 0
-}
-
-// isDue reports whether there are paths that are to be tried again.
-func (n *waiting) isDue() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.paths) > 0 && !time.Now().Before(n.due)
-}
-
-// next is when paths are to be tried again, zero if there are none.
-func (n *waiting) next() (at time.Time) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.paths) > 0 {
-		at = n.due
-	}
-	return at
-}
-
-// again has none of the paths tried again for a while: they were.
-func (n *waiting) again() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.putOff()
-}
-
-func (n *waiting) putOff() {
-	n.pause = min(max(2*n.pause, minPause), maxPause)
-	n.due = time.Now().Add(n.pause)
-}
-
-// some returns up to limit of the paths, other ones each time.
-func (n *waiting) some(limit int) (list []string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for path := range n.paths {
-		if len(list) < limit {
-			list = append(list, path)
-		}
-	}
-	return list
-}
-
-// list returns the paths in their order.
-func (n *waiting) list() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Sorted(maps.Keys(n.paths))
-}
 
 // withoutRoom names paths for which there is no room.
 func withoutRoom(all []string) (list []changes.Skipped) {

@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"context"
-	"time"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/lost"
@@ -61,20 +60,6 @@ func (m *Mirror) RemotePending(ctx context.Context) (bool, error) {
 		return err
 	})
 	return pending, err
-}
-
-// allWaiting is what is tried again after a while.
-func (m *Mirror) allWaiting() []*waiting { return []*waiting{&m.full, &m.fullHere, &m.unread} }
-
-// TriesAgain is when the next Sync tries again what a side had no room for, or what cannot be read here; zero if
-// there is no such thing. Other calls of the mirror do not wait for it.
-func (m *Mirror) TriesAgain() (first time.Time) {
-	for _, n := range m.allWaiting() {
-		if at := n.next(); !at.IsZero() && (first.IsZero() || at.Before(first)) {
-			first = at
-		}
-	}
-	return first
 }
 
 // AwaitRemote returns once the remote may have something that was not pulled, or after some

@@ -61,7 +61,9 @@ type syncJob struct {
 	blank  bool // the server has nothing that it was not sent from here
 	// removals are those of a watch that is in step.
 	removals *mirror.Removals
-	watched  syncWatch
+	// retries is what is tried again over a connection, nil where there is one call.
+	retries *mirror.Retries
+	watched syncWatch
 }
 
 func newSyncCmd(a *app) *cobra.Command {
@@ -305,7 +307,7 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 		Conflict: j.out.conflict, Progress: j.progress, Withheld: j.out.withheld, Stayed: j.out.stayed,
 		Dir: j.local.dir, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
 		Undo: j.first == fromHere || j.flags.mirror, Guard: j.flags.safe, First: j.first, Blank: j.blank,
-		MayEmpty: j.flags.maxDelete.all(), Removals: j.removals,
+		MayEmpty: j.flags.maxDelete.all(), Removals: j.removals, Retries: j.retries,
 	}
 	if j.keepRules && len(j.flags.rules.given) == 0 && !j.flags.rules.git {
 		cfg.RulesFile, cfg.KeepRules = "", true
@@ -382,6 +384,7 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 	if err := j.meetAt(ctx, remote); err != nil {
 		return err
 	}
+	j.retries = &mirror.Retries{}
 	m := j.mirror(remote)
 	waiter := newSyncWaiter(j.local, func() {
 		if err := j.local.sweep(ctx); err != nil && ctx.Err() == nil {
