@@ -110,11 +110,17 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			continue
 		}
 		if m.leaveUnfitting(b, err) {
+			attempt-- // nothing has changed meanwhile: one entry less is tried
 			continue
 		}
 		if errors.Is(err, errCopies) {
+			full := len(failed.full)
 			if err := m.copyAside(ctx, d.copies, kept, failed); err != nil {
 				return fmt.Errorf("keep versions that lose: %w", err)
+			}
+			if len(failed.full) > full {
+				attempt-- // one copy less is tried
+				continue
 			}
 			if attempt < maxTries {
 				continue

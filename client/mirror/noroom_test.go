@@ -438,3 +438,57 @@ func TestL1NoRoomForCopy(t *testing.T) {
 		}
 	}
 }
+
+// Many versions that lose hold up nothing else either if there is no room for copies of them, and each attempt
+// tells of one, or of all.
+func TestL1NoRoomForManyCopies(t *testing.T) {
+	const files = 20
+	for _, once := range []bool{false, true} {
+		for name, fits := range map[string]bool{"none fits": false, "one fits": true} {
+			t.Run(fmt.Sprint(name, ", ", once), func(t *testing.T) {
+				w := newWorld(t, Config{OnConflict: Both})
+				ws := &tight{Workspace: w.local.ws, full: map[string]bool{}, once: once}
+				w.local.ws = ws
+				w.restart()
+				var left, want []string
+				for i := range files {
+					path, mine := fmt.Sprintf("/f%02d", i), fmt.Sprint("mine-", i)
+					w.local.do("write " + path + " old")
+					if fits && i == files/2 {
+						want = append(want, path+" 644 theirs", path+".conflict-"+copyHash(mine)+" 644 "+mine)
+						continue
+					}
+					ws.full[path+".conflict-"+copyHash(mine)] = true
+					left, want = append(left, path), append(want, path+" 644 "+mine)
+				}
+				w.sync()
+				for i := range files {
+					w.local.do(fmt.Sprintf("write /f%02d mine-%d", i, i))
+					w.remote.do(fmt.Sprintf("write /f%02d theirs", i))
+				}
+				w.remote.do("write /other 1")
+				want = append(want, "/other 644 1")
+				for range 2 {
+					r := w.sync()
+					if diff := cmp.Diff(unwritten(left...), r.Here); diff != "" || r.Held != len(left) {
+						t.Errorf("%d held; left out (-want +got):\n%s", r.Held, diff)
+					}
+					w.local.want(want...)
+					w.restart()
+				}
+				ws.full = nil
+				w.restart()
+				if r := w.sync(); len(r.Here) != 0 || r.Held != 0 {
+					t.Errorf("%+v", r)
+				}
+				w.same()
+				for i := range files {
+					mine := fmt.Sprint("mine-", i)
+					if got := w.local.line(fmt.Sprintf("/f%02d.conflict-%s", i, copyHash(mine))); !strings.HasSuffix(got, " "+mine) {
+						t.Errorf("here is %q", w.local.list())
+					}
+				}
+			})
+		}
+	}
+}

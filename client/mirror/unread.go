@@ -99,7 +99,9 @@ func (u *unkeepable) copying(err error, made map[string]copied) bool {
 		}
 	}
 	for path := range made {
-		u.full[path] = u.full[path] || !known
+		if !known {
+			u.full[path] = true
+		}
 	}
 	return true
 }

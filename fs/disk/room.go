@@ -10,7 +10,8 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// fits refuses, with ENOSPC, a batch for which the directory's file system has no room now.
+// fits refuses, with ENOSPC, a batch for which the directory's file system has no room now. The error
+// names all files that do not fit beside the others.
 // Once it is in the tree it would have to come to the directory before anything else can,
 // and a file that never fits would keep the workspace from ever being in step again, and a
 // server from starting.
@@ -59,13 +60,18 @@ func (p *plan) fits(e *tree.Edit, root int) error {
 			files = append(files, f)
 		}
 	}
+	var refused []string
 	for _, f := range files {
 		if f.size > room {
-			return &changes.Error{Code: changes.CodeNoRoom, Path: p.w.treePath(f.path), Err: pathError("apply", p.w.treePath(f.path), unix.ENOSPC)}
+			refused = append(refused, p.w.treePath(f.path))
+			continue
 		}
 		room += f.old - f.size
 	}
-	return nil
+	if len(refused) == 0 {
+		return nil
+	}
+	return &changes.Error{Code: changes.CodeNoRoom, Path: refused[0], More: refused[1:], Err: pathError("apply", refused[0], unix.ENOSPC)}
 }
 
 // sizeOf is how much is to be written for a path: nothing for a file that has its content

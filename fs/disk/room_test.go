@@ -2,6 +2,7 @@ package disk_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,4 +90,27 @@ func TestNoRoom(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A batch that is refused names all files for which there is no room beside those that fit.
+func TestL1NoRoomNamesAll(t *testing.T) {
+	b := newBench(t, disk.Config{})
+	b.ws.Apart()
+	b.write("r", "123")
+	b.settle()
+	before := onDisk(t, b.dir)
+	batch := []tree.Entry{
+		b.file("/workspace/a", "12345678901", 0o644), b.file("/workspace/b", "1234", 0o644), b.file("/workspace/c", "1234567", 0o644),
+		b.file("/workspace/d", "12345", 0o644), b.file("/workspace/r", "abcde", 0o644), b.file("/workspace/s", "1", 0o644),
+	}
+	b.ws.Room(10)
+	_, err := b.ws.Apply(t.Context(), seq(batch), tree.SkipSame, nil)
+	want := []string{"/workspace/a", "/workspace/c", "/workspace/r"}
+	if got := changes.Paths(err); !slices.Equal(got, want) || changes.Code(err) != changes.CodeNoRoom {
+		t.Fatalf("refused are %q, want %q: %v", got, want, err)
+	}
+	b.want(before)
+	b.apply(batch[1], batch[3], batch[5])
+	b.ws.Room(-1)
+	b.same()
 }
