@@ -17,7 +17,7 @@ type toCopy struct{ version, by tree.Entry }
 type copied struct{ print, path string }
 
 // copyAside keeps versions beside their paths. The copies are changes from here like
-// others, and are sent. What has changed again in between, or does not fit, is left for another attempt.
+// others, and are sent. A version that has changed again in between, or does not fit, is left for another attempt.
 func (m *Mirror) copyAside(ctx context.Context, list []toCopy, kept map[string]copied, failed unkeepable) error {
 	made := map[string]copied{}
 	_, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {

@@ -142,9 +142,9 @@ What it leaves running with its output open ends with this wsd.
 With --sync the command runs in the server's workspace, which is brought in step
 with your directory (--dir) before: it sees what you have changed. What it changed
 is brought back when it has ended, and named on standard error. Where --dir is above
-your directory it runs in the same place below the workspace. In a directory of one
-that is in step, which never was so by itself, --dir says which one is meant. What
-becomes of conflicts, what is withheld and what is left alone, is as with 'wsd sync'.
+your directory it runs in the same place below the workspace. Inside a directory that
+'wsd sync' keeps in step, name the one you mean with --dir. Conflicts, and names that
+are withheld or left alone, are as with 'wsd sync'.
 
 With --detach the command runs in the server's workspace as a durable run, reads an
 end of file, and goes on by itself: its ID is printed, 'wsd log ID' prints its
@@ -165,7 +165,8 @@ With --json each line is an object: {"type":"started","processId","limits"}, the
 "exitCode","signal","timedOut","limit","sandboxDenied"}; with --sync then
 {"type":"change","path","kind","what","size"}, {"type":"withheld","path","kind","why"}
 {"type":"skipped","side","why","path","error"}, and {"type":"undone","count"} and
-{"type":"held","count"}. {"type":"made","side","path"} comes first, if it does.
+{"type":"held","count"}. {"type":"made","side","path"} comes first, if a directory
+was made.
 
 Exit status: the command's own; 128 plus the number of the signal that ended it;
 124 when --timeout ended it; 126 when it cannot be executed; 127 when it is not

@@ -53,6 +53,11 @@ func (s *execSync) check(cmd *cobra.Command) error {
 
 // run brings both sides in step, runs the command and does so again.
 func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []string) (err error) {
+	defer func() {
+		if err != nil && !r.started {
+			err = fmt.Errorf("%w; the command was not run", err)
+		}
+	}()
 	catchBrokenPipes()
 	tuneGC(os.Getenv, indexingGrowth)
 	target, err := f.connect.syncTarget()
@@ -69,7 +74,7 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 	defer func() { _ = remote.close() }() // the session ends with it, whatever it says
 	job := &syncJob{app: r.app, flags: s.flags, asJSON: r.events, target: target, quiet: true}
 	if job.local, err = openSyncLocal(ctx, s.dir, target, remote, &s.flags, false); err != nil {
-		return syncError(notRun(err))
+		return syncError(err)
 	}
 	defer func() { err = errors.Join(err, job.local.close()) }()
 	if err := s.refuseNested(job.local); err != nil {
@@ -87,7 +92,7 @@ func (s *execSync) run(ctx context.Context, f *runFlags, r *remoteRun, argv []st
 		job.out.stdout = r.app.stderr // the command's is its own
 	}
 	if _, err := s.step(ctx, job, remote, false); err != nil {
-		return syncError(notRun(err))
+		return syncError(err)
 	}
 	if f.cwd, err = s.cwd(job.local.dir, remote.mount, f.cwd); err != nil {
 		return transportError(err)
@@ -123,12 +128,9 @@ func (s *execSync) refuseNested(l *syncLocal) error {
 		return nil
 	}
 	l.forget()
-	return notRun(refused("--dir "+quoted(at)+" runs the command with that one, and where you are in it; --dir . brings this directory in step by itself",
-		"%s is in %s, which 'wsd sync' keeps in step; nothing was changed", safe(l.dir), safe(at)))
+	return refused("--dir "+quoted(at)+" runs the command with that one, and where you are in it; --dir . brings this directory in step by itself",
+		"%s is in %s, which 'wsd sync' keeps in step; nothing was changed", safe(l.dir), safe(at))
 }
-
-// notRun adds to an error that the command was not run because of it.
-func notRun(err error) error { return fmt.Errorf("%w; the command was not run", err) }
 
 // statusOf is the exit status that the end of a command stands for.
 func statusOf(ended error) int {
@@ -159,7 +161,7 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 	for again := err == nil; again; again = err == nil && job.met {
 		if r, err = job.mirror(remote).Tick(ctx); err == nil {
 			job.first, job.blank = "", false
-			err = job.inStep(ctx, remote)
+			err = job.afterTick(ctx, remote, &r)
 			break
 		}
 		err = job.meetAgain(ctx, job.mirror(remote), err)

@@ -42,6 +42,7 @@ type remoteRun struct {
 	stdin   io.Reader // nil: the command reads an end of file
 	events  bool      // --json
 	limit   *limitFlag
+	started bool // the command was started, or may have been
 	// terminal is where the command's PTY is shown; nil without one.
 	terminal *terminal
 }
@@ -118,6 +119,7 @@ func (r *remoteRun) follow(ctx context.Context) (status client.ExitStatus, err e
 	signals := r.catchSignals()
 	defer signal.Stop(signals)
 	p, err := r.client.Start(ctx, r.command)
+	r.started = !isStartError(err)
 	if err != nil {
 		return status, err
 	}

@@ -413,7 +413,7 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 			m = j.mirror(remote)
 			continue
 		}
-		if err := j.inStep(ctx, remote); err != nil {
+		if err := j.afterTick(ctx, remote, &r); err != nil {
 			return err
 		}
 		well()

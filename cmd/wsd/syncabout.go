@@ -220,9 +220,9 @@ func (l *syncLocal) takePlace(ctx context.Context) error {
 	return err
 }
 
-// checkPlace refuses another directory at the place of the one that was in step if it has none of its files: all
+// checkReplacedDir refuses another directory at the place of the one that was in step if it has none of its files: all
 // of them would be removed at the server. A copy, a clone or a mount that is another one has some.
-func (l *syncLocal) checkPlace(ctx context.Context, t *tree.Tree, limit *deleteLimit) error {
+func (l *syncLocal) checkReplacedDir(ctx context.Context, t *tree.Tree, limit *deleteLimit) error {
 	if l.moved == nil || l.replaced != nil {
 		return nil
 	}

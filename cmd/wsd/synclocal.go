@@ -216,7 +216,7 @@ func (l *syncLocal) open(ctx context.Context, store string, about *syncAbout, f 
 	}
 	emptied, err := l.checkEmptied(ctx, t, &f.maxDelete)
 	if err == nil && !emptied {
-		err = l.checkPlace(ctx, t, &f.maxDelete)
+		err = l.checkReplacedDir(ctx, t, &f.maxDelete)
 	}
 	if dry && (emptied || isRefused(err)) {
 		// That all has gone must not come into the state.

@@ -107,27 +107,31 @@ brings one back. They are kept for --` + flagLostAge + ` and up to --` + flagLos
 'wsd sync', 'wsd exec --sync' and 'wsd serve'.
 
 With --state it lists those of a file that 'wsd sync --state' or 'wsd serve --store'
-named. A state that a running 'wsd sync' or server has open is not read.
+named: all of them, or with LOCAL too those at LOCAL and below it. A state that a running 'wsd sync' or server has open is not read.
 
 Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.`,
-		Example: "  wsd sync lost ~/project\n  wsd sync lost --state there.db --json",
+		Example: "  wsd sync lost ~/project\n  wsd sync lost --state there.db --json\n  wsd sync lost --state s.db ~/project/src",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("write 'wsd sync lost LOCAL'", "lost wants one directory, got %d arguments", len(args))
 			}
-			if len(args) == 1 && state != "" {
-				return usagef("leave one of them out", "LOCAL and --state exclude each other")
-			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			states, below := []string{state}, ""
+			states, below, err := []string{state}, "", error(nil)
+			local := append(args, ".")[0]
 			if state == "" {
-				var err error
-				if states, err = statesOf(append(args, ".")[0]); err != nil {
+				if states, err = statesOf(local); err != nil {
 					return err
 				}
-				if below, err = listedPath(append(args, ".")[0]); err != nil {
+			}
+			if state == "" || len(args) > 0 {
+				if below, err = listedPath(local); err != nil {
+					return err
+				}
+			}
+			if state != "" && below != "" {
+				if err := stateHolds(cmd.Context(), state, below); err != nil {
 					return err
 				}
 			}
@@ -138,6 +142,18 @@ Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	textFlag(f, &state, "state", "list those of the state or store `FILE`")
 	return cmd
+}
+
+// stateHolds refuses a path that is not in the directory that a state is of.
+func stateHolds(ctx context.Context, state, path string) error {
+	dir, err := dirOfState(ctx, state)
+	if err != nil || dir == "" {
+		return err
+	}
+	if rel, err := filepath.Rel(dir, path); err != nil || !filepath.IsLocal(rel) {
+		return usagef("leave one of them out", "the state %s is of %s, and %s is not in that", state, dir, path)
+	}
+	return nil
 }
 
 // listedPath is an absolute path without links, as far as it is there.

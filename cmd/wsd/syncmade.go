@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/wsd-dev/wsd/client/mirror"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -30,9 +31,17 @@ func (r *syncRemote) hasMount(ctx context.Context) (bool, error) {
 	return e != nil && e.Kind != tree.KindDelete, nil
 }
 
-// meetAt is meet over a connection. It notes whether the directory of --remote-path is missing at the server.
+// meetAt is meet over a connection. It notes whether the directory of --remote-path is missing at the server, the
+// first time.
 func (j *syncJob) meetAt(ctx context.Context, remote *syncRemote) error {
 	looks := !j.met && remote.part != ""
+	if looks {
+		begun, err := mirror.Begun(ctx, j.local.disk.Tree(), "")
+		if err != nil {
+			return err
+		}
+		looks = !begun
+	}
 	if err := j.meet(ctx, j.mirror(remote)); err != nil || !looks {
 		return err
 	}
@@ -46,25 +55,28 @@ func (j *syncJob) meetAt(ctx context.Context, remote *syncRemote) error {
 	return err
 }
 
-// inStep notes that both sides are in step over a connection, and tells what the run has made for that.
-func (j *syncJob) inStep(ctx context.Context, remote *syncRemote) error {
+// afterTick takes note of a tick over a connection that has succeeded.
+func (j *syncJob) afterTick(ctx context.Context, remote *syncRemote, r *mirror.Result) error {
 	if err := j.local.takePlace(ctx); err != nil {
 		return err
 	}
-	return j.tellMade(ctx, remote)
+	return j.tellMade(ctx, remote, r.Pushed > 0 && r.Changed == 0)
 }
 
-// tellMade says that the run has made the directory of --remote-path at the server: it may be a wrong name.
-func (j *syncJob) tellMade(ctx context.Context, remote *syncRemote) error {
+// tellMade says once that the run has made the directory of --remote-path at the server: it may be a wrong name. With
+// sent the run has sent something and got nothing; else somebody else has made the directory.
+func (j *syncJob) tellMade(ctx context.Context, remote *syncRemote, sent bool) error {
 	if j.makes == nil {
 		return nil
 	}
 	has, err := remote.hasMount(ctx)
-	if err == nil && has {
-		j.out.made("made the directory %s at the server: nothing was there", remote)
-		j.makes = nil
+	if err != nil || !has {
+		return err
 	}
-	return err
+	if j.makes = nil; sent {
+		j.out.made("made the directory %s at the server: nothing was there", remote)
+	}
+	return nil
 }
 
 // made says in a text that the directory that is synchronised is new at the server.

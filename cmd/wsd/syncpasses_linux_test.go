@@ -97,3 +97,43 @@ func TestOneShotLooksOnce(t *testing.T) {
 		})
 	}
 }
+
+// countingPeer counts calls.
+type countingPeer struct {
+	changes.Peer
+	watermarks, entries int
+}
+
+func (p *countingPeer) Watermarks(ctx context.Context, settle bool) (changes.Watermarks, error) {
+	p.watermarks++
+	return p.Peer.Watermarks(ctx, settle)
+}
+
+func (p *countingPeer) ReadEntry(ctx context.Context, path string) (*tree.Entry, error) {
+	p.entries++
+	return p.Peer.ReadEntry(ctx, path)
+}
+
+// A run with --remote-path that finds nothing to do asks the server once, as one without does.
+func TestRemotePathAsksOnce(t *testing.T) {
+	dir, state, remote := t.TempDir(), filepath.Join(t.TempDir(), "state.db"), memoryRemote(t)
+	if err := os.WriteFile(filepath.Join(dir, "f"), []byte("f"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	calls := &countingPeer{Peer: remote.peer}
+	remote.peer, remote.mount, remote.part = calls, localMount+"/part", "part"
+	for range 2 {
+		calls.watermarks, calls.entries = 0, 0
+		j := onceJob(t, dir, state, remote)
+		if err := j.keepOn(t.Context(), remote); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.local.close(); err != nil {
+			t.Fatal(err)
+		}
+		j.local = &syncLocal{}
+	}
+	if calls.watermarks != 1 || calls.entries != 0 {
+		t.Errorf("the server was asked %d times how far it is, and for %d entries; want 1 and 0", calls.watermarks, calls.entries)
+	}
+}

@@ -166,11 +166,7 @@ func resolveTyped(ctx context.Context, m *mirror.Mirror, rel string, policy mirr
 // dirOf finds the directory that a path is in and that has a state with the server.
 func (j *syncJob) dirOf(ctx context.Context, dir string) (string, error) {
 	if j.flags.store != "" {
-		var found string
-		err := withKept(ctx, j.flags.store, func(s *keptState) (err error) {
-			found, _, err = s.where(ctx, localMount+"/.")
-			return err
-		})
+		found, err := dirOfState(ctx, j.flags.store)
 		if found == "" && err == nil {
 			err = fmt.Errorf("%s: it is of no directory", j.flags.store)
 		}

@@ -174,6 +174,15 @@ func withKept(ctx context.Context, file string, fn func(*keptState) error) error
 	return errors.Join(fn(s), s.Close())
 }
 
+// dirOfState is the directory that a state is of, "" if none is known.
+func dirOfState(ctx context.Context, file string) (dir string, err error) {
+	err = withKept(ctx, file, func(s *keptState) (err error) {
+		dir, _, err = s.where(ctx, localMount+"/.")
+		return err
+	})
+	return dir, err
+}
+
 // emptied reports whether a directory is gone or has nothing in it.
 func emptied(dir string) (bool, error) {
 	list, err := os.ReadDir(dir)

@@ -13,8 +13,9 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// PeekPeer reads what a tree knows of a peer from a database that is there, and changes nothing: the database is
-// not brought up to date, and may be open in another process. A peer that is not known is the zero Peer.
+// PeekPeer reads what a tree knows of a peer from a database that is there, and changes nothing but the index of the
+// log, which SQLite makes where a process that was killed has left a log: the database is not brought up to date, and
+// may be open in another process. A peer that is not known is the zero Peer.
 // Errors: [InUseError] when the other process keeps even readers out, and those of package sqlitefile.
 func PeekPeer(ctx context.Context, path, name, id string) (p tree.Peer, err error) {
 	if path, err = filepath.Abs(path); err != nil {
