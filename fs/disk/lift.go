@@ -13,8 +13,8 @@ import (
 
 // lift makes objects of files that a plan removes and whose content it wants elsewhere, before
 // anything else is done: so a renamed file is renamed here too. One that a command has changed
-// meanwhile stays where it is, as news, and what it had is gone. One that a command has open is
-// copied.
+// meanwhile stays where it is, as news, and what it had is gone. One that a command has open, or that
+// cannot be renamed, is copied. If that fails it stays as news, too.
 func (w *Workspace) lift(ctx context.Context, root int, p *plan) error {
 	b := newBringer(ctx, w, root, nil)
 	defer b.walk.forget()
@@ -25,7 +25,10 @@ func (w *Workspace) lift(ctx context.Context, root int, p *plan) error {
 			continue
 		}
 		if err := b.lift(path, l); err != nil && !gone(err) {
-			w.log.Warn("a file that an entry has renamed cannot be renamed here", "path", path, "err", err)
+			if l.object == nil {
+				err = errors.Join(err, b.copyLeaving(path, l))
+			}
+			w.log.Warn("a file that an entry has renamed cannot be renamed here", "path", path, "copied", l.object != nil, "err", err)
 		}
 		if l.object != nil {
 			placed = append(placed, l.object)
@@ -84,7 +87,10 @@ func (b *bringer) lift(path string, l *leaving) error {
 	}
 	o := &object{size: sizeOfParts(l.parts), parts: l.parts}
 	out := b.w.temp.out(name)
-	if err := rename(fd, name, out); err != nil {
+	if err = b.w.fault("lift", path); err == nil {
+		err = rename(fd, name, out)
+	}
+	if err != nil {
 		return pathError("rename", path, err)
 	}
 	busy := b.busy(fd, out, &was)
@@ -138,6 +144,25 @@ func (b *bringer) unlift(dir int, out, path, name string, was *found, settled bo
 		}
 	}
 	return nil
+}
+
+// copyLeaving makes an object of what a file has that cannot be renamed. If there is none, the file counts as
+// news: it may be the last that has its content.
+func (b *bringer) copyLeaving(path string, l *leaving) error {
+	dir, name := split(path)
+	var number int64
+	fd, err := b.walk.open(dir)
+	if err == nil {
+		number, err = b.w.copyOf(b.ctx, fd, name, l)
+	}
+	if number != 0 {
+		l.object = &object{number: number, size: sizeOfParts(l.parts), parts: l.parts}
+		return nil
+	}
+	if n := b.w.index.find(path); n != nil {
+		n.stat.ctime--
+	}
+	return err
 }
 
 // copyOf makes an object of what a file has that an entry renames, 0 if that is not what the tree

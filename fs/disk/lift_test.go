@@ -1,0 +1,68 @@
+package disk_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
+)
+
+// applyPartly applies entries some of which cannot be brought to the directory.
+func (b *bench) applyPartly(entries ...tree.Entry) {
+	b.t.Helper()
+	_, err := b.ws.Apply(context.Background(), seq(entries), tree.SkipSame, nil)
+	if _, is := errors.AsType[*changes.PendingError](err); !is {
+		b.t.Fatalf("got %v", err)
+	}
+}
+
+// A file that an entry renames, and that cannot be renamed here, is copied; its old name goes once it can.
+func TestRenamedWhereTheOldNameStays(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.apply(b.file("/workspace/q/f1", "one", 0o644), b.file("/workspace/q/e/f4", "four", 0o644))
+		stays := true
+		b.ws.Hook(func(op, path string) error {
+			if stays && (op == "lift" || op == "clear") {
+				return unix.EACCES
+			}
+			return nil
+		})
+		b.applyPartly(remove("/workspace/q"), known("/workspace/g1", "one"), known("/workspace/z/f4", "four"))
+		want := map[string]string{
+			"g1": "file 0644 one", "z": "dir 0755", "z/f4": "file 0644 four",
+			"q": "dir 0755", "q/f1": "file 0644 one", "q/e": "dir 0755", "q/e/f4": "file 0644 four",
+		}
+		if diff := cmp.Diff(want, onDisk(t, b.dir)); diff != "" {
+			t.Errorf("directory (-want +got):\n%s", diff)
+		}
+		stays = false
+		b.settle()
+		b.want(map[string]string{"g1": "file 0644 one", "z": "dir 0755", "z/f4": "file 0644 four"})
+		b.wantLost()
+	})
+}
+
+// Where it cannot be copied either, its old name counts as news: it is the last that has the content.
+func TestRenamedWhereTheOldNameCannotBeCopied(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.apply(b.file("/workspace/q/f1", "one", 0o644))
+		stays := true
+		b.ws.Hook(func(op, path string) error {
+			if stays && (op == "lift" || op == "clear" || op == "read") {
+				return unix.EACCES
+			}
+			return nil
+		})
+		b.applyPartly(remove("/workspace/q/f1"), known("/workspace/g1", "one"))
+		stays = false
+		b.settle()
+		b.settle()
+		b.want(map[string]string{"q": "dir 0755", "q/f1": "file 0644 one"})
+		b.check()
+	})
+}
