@@ -74,9 +74,9 @@ type Config struct {
 	// Retries, if set, is shared by the mirrors over one connection, one after the other: none of them
 	// tries at once what another one has tried a moment ago.
 	Retries *Retries
-	// OnChange is told of each path that a pull changed here, once it has, OnSent of each that a push has
-	// sent, and Conflict of each conflict that was decided, Withheld of what did not come over. They must
-	// not use the mirror.
+	// OnChange is told of each path that a pull changed here, once it has, and Conflict of each conflict that
+	// was decided, Withheld of what did not come over. OnSent is told of each path that a call has sent, when the
+	// call ends, without those that the remote says it could not write. They must not use the mirror.
 	OnChange func(Change)
 	OnSent   func(Move)
 	Conflict func(Conflict)
@@ -128,8 +128,6 @@ func (r *Result) moved() bool {
 func (r *Result) add(o *Result) {
 	r.Pushed += o.Pushed
 	r.Pulled += o.Pulled
-	r.Unwritten += o.Unwritten
-	r.UnwrittenHere += o.UnwrittenHere
 	r.Changed += o.Changed
 	r.ObjectsOut += o.ObjectsOut
 	r.ObjectsIn += o.ObjectsIn
@@ -391,6 +389,7 @@ func (m *Mirror) connected(ctx context.Context, r *Result, settle bool, fn func(
 	}
 	err := fn(ctx, r)
 	m.listed = nil
+	m.tellSent()
 	if failed, ok := errors.AsType[*ConflictError](err); ok {
 		failed.Moved = failed.Moved || r.Pushed > 0 || r.Pulled > 0
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
-	"slices"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -16,27 +15,53 @@ type beginning struct {
 	rev       int64       // of the tree here
 	push      tree.Cursor // up to where the remote had the changes from here
 	unwritten int         // paths that the remote could not write
+	sent      []Move      // since, for Config.OnSent
 }
 
 // begin notes what both sides have.
 func (m *Mirror) begin(ctx context.Context) error {
 	info, err := m.tree.Info(ctx)
-	m.before = beginning{info.Rev, m.s.peer.Push, unwrittenOf(m.there).Count}
+	m.before = beginning{rev: info.Rev, push: m.s.peer.Push, unwritten: unwrittenOf(m.there).Count}
 	return err
 }
 
-// tellSent tells Config.OnSent of the entries of a block. again are the local paths of those that the remote
+// noteSent notes the entries of a block for Config.OnSent. again are the local paths of those that the remote
 // has left out.
-func (m *Mirror) tellSent(b *block, again []string) {
+func (m *Mirror) noteSent(b *block, again []string) {
 	if m.cfg.OnSent == nil {
 		return
 	}
+	left := setOf(again)
 	for i := range b.entries {
 		e := &b.entries[i]
-		if path, ok := m.roots.toLocal(e.Path); ok && !slices.Contains(again, path) {
-			m.cfg.OnSent(Move{ToRemote: true, Path: path, Kind: e.Kind, Size: e.Size})
+		if path, ok := m.roots.toLocal(e.Path); ok && !left[path] {
+			m.before.sent = append(m.before.sent, Move{ToRemote: true, Path: path, Kind: e.Kind, Size: e.Size})
 		}
 	}
+}
+
+// tellSent tells Config.OnSent of the entries that a call has sent, also one that has failed, without those of
+// which the remote says that it could not write them.
+func (m *Mirror) tellSent() {
+	if len(m.before.sent) == 0 {
+		return
+	}
+	there := unwrittenOf(m.there)
+	left := setOf(paths(&there))
+	for _, move := range m.before.sent {
+		if !left[move.Path] {
+			m.cfg.OnSent(move)
+		}
+	}
+	m.before.sent = nil
+}
+
+func setOf(paths []string) map[string]bool {
+	set := make(map[string]bool, len(paths))
+	for _, path := range paths {
+		set[path] = true
+	}
+	return set
 }
 
 // unwrittenOf are the paths of a list that could not be written.

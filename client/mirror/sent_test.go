@@ -1,10 +1,12 @@
 package mirror
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -26,6 +28,34 @@ func TestOnSent(t *testing.T) {
 		t.Errorf("some were not written: %+v", r)
 	}
 	if diff := cmp.Diff([]Move{{true, "/here/a", tree.KindDelete, 0}}, sent); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A stuck remote cannot write some paths.
+type stuck struct {
+	*changes.Server
+	skipped []changes.Skipped
+}
+
+func (r *stuck) Watermarks(ctx context.Context, settle bool) (changes.Watermarks, error) {
+	w, err := r.Server.Watermarks(ctx, settle)
+	w.Skipped = r.skipped
+	return w, err
+}
+
+// OnSent gets no path that the remote could not write, also when the call fails after it was sent.
+func TestOnSentUnwritten(t *testing.T) {
+	var sent []string
+	w := newWorld(t, Config{OnSent: func(m Move) { sent = append(sent, m.Path) }})
+	remote := &stuck{w.remote.server, unwritten("/ro/n")}
+	w.cfg.Remote = remote
+	w.restart()
+	w.local.do("write /a 1", "write /ro/n 1", "write /z 1")
+	if r := w.sync(); r.Unwritten != 1 {
+		t.Errorf("one was not written, counted %d", r.Unwritten)
+	}
+	if diff := cmp.Diff([]string{"/a", "/ro", "/z"}, sent); diff != "" {
 		t.Error(diff)
 	}
 }
