@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -56,9 +57,11 @@ type contents struct {
 	drop   []int64
 	// unsynced: some of made may not be on the disk yet.
 	unsynced bool
-	// tight are items for whose content there was no room, as err says.
+	// tight are items for whose content there was no room, as err says. What has full bytes or more is not
+	// written any more.
 	tight []*item
 	err   error
+	full  int64
 	// later is what is too much to be copied in a transaction, windows where leaving files have
 	// content.
 	later   []*item
@@ -215,7 +218,7 @@ func (c *contents) copyNow(ctx context.Context, e *tree.Edit, it *item, print tr
 			return nil
 		}
 		var err error
-		if number, err = c.assemble(ctx, it.parts, e.Beginning, e.Content); err != nil {
+		if number, err = c.assemble(ctx, it, e.Beginning, e.Content); err != nil {
 			return c.leaveTight(it, err)
 		}
 		c.make(print, number)
@@ -239,7 +242,11 @@ func (c *contents) leaveTight(it *item, err error) error {
 	if !noRoom(err) {
 		return err
 	}
-	c.tight, c.err = append(c.tight, it), err
+	size := sizeOfParts(it.parts)
+	if c.err == nil {
+		c.full = size
+	}
+	c.tight, c.err, c.full = append(c.tight, it), err, min(c.full, size)
 	return nil
 }
 
@@ -265,14 +272,16 @@ func (c *contents) make(print tree.Hash, number int64) {
 	c.made[print] = number
 }
 
-// copies makes objects of content that was left for later.
+// copies makes objects of content that was left for later, of the smallest first: of what is larger than
+// one that does not fit nothing is written.
 func (c *contents) copies(ctx context.Context) error {
+	slices.SortStableFunc(c.later, func(a, b *item) int { return cmp.Compare(sizeOfParts(a.parts), sizeOfParts(b.parts)) })
 	for _, it := range c.later {
 		print := tree.ManifestOf(it.parts)
 		if c.made[print] != 0 {
 			continue
 		}
-		number, err := c.assemble(ctx, it.parts, func(h tree.Hash) ([]string, error) { return c.w.cfg.Forest.Beginning(ctx, h) },
+		number, err := c.assemble(ctx, it, func(h tree.Hash) ([]string, error) { return c.w.cfg.Forest.Beginning(ctx, h) },
 			func(h tree.Hash, dst []byte) ([]byte, error) { return c.w.cfg.Forest.Chunk(ctx, h, dst) })
 		if err == nil {
 			c.make(print, number)
@@ -305,8 +314,8 @@ func (c *contents) unused(failed bool) {
 	}
 }
 
-// assemble makes an object of some content: of a file that has all of it, or of what is read.
-func (c *contents) assemble(ctx context.Context, parts []tree.Part, beginning func(tree.Hash) ([]string, error), read func(tree.Hash, []byte) ([]byte, error)) (number int64, err error) {
+// assemble makes an object of the content of an item: of a file that has all of it, or of what is read.
+func (c *contents) assemble(ctx context.Context, it *item, beginning func(tree.Hash) ([]string, error), read func(tree.Hash, []byte) ([]byte, error)) (number int64, err error) {
 	if c.windows == nil {
 		c.windows = map[tree.Hash]window{}
 		for path, l := range c.leaving {
@@ -315,8 +324,11 @@ func (c *contents) assemble(ctx context.Context, parts []tree.Part, beginning fu
 			}
 		}
 	}
-	if number := c.clone(ctx, parts, beginning); number != 0 {
+	if number := c.clone(ctx, it.parts, beginning); number != 0 {
 		return number, nil
+	}
+	if c.err != nil && sizeOfParts(it.parts) >= c.full {
+		return 0, c.err
 	}
 	out := c.w.home.dir.Writer()
 	defer func() {
@@ -325,7 +337,7 @@ func (c *contents) assemble(ctx context.Context, parts []tree.Part, beginning fu
 		}
 	}()
 	var buf []byte
-	for _, p := range parts {
+	for _, p := range it.parts {
 		got := false
 		if at, leaves := c.windows[p.Hash]; leaves {
 			var err error
@@ -336,6 +348,9 @@ func (c *contents) assemble(ctx context.Context, parts []tree.Part, beginning fu
 			if buf, err = read(p.Hash, buf[:0]); err != nil {
 				return number, err
 			}
+		}
+		if err := c.w.fault("copy", it.path); err != nil {
+			return number, err
 		}
 		at, err := out.Write(buf)
 		if err != nil {

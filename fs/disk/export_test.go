@@ -12,7 +12,8 @@ import (
 const Granularity = granularity
 
 // Hook sets what is called at certain moments: "enter" before a directory is opened,
-// "list" before it is listed, "lift" before a renamed file is moved to the objects, "read" before a file is read, "write" before one is written, "make" before each try to, "dress" before an object that
+// "list" before it is listed, "copy" before a window of content that files have is written,
+// "lift" before a renamed file is moved to the objects, "read" before a file is read, "write" before one is written, "make" before each try to, "dress" before an object that
 // becomes one gets its time, "sync" before what was written is brought to the disk, "place" before it is renamed
 // to its place, "clear" before something is removed, "busy" when the system is asked whether
 // somebody has a file open for writing, "retire" before a file is removed that is known or kept, "finish" before a directory gets its

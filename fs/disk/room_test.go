@@ -2,6 +2,7 @@ package disk_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -113,4 +114,72 @@ func TestL1NoRoomNamesAll(t *testing.T) {
 	b.apply(batch[1], batch[3], batch[5])
 	b.ws.Room(-1)
 	b.same()
+}
+
+// Of content that files have and that is to be copied nothing is written any more once no more than as much did
+// not fit, unless blocks are shared. All that does not fit is named; a smaller copy is made.
+func TestL1NoRoomForCopiesIsFoundOnce(t *testing.T) {
+	const copies = 20
+	for name, windows := range map[string]int{"in the transaction": 1, "before it": 5} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, disk.Config{})
+			text := func(i int) string { return strings.Repeat(string(rune('a'+i)), windows*tree.ChunkSize) + fmt.Sprint(i) }
+			shared := strings.Repeat("0", (windows+1)*tree.ChunkSize)
+			b.apply(b.file("/workspace/big", text(0), 0o644), b.file("/workspace/bigger", text(1)+"more", 0o644),
+				b.file("/workspace/shared", shared, 0o644), b.file("/workspace/small", "small", 0o644))
+			fs := new(sharing)
+			b.ws.Reflink(func(dst, src int) error {
+				var st unix.Stat_t
+				if err := unix.Fstat(src, &st); err != nil || st.Size != int64(len(shared)) {
+					return unix.EPERM
+				}
+				return fs.reflink(dst, src)
+			})
+			before := onDisk(t, b.dir)
+			var batch []tree.Entry
+			var want []string
+			for i := range copies {
+				path := fmt.Sprintf("/workspace/z%02d", i)
+				if i%2 == 0 {
+					batch = append(batch, known(path, text(0)))
+				} else {
+					batch = append(batch, known(path, text(1)+"more"))
+				}
+				want = append(want, path)
+			}
+			fit := []tree.Entry{known("/workspace/shared2", shared), known("/workspace/small2", "small")}
+			written := map[string]int{}
+			b.ws.Hook(func(op, path string) error {
+				if op == "copy" {
+					if written[path]++; written[path] > windows { // as much as there is room
+						return unix.ENOSPC
+					}
+				}
+				return nil
+			})
+			_, err := b.ws.Apply(t.Context(), seq(slices.Concat(batch, fit)), tree.SkipSame, nil)
+			got := changes.Paths(err)
+			slices.Sort(got)
+			if !slices.Equal(got, want) || changes.Code(err) != changes.CodeNoRoom {
+				t.Fatalf("refused are %q, want %q: %v", got, want, err)
+			}
+			total := 0
+			for _, n := range written {
+				total += n
+			}
+			if total > windows+2 { // those of one that does not fit, and the small one
+				t.Errorf("%d windows were written: %v", total, written)
+			}
+			b.want(before)
+			b.noObjects()
+			clear(written)
+			b.apply(fit...)
+			if got := fs.calls.Load(); got == 0 {
+				t.Error("nothing was cloned")
+			}
+			b.ws.Hook(nil)
+			b.apply(batch...)
+			b.same()
+		})
+	}
 }
