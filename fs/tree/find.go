@@ -92,28 +92,27 @@ const (
 )
 
 // kept reports whether all that consists of a chunk are files of the home, for each of which has
-// reports that the directory has it, and that there are at most so many.
+// reports that the directory has it. It reports false if there are more than most such files, or very many
+// windows of them.
 func (f *finder) kept(h Hash, most int, has Keeper) (bool, error) {
 	if has == nil {
 		return false, nil
 	}
-	uses, err := f.tx.Uses(h, maxKept+1)
-	if err != nil || len(uses) == 0 || len(uses) > maxKept {
-		return false, err
+	var files []int64
+	for _, limit := range []int{most + 1, maxKept + 1} { // more uses than files are those of one file with many
+		uses, err := f.tx.Uses(h, limit)
+		if err != nil || len(uses) == 0 || len(uses) > maxKept {
+			return false, err
+		}
+		if files = filesOf(uses); len(files) > most {
+			return false, nil
+		}
+		if len(uses) < limit {
+			break
+		}
 	}
 	if home, err := f.begin(); !home || err != nil {
 		return false, err
-	}
-	var files []int64
-	known := map[int64]struct{}{}
-	for _, u := range uses {
-		if _, twice := known[u.Ino]; !twice {
-			known[u.Ino] = struct{}{}
-			files = append(files, u.Ino)
-		}
-	}
-	if len(files) > most {
-		return false, nil
 	}
 	for _, ino := range files {
 		names, err := f.tx.NamesOf(ino)
@@ -131,6 +130,18 @@ func (f *finder) kept(h Hash, most int, has Keeper) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// filesOf are the files that uses are of, each once.
+func filesOf(uses []Use) (files []int64) {
+	known := map[int64]struct{}{}
+	for _, u := range uses {
+		if _, twice := known[u.Ino]; !twice {
+			known[u.Ino] = struct{}{}
+			files = append(files, u.Ino)
+		}
+	}
+	return files
 }
 
 // dir is the path of a directory of a tree, so many levels above a file.

@@ -138,6 +138,7 @@ type faultyStore struct {
 	t     *testing.T
 	home  *fakeHome
 	fault func(call string, h tree.Hash) error
+	uses  int // rows that Uses has returned
 }
 
 func (s *faultyStore) Update(ctx context.Context, fn func(tree.Tx) error) error {
@@ -176,6 +177,12 @@ func (tx faultyTx) PlaceChunk(h tree.Hash, at tree.Place) error {
 	}
 	tx.placed[at.Object] = true
 	return tx.Tx.PlaceChunk(h, at)
+}
+
+func (tx faultyTx) Uses(h tree.Hash, limit int) ([]tree.Use, error) {
+	list, err := tx.Tx.Uses(h, limit)
+	tx.s.uses += len(list)
+	return list, err
 }
 
 func (tx faultyTx) ChunksIn(object int64, limit int) ([]tree.Chunk, error) {
@@ -518,7 +525,7 @@ func TestHomeCollectLeavesToFiles(t *testing.T) {
 }
 
 // A file that has one window very often, as one of zeroes does, keeps it, and so do some files. Of
-// many files an edit does not find out: it looks at none of them.
+// many files an edit does not find out: it looks at none of them, and counts no more than it would look at.
 func TestF5ManyUsesOfAWindow(t *testing.T) {
 	window := string(bytes.Repeat([]byte("0"), tree.ChunkSize))
 	parts, _ := cut(window)
@@ -529,6 +536,7 @@ func TestF5ManyUsesOfAWindow(t *testing.T) {
 		"a long file":     {1, 20_000, true},
 		"some files":      {256, 1, true},
 		"many files":      {257, 1, false},
+		"very many files": {5_000, 1, false},
 		"too long a file": {1, 1<<16 + 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -547,6 +555,7 @@ func TestF5ManyUsesOfAWindow(t *testing.T) {
 				return nil
 			})
 			asked := 0
+			b.store.uses = 0
 			b.update(b.tree, func(e *tree.Edit) error {
 				drop, err := e.LeaveToFiles(parts, func(string) (bool, error) { asked++; return true, nil })
 				if kept := slices.Equal(drop, []int64{1}); kept != c.kept {
@@ -556,6 +565,9 @@ func TestF5ManyUsesOfAWindow(t *testing.T) {
 			})
 			if c.kept && asked != c.files || !c.kept && asked > 0 {
 				t.Errorf("%d files were looked at", asked)
+			}
+			if c.windows == 1 && b.store.uses > 257 {
+				t.Errorf("%d uses were read", b.store.uses)
 			}
 		})
 	}
