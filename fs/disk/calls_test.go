@@ -46,20 +46,29 @@ func countCalls(t *testing.T) *calls {
 	return c
 }
 
-// take returns the numbers since the last time, for each of n files.
-func (c *calls) take(t *testing.T, n int) map[string]int {
-	t.Helper()
+// take returns the numbers since the last time.
+func (c *calls) take() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := map[string]int{}
-	for call, times := range c.n {
-		if times%n != 0 && times < n {
-			continue // of directories that were opened
-		}
-		out[call] = times / n
-	}
+	out := c.n
 	c.n = map[string]int{}
 	return out
+}
+
+// want wants so many calls since the last time. An open directory has no name either: few are looked at
+// besides.
+func (c *calls) want(t *testing.T, what string, want map[string]int) {
+	t.Helper()
+	const few = 20
+	got := c.take()
+	if of := got["stat open file"] - want["stat open file"]; of > 0 && of <= few {
+		if got["stat open file"] -= of; got["stat open file"] == 0 {
+			delete(got, "stat open file")
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }
 
 // A file that is new is looked at twice and opened once, one that is as it was looked at
@@ -72,9 +81,11 @@ func TestCallsPerFile(t *testing.T) {
 		c := countCalls(t)
 		want := func(what string, want map[string]int) {
 			t.Helper()
-			if diff := cmp.Diff(want, c.take(t, dirs*each)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", what, diff)
+			total := map[string]int{}
+			for call, times := range want {
+				total[call] = dirs * each * times
 			}
+			c.want(t, what, total)
 		}
 		old := map[string]int{}
 		if !watched {
@@ -84,7 +95,7 @@ func TestCallsPerFile(t *testing.T) {
 		rest := func() {
 			for {
 				b.settle()
-				if got := c.take(t, 1); got["open file"] == 0 && got["stat open file"] < each {
+				if got := c.take(); got["open file"] == 0 && got["stat open file"] < each {
 					return
 				}
 			}
@@ -105,7 +116,7 @@ func TestCallsPerFile(t *testing.T) {
 		for i := range dirs * each {
 			entries = append(entries, b.file(fmt.Sprintf("/workspace/there%d/file%d", i%dirs, i), fmt.Sprint("there ", i), 0o644))
 		}
-		c.take(t, 1)
+		c.take()
 		b.apply(entries...)
 		apply := map[string]int{"stat object": 1, "stat file": 1}
 		if !watched {
@@ -127,10 +138,11 @@ func TestCallsPerFile(t *testing.T) {
 	})
 }
 
-// A file that is removed is looked at once by its name, and opened once, as it leaves.
+// A file that is removed is looked at once by its name, and opened and looked at once as it leaves. All but the
+// last ones are looked at once more when they are closed.
 func TestCallsPerRemovedFile(t *testing.T) {
 	const dirs, each = 4, 50
-	b := newBench(t, disk.Config{Watch: true})
+	b := newBench(t, disk.Config{Watch: true, Parallel: 2})
 	b.ws.Grace(time.Hour)
 	for i := range dirs * each {
 		b.write(fmt.Sprintf("d/%d/file%d", i%dirs, i), "text")
@@ -138,10 +150,8 @@ func TestCallsPerRemovedFile(t *testing.T) {
 	quiet(b)
 	c := countCalls(t)
 	b.apply(remove("/workspace/d"))
-	want := map[string]int{"stat file": 1, "open outgoing file": 1, "stat open file": 1}
-	if diff := cmp.Diff(want, c.take(t, dirs*each)); diff != "" {
-		t.Errorf("removed (-want +got):\n%s", diff)
-	}
+	const files, last = dirs * each, 64
+	c.want(t, "removed", map[string]int{"stat file": files, "open outgoing file": files, "stat open file": files + files - last})
 	b.want(map[string]string{})
 }
 
