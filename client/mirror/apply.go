@@ -59,7 +59,7 @@ func (m *Mirror) touches(cur, x *tree.Entry) bool {
 var errCopies = errors.New("versions are to be copied first")
 
 // errGone ends an update since versions that lose have changed, or cannot be read.
-var errGone = errors.New("versions that lose are to be looked at again")
+var errGone = errors.New("versions here that would lose change each time they are looked at: synchronise once more when nothing writes to them")
 
 // applyBatch applies a batch together with its cursor.
 func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, r *Result) error {

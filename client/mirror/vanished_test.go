@@ -3,8 +3,11 @@ package mirror
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -266,4 +269,42 @@ func TestRulesVanishBeforeTheyAreRead(t *testing.T) {
 	if got, want := p.remote.files(), ".gitignore=*.newer\n a.log=text a.new=text z=text"; got != want {
 		t.Errorf("there: %q, want %q", got, want)
 	}
+}
+
+// A rewritten Workspace is changed before each Apply.
+type rewritten struct {
+	changes.Workspace
+	change func()
+}
+
+func (r *rewritten) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq2[tree.Entry, error], how tree.ApplyMode, also func(*tree.Edit) error) (changes.Applied, error) {
+	r.change()
+	return r.Workspace.Apply(ctx, entries, how, also)
+}
+
+// A pull that finds another version that loses, and is gone, each time fails with what may be done.
+func TestLoserChangesEachTime(t *testing.T) {
+	w := newWorld(t, Config{OnConflict: Both})
+	w.local.do("write /f old")
+	w.sync()
+	w.local.do("write /f mine")
+	w.remote.do("write /f theirs")
+	n := 0
+	ws := &rewritten{w.local.ws, func() {
+		n++
+		text := fmt.Sprint("mine-", n)
+		w.local.do("write /f " + text)
+		w.local.lose(text)
+	}}
+	w.local.ws = ws
+	w.restart()
+	if _, err := w.m.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "synchronise once more when nothing writes to them") {
+		t.Errorf("%v after %d changes", err, n)
+	}
+	w.remote.want("/f 644 theirs")
+	ws.change = func() {}
+	w.local.do("write /f mine")
+	w.sync()
+	w.same()
+	w.local.want("/f 644 theirs", "/f.conflict-"+copyHash("mine")+" 644 mine")
 }
