@@ -39,6 +39,7 @@ type decision struct {
 	stayed    []changes.Kept
 	again     map[string]*changes.Kept // directories that were removed here and stay at the remote, by path
 	moved     []string                 // paths of what is ignored, as far as it comes to other places here
+	goes      map[string]bool          // paths that were told of as deleted: each directory above that stays has them again
 	undone    int                      // versions of the remote that are undone
 	removed   map[string]string        // what versions the entries remove, by path
 	renamed   map[string]string        // directories that the entries rename, by their old paths
@@ -410,6 +411,13 @@ func (d *decision) accept(x, cur *tree.Entry) {
 	case touched:
 		c.What = Touched
 	case x.Kind == tree.KindDelete:
+		if d.goes[x.Path] {
+			return
+		}
+		if d.goes == nil {
+			d.goes = map[string]bool{}
+		}
+		d.goes[x.Path] = true
 		c.What, c.Kind = Deleted, cur.Kind
 	case !live(cur):
 		c.What = Created

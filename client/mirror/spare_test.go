@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,5 +171,19 @@ func TestF2RemovedHereMadeNewThere(t *testing.T) {
 				t.Errorf("told again: %v", stayed)
 			}
 		})
+	}
+}
+
+// A file that goes with several directories which stay is told of once.
+func TestC055DeletedIsToldOnce(t *testing.T) {
+	var told []string
+	w := newWorld(t, Config{Ignore: []string{".env"}, OnChange: func(c Change) { told = append(told, fmt.Sprint(c.What, " ", c.Path)) }})
+	w.local.do("write /a/b/c/x 1", "write /a/b/y 2", "write /a/b/c/.env s", "write /a/e/z 3")
+	w.sync()
+	w.remote.do("rm /a")
+	w.sync()
+	slices.Sort(told)
+	if diff := cmp.Diff([]string{"deleted /a/b/c/x", "deleted /a/b/y", "deleted /a/e", "deleted /a/e/z"}, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
 	}
 }
