@@ -74,6 +74,9 @@ func (a *app) collected(cmd *cobra.Command, o *storeFlags, connect *connectFlags
 	ctx := cmd.Context()
 	if len(args) == 1 {
 		states, err := statesOf(args[0])
+		if errors.Is(err, errNoState) {
+			err = withHint(err, "--store FILE names the state, or the store of a server")
+		}
 		for _, file := range states {
 			if err == nil {
 				var of protocol.CollectResult

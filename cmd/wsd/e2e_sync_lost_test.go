@@ -355,6 +355,14 @@ func TestConflictHeldAndResolved(t *testing.T) {
 	p.run("sync", "resolve", "--theirs", "--state", p.state, filepath.Join(p.here, "d"), p.url).want(t, 0)
 	wantFile(t, filepath.Join(p.here, "d/b"), "theirs\n")
 	wantFile(t, filepath.Join(p.here, "d/c"), "theirs\n")
+	for _, n := range []string{"a", "d/c"} {
+		writeFile(t, filepath.Join(p.here, n), "mine again\n")
+		writeFile(t, filepath.Join(p.there, n), "theirs again\n")
+	}
+	p.sync("--on-conflict", "hold").want(t, exitHeld, "Error: 2 paths held in conflict")
+	p.run("sync", "resolve", "--ours", "--state", p.state, p.here, p.url).want(t, 0) // all of them
+	wantFile(t, filepath.Join(p.there, "a"), "mine again\n")
+	wantFile(t, filepath.Join(p.there, "d/c"), "mine again\n")
 	p.run("sync", "conflicts", "--json", "--state", p.state, p.here, p.url).want(t, 0)
 	p.run("sync", "conflicts", "--state", p.state, p.here, p.url).want(t, 0, "no path is held in conflict")
 	p.run("sync", "conflicts", p.here, p.url).want(t, 1, "was never in step with the server")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -151,8 +152,8 @@ count.`,
 
 // resolveTyped decides about the path that is meant with one of a command line.
 func resolveTyped(ctx context.Context, m *mirror.Mirror, rel string, policy mirror.Policy) (r mirror.Result, err error) {
-	for i, path := range typedPaths(rel) {
-		typed, terr := m.Resolve(ctx, localMount+"/"+rawname.Encode(path), policy)
+	for i, typedPath := range typedPaths(rel) {
+		typed, terr := m.Resolve(ctx, path.Join(localMount, rawname.Encode(typedPath)), policy) // "." is all that is held
 		if _, none := errors.AsType[*mirror.NotHeldError](terr); !none {
 			return typed, terr
 		}
