@@ -44,7 +44,7 @@ func (r *stuck) Watermarks(ctx context.Context, settle bool) (changes.Watermarks
 	return w, err
 }
 
-// OnSent gets no path that the remote could not write, also when the call fails after it was sent.
+// OnSent gets no path that the remote could not write.
 func TestOnSentUnwritten(t *testing.T) {
 	var sent []string
 	w := newWorld(t, Config{OnSent: func(m Move) { sent = append(sent, m.Path) }})
@@ -53,7 +53,7 @@ func TestOnSentUnwritten(t *testing.T) {
 	w.restart()
 	w.local.do("write /a 1", "write /ro/n 1", "write /z 1")
 	if r := w.sync(); r.Unwritten != 1 {
-		t.Errorf("one was not written, counted %d", r.Unwritten)
+		t.Errorf("Unwritten = %d, want 1", r.Unwritten)
 	}
 	if diff := cmp.Diff([]string{"/a", "/ro", "/z"}, sent); diff != "" {
 		t.Error(diff)
