@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -476,7 +477,7 @@ func TestL1CopiesWithoutRoom(t *testing.T) {
 		list = append(list, *e)
 	}
 	_, err = w.Sync.Push(t.Context(), changes.PushInput{SenderRev: 1}, changes.FromSlice(list))
-	if got := strings.Join(changes.Paths(err), " "); got != "/workspace/a2 /workspace/c2" || changes.Code(err) != changes.CodeNoRoom {
+	if got := slices.Sorted(slices.Values(changes.Paths(err))); !slices.Equal(got, []string{"/workspace/a2", "/workspace/c2"}) || changes.Code(err) != changes.CodeNoRoom {
 		t.Errorf("%q had no room: %v", got, err)
 	}
 	if _, err := w.Sync.Push(t.Context(), changes.PushInput{SenderRev: 1}, changes.FromSlice(list[1:2])); err != nil {
