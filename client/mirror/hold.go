@@ -98,12 +98,6 @@ func (m *Mirror) policyAt(path string) Policy {
 	return m.policy
 }
 
-// readUnchanged reports whether a path that was held since a version here could not be read has not changed here
-// after all.
-func (d *decision) readUnchanged(h *held, cur *tree.Entry) bool {
-	return h.Conflict && h.Unkept != "" && !d.unseen.has(cur.Path) && !d.changedSince(cur.Path, cur.Rev)
-}
-
 // unholding has those conflicts fetched again that are decided now.
 func (m *Mirror) unholding(s state) state { return s.refetching(m.unholds) }
 
@@ -115,14 +109,14 @@ func (m *Mirror) unholds(path string, h held) bool {
 // staysHeld reports whether a conflict that holds the path of an entry is not decided for now, although the policy
 // decides: since a version from here cannot be kept, or what the remote has at the path above is not to be had.
 func (d *decision) staysHeld(top string, h held, x *tree.Entry) bool {
-	return d.unseen.has(h.Unkept) || d.policy != Ours && (h.Unkept != "" && !h.Stale || d.lacking[top] && x.Path != top)
+	return d.policy != Ours && (h.Unkept != "" && !h.Stale || d.lacking[top] && x.Path != top)
 }
 
 // undecidable reports whether a conflict cannot be decided since a version from here cannot be kept, or there
 // is no room for the remote's.
 func (m *Mirror) undecidable(path string, h held) bool {
 	waits := h.Lacking && m.fullHere.has(path) || h.Unkept != "" && (m.unread.has(h.Unkept) || m.fullHere.has(h.Unkept))
-	return m.unseen.has(h.Unkept) || waits && m.policyAt(path) != Ours
+	return waits && m.policyAt(path) != Ours
 }
 
 // refuseHeld fails if there are conflicts that are held, at paths that are not ignored.
@@ -140,7 +134,7 @@ func (m *Mirror) refuseHeld(ctx context.Context) error {
 
 // heldConflicts is what both sides have of some paths that are held in conflict.
 func (m *Mirror) heldConflicts(ctx context.Context, paths []string) ([]Conflict, error) {
-	list, unseen := make([]Conflict, len(paths)), m.unseenHere()
+	list := make([]Conflict, len(paths))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxLooks)
 	for i, path := range paths {
@@ -149,9 +143,6 @@ func (m *Mirror) heldConflicts(ctx context.Context, paths []string) ([]Conflict,
 			here, err := m.tree.Entry(ctx, path)
 			if errors.Is(err, iofs.ErrNotExist) {
 				here, err = gone, nil
-			}
-			if e, is := unseen[path]; is {
-				here = e
 			}
 			if err != nil {
 				return err
@@ -342,7 +333,7 @@ func (d *decision) heldStill(top string, h held, x *tree.Entry) error {
 	if err != nil {
 		return err
 	}
-	if same(cur, x) && x.Kind != tree.KindDir && !d.unseen.has(h.Unkept) {
+	if same(cur, x) && x.Kind != tree.KindDir {
 		d.accept(x, cur) // both sides have come to agree
 		return nil
 	}

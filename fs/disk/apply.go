@@ -6,7 +6,6 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 
@@ -386,11 +385,7 @@ func (p *plan) finish(e *tree.Edit) error {
 	}
 	j := &journalWriter{w: p.w, rows: rows}
 	for _, path := range p.racy {
-		print, waits := p.w.prints[path]
-		if !waits {
-			print = p.leaving[path].print
-		}
-		if err := j.addPrint(path, print); err != nil {
+		if err := j.addPrint(path, p.leaving[path].print); err != nil {
 			return err
 		}
 	}
@@ -424,11 +419,6 @@ func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *chan
 		if err != nil {
 			return err
 		}
-		if known != nil {
-			for _, path := range known.last {
-				delete(w.prints, path)
-			}
-		}
 		var found []*item // that were looked up
 		list := make([]*item, 0, len(p.items))
 		seen := map[string]int{}
@@ -459,9 +449,9 @@ func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *chan
 				stuck, w.rescued = &stuckList{}, 0 // it may be what was missing
 				continue
 			}
-			w.pending = err != nil
-			// Other paths are what the tree says now: what they were before tells nothing of them.
-			maps.DeleteFunc(w.prints, func(path string, _ tree.Hash) bool { return !isStuck(stuck.paths, path) })
+			if w.pending = err != nil; !w.pending {
+				w.prints = nil
+			}
 			return err
 		}
 		slices.SortFunc(list, func(a, b *item) int { return comparePaths(a.path, b.path) })

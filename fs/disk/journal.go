@@ -49,17 +49,6 @@ func (w *Workspace) journalPage(ctx context.Context) (page, error) {
 // nothing.
 func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 	again := b.stuck.left(p)
-	stuck := make(map[string]stuckPath, len(again))
-	for path := range again {
-		stuck[path] = b.stuck.paths[path]
-	}
-	if len(stuck) > 0 {
-		for path, l := range b.leaving {
-			if !l.last && isStuck(stuck, path) {
-				w.knowPrint(path, l.print)
-			}
-		}
-	}
 	var drop []int64
 	var late released
 	_, err := w.cfg.Tree.Update(context.WithoutCancel(ctx), func(e *tree.Edit) error {
@@ -92,9 +81,7 @@ func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 			if err := left.add(path, purge); err != nil {
 				return err
 			}
-		}
-		for path, print := range w.prints {
-			if isStuck(stuck, path) {
+			if print, known := w.prints[path]; known {
 				if err := left.addPrint(path, print); err != nil {
 					return err
 				}
@@ -131,7 +118,7 @@ func (j *journalWriter) add(path string, purge bool) error {
 	return j.put(why, path)
 }
 
-// addPrint adds the manifest of what the index has at a path: see Workspace.prints.
+// addPrint adds what the tree had at a path: see Workspace.prints.
 func (j *journalWriter) addPrint(path string, print tree.Hash) error {
 	return j.put('#', print.String()+path)
 }

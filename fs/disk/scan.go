@@ -202,7 +202,7 @@ func (s *scan) below(fd int, path string, subs []sub) {
 		}
 		switch {
 		case gone(err) || denied(err):
-			s.skipUnread(err, path, stat{kind: tree.KindDir})
+			s.skip(err, path)
 			s.later(path)
 			continue
 		case err != nil:
@@ -250,11 +250,7 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 	case gone(err):
 		return false, nil
 	case denied(err):
-		there := stat{kind: tree.KindFile} // or anything else
-		if kid != nil {
-			there.kind = kid.stat.kind
-		}
-		s.skipUnread(err, under(dir, name), there)
+		s.skip(err, under(dir, name))
 		s.later(under(dir, name))
 		return true, nil
 	case errors.Is(err, errLong), errors.Is(err, errSpecial):
@@ -333,7 +329,7 @@ func (s *scan) some(walk *walker, dir string, list map[string]why) error {
 	case gone(err):
 		return nil
 	case denied(err):
-		s.skipUnread(err, dir, stat{kind: tree.KindDir})
+		s.skip(err, dir)
 		s.later(dir)
 		return nil
 	case err != nil:

@@ -164,12 +164,9 @@ func (w *Workspace) tolerate(err error) error {
 func (w *Workspace) TakeLate() int { return int(w.late.Swap(0)) }
 
 // isStuck reports whether a path, or something above it, cannot be brought.
-func (w *Workspace) isStuck(path string) bool { return isStuck(w.stuck, path) }
-
-// isStuck reports whether a path, or something above it, is among stuck ones.
-func isStuck(stuck map[string]stuckPath, path string) bool {
-	for at := path; len(stuck) > 0 && at != ""; at, _ = split(at) {
-		if p, ok := stuck[at]; ok && (at == path || !p.mode) {
+func (w *Workspace) isStuck(path string) bool {
+	for at := path; len(w.stuck) > 0 && at != ""; at, _ = split(at) {
+		if p, ok := w.stuck[at]; ok && (at == path || !p.mode) {
 			return true
 		}
 	}
