@@ -293,6 +293,9 @@ func (d *decision) holdConflict(x, cur *tree.Entry, losers []tree.Entry) {
 	if s.peer.Fetch.Within {
 		h.Fetched--
 	}
+	for i := range losers { // one that waited for what the remote had there may be behind the cursor
+		h.Since = min(h.Since, losers[i].Rev-1)
+	}
 	dir := live(cur) && cur.Kind == tree.KindDir
 	if h.Shallow = dir && x.Kind == tree.KindDir && top == x.Path; !h.Shallow && (dir || top != x.Path) {
 		d.holdBelow(top, &h)

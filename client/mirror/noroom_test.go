@@ -492,3 +492,26 @@ func TestL1NoRoomForManyCopies(t *testing.T) {
 		}
 	}
 }
+
+// A change from here that waited, since there was no room for what the remote had at its path, is a change still
+// when the conflict is held.
+func TestL1HeldAfterItWaited(t *testing.T) {
+	w, remote := newSmall(t, Config{OnConflict: Hold})
+	w.local.do("write /f old", "write /other 1")
+	w.sync()
+	remote.roomHere = 20
+	w.remote.do("write /f " + strings.Repeat("x", 300))
+	w.sync()
+	w.local.do("write /f mine", "write /other 2")
+	w.sync()
+	remote.roomHere = 1 << 20
+	w.restart()
+	w.sync()
+	e, err := w.m.tree.Entry(t.Context(), "/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, known := w.m.s.held.at("/f"); !known || !h.Conflict || e.Rev <= h.Since {
+		t.Errorf("the change %d is held as %+v", e.Rev, h)
+	}
+}
