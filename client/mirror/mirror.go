@@ -74,9 +74,9 @@ type Config struct {
 	// Retries, if set, is shared by the mirrors over one connection, one after the other: none of them
 	// tries at once what another one has tried a moment ago.
 	Retries *Retries
-	// OnChange is told of each path that a pull changed here, once it has, and Conflict of each conflict that
-	// was decided, Withheld of what did not come over. OnSent is told of each path that a call has sent, when the
-	// call ends, without those that the remote says it could not write. They must not use the mirror.
+	// A pull calls OnChange for each path that it has changed here, Conflict for each conflict that was
+	// decided, and Withheld for each version that did not come over. A call that has sent paths calls OnSent
+	// for each of them when it ends, but for those that the remote could not write. None may use the mirror.
 	OnChange func(Change)
 	OnSent   func(Move)
 	Conflict func(Conflict)

@@ -25,8 +25,8 @@ func (m *Mirror) begin(ctx context.Context) error {
 	return err
 }
 
-// noteSent notes the entries of a block for Config.OnSent. again are the local paths of those that the remote
-// has left out.
+// noteSent notes the entries of a block for Config.OnSent, but for those whose local paths are in again: the
+// remote has left them out.
 func (m *Mirror) noteSent(b *block, again []string) {
 	if m.cfg.OnSent == nil {
 		return

@@ -174,7 +174,7 @@ func TestF2RemovedHereMadeNewThere(t *testing.T) {
 	}
 }
 
-// A file that goes with several directories which stay is told of once.
+// OnChange gets a file once that goes with several directories which stay.
 func TestC055DeletedIsToldOnce(t *testing.T) {
 	var told []string
 	w := newWorld(t, Config{Ignore: []string{".env"}, OnChange: func(c Change) { told = append(told, fmt.Sprint(c.What, " ", c.Path)) }})

@@ -57,7 +57,7 @@ type contents struct {
 	drop   []int64
 	// unsynced: some of made may not be on the disk yet.
 	unsynced bool
-	// tight are items for whose content there was no room, as err says. What has full bytes or more is not
+	// tight are items for whose content there was no room, as err says. No content of full bytes or more is
 	// written any more.
 	tight []*item
 	err   error

@@ -86,8 +86,8 @@ const (
 	maxKeepers = 10_000
 	maxKept    = 1 << 16
 	// maxKeepersNow bounds the files of an edit. Each of many edits may bring one more file with the same
-	// content, such as a licence: to look at all others each time would take most of the time. What is not
-	// known to be kept stays apart from the files until a collection looks at more of them.
+	// content, such as a licence: to look at all others each time would take most of the time. Content
+	// of more files stays apart from them until a collection looks at more.
 	maxKeepersNow = 256
 )
 
