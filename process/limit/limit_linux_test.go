@@ -2,11 +2,13 @@ package limit
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -248,9 +250,29 @@ func TestResourceSet(t *testing.T) {
 	}
 }
 
-// Memory that processes have in common counts once.
+// Memory that processes have in common counts once, also while its address space grows.
 func TestMemoryOf(t *testing.T) {
 	self := os.Getpid()
+	held := bytes.Repeat([]byte{1}, 32<<20) // what else changes is little beside it
+	defer runtime.KeepAlive(held)
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range 1 << 14 {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			m, err := syscall.Mmap(-1, 0, 1<<20, syscall.PROT_NONE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer syscall.Munmap(m)
+		}
+	}()
+	defer func() { close(stop); <-ended }()
 	one := memoryOf([]int{self}, 0)
 	if one < 1<<20 || one > 4<<30 {
 		t.Errorf("this process has %d bytes", one)

@@ -3,6 +3,7 @@ package limit
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -30,13 +31,13 @@ func memoryOf(pids []int, limit uint64) uint64 {
 		}
 	}
 	sum = 0
-	alike := make(map[uint64][]int) // by a figure that is the same for the same memory
+	var counted []int // in the kernel's order of their memory
 	for _, pid := range pids {
-		peak := sumOf(pid, "status", "VmPeak")
-		if sharesMemory(pid, alike[peak]) {
+		at, shared := slices.BinarySearchFunc(counted, pid, compareMemory)
+		if shared {
 			continue
 		}
-		alike[peak] = append(alike[peak], pid)
+		counted = slices.Insert(counted, at, pid)
 		n := sumOf(pid, "smaps_rollup", "Pss_Anon", "Pss_Shmem", "SwapPss")
 		if n == 0 { // out of reach, as that of a set-user-ID program is
 			n = sumOf(pid, "status", "RssAnon", "RssShmem", "VmSwap")
@@ -75,15 +76,18 @@ func sumOf(pid int, name string, keys ...string) (sum uint64) {
 	return sum
 }
 
-// sharesMemory reports whether a process has the very memory of one of others, as a
-// child has between vfork and exec.
-func sharesMemory(pid int, others []int) bool {
-	for _, other := range others {
-		if r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(pid), uintptr(other), kcmpVM, 0, 0, 0); errno == 0 && r == 0 {
-			return true
-		}
+// compareMemory compares the memory of two processes in an order of the kernel's own. It
+// is 0 for those that have the very same, as a child has with its parent between vfork
+// and exec, and not 0 where one of them is gone or out of reach.
+func compareMemory(a, b int) int {
+	r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), kcmpVM, 0, 0, 0)
+	switch {
+	case errno == 0 && r == 0:
+		return 0
+	case errno == 0 && r == 1:
+		return -1
 	}
-	return false
+	return 1
 }
 
 // kcmpVM has kcmp compare the memory of two processes: KCMP_VM of linux/kcmp.h.
