@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,10 +54,22 @@ func (m *Mirror) Conflicts(ctx context.Context) ([]Conflict, error) {
 	return list, err
 }
 
+// An Undecided is a path that is held in conflict after Resolve was to decide about it.
+type Undecided struct {
+	Path string // of the local tree
+	// Unkept is the path of a version from here that would have lost and could not be kept, "" for none: it
+	// cannot be read, or with Full there is no room for it.
+	Unkept string
+	Full   bool
+	// Lacking: the remote's version is not to be had. The remote cannot read it, or with Full there is no room
+	// for it here.
+	Lacking bool
+}
+
 // Resolve decides about a path that is held in conflict, and all such paths below it, by a
 // policy that decides: Ours sends the version here, Theirs takes the remote's, as both are
 // now, and Both takes both. The version that loses is kept. Everything else is synchronised,
-// and new conflicts are held.
+// and new conflicts are held. Result.Undecided has the paths that could not be decided about.
 func (m *Mirror) Resolve(ctx context.Context, path string, policy Policy) (Result, error) {
 	var r Result
 	if !policy.decides() {
@@ -79,10 +92,26 @@ func (m *Mirror) Resolve(ctx context.Context, path string, policy Policy) (Resul
 			if err := m.tick(ctx, r, true); err != nil {
 				return err
 			}
+			r.Undecided = m.undecided()
 			return m.finish(ctx, r)
 		})
 	})
 	return r, err
+}
+
+// undecided lists what is held of the paths that Resolve was to decide about.
+func (m *Mirror) undecided() []Undecided {
+	var list []Undecided
+	known := map[string]bool{}
+	for _, path := range slices.Sorted(maps.Keys(m.resolved)) {
+		top, h, ok := m.s.held.conflictAt(path)
+		if !ok || known[top] {
+			continue
+		}
+		known[top] = true
+		list = append(list, Undecided{Path: top, Unkept: h.Unkept, Full: m.fullHere.has(cmp.Or(h.Unkept, top)), Lacking: h.Lacking})
+	}
+	return list
 }
 
 // policyAt is the policy for a local path.

@@ -119,6 +119,8 @@ type Result struct {
 	// DisownedHere and DisownedThere are files that were replaced and whose owner or group could
 	// not be kept.
 	DisownedHere, DisownedThere changes.Skipped
+	// Undecided are the paths that Resolve was to decide about and that are held still, sorted.
+	Undecided []Undecided
 }
 
 func (r *Result) moved() bool {

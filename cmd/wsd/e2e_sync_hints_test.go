@@ -100,3 +100,29 @@ func TestSyncNamesOneOfTwoServers(t *testing.T) {
 		}
 	}
 }
+
+// So it is by the commands about what is held, also where LOCAL was never in step with it.
+func TestConflictsNameOneOfTwoServers(t *testing.T) {
+	p, other := newSyncPair(t), newSyncPair(t)
+	p.runtime, other.runtime = p.home, p.home
+	other.serve()
+	p.serve()
+	here := filepath.Join(p.here, "a")
+	writeFile(t, here, "1")
+	p.run("sync", p.here).want(t, 0)
+	writeFile(t, here, "mine")
+	writeFile(t, filepath.Join(p.there, "a"), "theirs")
+	p.run("sync", "--on-conflict", "hold", p.here).want(t, exitHeld)
+	named := "with " + p.there + " at " + p.url + ", which you started last; 1 other of yours has"
+	for _, args := range [][]string{{"conflicts", p.here}, {"resolve", "--theirs", here}} {
+		o := p.run(append([]string{"sync"}, args...)...)
+		o.want(t, 0)
+		if !strings.HasPrefix(o.stderr, named) {
+			t.Errorf("%v: %s", args, o.stderr)
+		}
+	}
+	wantFile(t, here, "theirs")
+	named = other.here + " was never in step with " + p.there + " at " + p.url + ", the server that you started last"
+	other.run("sync", "conflicts", other.here).want(t, exitFailure, "Error: "+named, "Hint: write the URL")
+	other.run("sync", "resolve", "--ours", filepath.Join(other.here, "a")).want(t, exitFailure, "Error: neither .* was in step with "+p.there+" at ", "Hint: write the URL")
+}

@@ -213,8 +213,8 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 	j.local.forgot = j.out.forgot
 	j.tellUnread()
 	j.tellOthers()
-	j.tellServer()
 	if !j.quiet {
+		j.tellServer()
 		j.tellNested()
 	}
 	if j.watch {

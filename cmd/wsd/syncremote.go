@@ -113,6 +113,14 @@ type syncRemote struct {
 // syncSchemes are those of the URLs of servers that are synchronised with.
 var syncSchemes = []string{"ws", "wss", "unix", "relay", "http", "https"}
 
+// called is the server for an error: by its URL too, where no URL was given.
+func (t *syncTarget) called() string {
+	if t.running == nil {
+		return "the server"
+	}
+	return fmt.Sprintf("%s at %s, the server that you started last", safe(t.running.Workspace), safe(t.url))
+}
+
 // dial connects to the server.
 func (t *syncTarget) dial(ctx context.Context, a *app, f *syncFlags, opts client.Options) (*syncRemote, error) {
 	if scheme, _, ok := strings.Cut(t.url, "://"); t.running == nil && (!ok || !slices.Contains(syncSchemes, strings.ToLower(scheme))) {
@@ -163,7 +171,7 @@ func wantsWorkspace(err error) error {
 // tellServer names the server where it might be another one.
 func (j *syncJob) tellServer() {
 	t := j.target
-	if t.others == 0 || len(j.local.others) > 0 || j.quiet { // else tellOthers names it
+	if t.others == 0 || len(j.local.others) > 0 { // else tellOthers names it
 		return
 	}
 	others := "1 other of yours has a workspace: its URL names it"

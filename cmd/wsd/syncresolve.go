@@ -81,8 +81,8 @@ left alone is left alone.
 
 Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand; 3 when
 nothing was changed, since a flag must say that it is meant; 5 when something could not
-be read or cannot be synchronised, as with 'wsd sync'. Other paths that are held do not
-count.`,
+be read or cannot be synchronised, as with 'wsd sync'; 6 when some of it could not be
+decided, which is named with the reason. Other paths that are held do not count.`,
 		Example: "  wsd sync resolve --ours notes.txt\n  wsd sync resolve --theirs ~/project/src ws://127.0.0.1:45678",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
@@ -195,7 +195,7 @@ func (j *syncJob) dirOf(ctx context.Context, dir string) (string, error) {
 			return other, nil
 		}
 		if at == filepath.Dir(at) {
-			return "", withHint(fmt.Errorf("neither %s nor a directory above it was in step with the server", dir), "write the URL that 'wsd sync' was given, or its --state FILE")
+			return "", withHint(fmt.Errorf("neither %s nor a directory above it was in step with %s", safe(dir), target.called()), "write the URL that 'wsd sync' was given, or its --state FILE")
 		}
 	}
 }
@@ -218,12 +218,13 @@ func (j *syncJob) once(ctx context.Context, dir string, fn func(context.Context,
 	defer func() { err = errors.Join(err, j.local.close()) }()
 	if j.local.made {
 		j.local.forget()
-		return withHint(fmt.Errorf("%s was never in step with the server", dir), "write the URL that 'wsd sync' was given, or its --state FILE")
+		return withHint(fmt.Errorf("%s was never in step with %s", safe(dir), j.target.called()), "write the URL that 'wsd sync' was given, or its --state FILE")
 	}
 	if j.local.replaced != nil {
 		return j.refuseReplaced()
 	}
 	j.out = newSyncOutput(j)
 	defer j.out.close()
+	j.tellServer()
 	return j.explain(ctx, fn(ctx, j.mirror(remote)))
 }

@@ -67,9 +67,52 @@ func (o *syncOutput) leftOut(r *mirror.Result) error {
 	}
 	held := r.Held
 	if o.job.resolves { // the other paths are not its business
-		held = 0
+		o.undecided(r.Undecided)
+		held = len(r.Undecided)
 	}
 	return o.skipped(held, here, there)
+}
+
+// syncUndecided is an "undecided" of --json.
+type syncUndecided struct {
+	Type string `json:"type"`
+	Path string `json:"path"`
+	Why  string `json:"why"` // "unreadable", "noRoom", "lacking", "changed"
+	Of   string `json:"of,omitempty"`
+}
+
+// undecided names the paths that could not be decided about, and says why.
+func (o *syncOutput) undecided(list []mirror.Undecided) {
+	for _, u := range list {
+		why, text := "changed", "it has changed once more; run it again"
+		switch {
+		case u.Unkept != "" && u.Full:
+			why, text = "noRoom", "the version here"+o.of(&u)+" would be lost, since there is no room to keep it; make room, or say --ours"
+		case u.Unkept != "":
+			why, text = "unreadable", "the version here"+o.of(&u)+" would be lost, since it cannot be read and kept; see who may read it, or say --ours"
+		case u.Full:
+			why, text = "noRoom", "there is no room here for the server's version; make room, or say --ours"
+		case u.Lacking:
+			why, text = "lacking", "the server cannot read its version; see who may read it there, or say --ours"
+		}
+		if o.enc == nil {
+			o.line(o.stderr, "not decided: %s: %s", o.name(u.Path), text)
+			continue
+		}
+		out := syncUndecided{Type: "undecided", Path: localName(u.Path), Why: why}
+		if u.Unkept != "" {
+			out.Of = localName(u.Unkept)
+		}
+		o.object(out)
+	}
+}
+
+// of names the version that cannot be kept, if that is of another path.
+func (o *syncOutput) of(u *mirror.Undecided) string {
+	if u.Unkept == u.Path {
+		return ""
+	}
+	return " of " + o.name(u.Unkept)
 }
 
 // skipped names what is left out, unless it was named before, and returns what that and paths that are
