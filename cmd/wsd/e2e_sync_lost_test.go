@@ -367,3 +367,64 @@ func TestConflictHeldAndResolved(t *testing.T) {
 	p.run("sync", "conflicts", "--state", p.state, p.here, p.url).want(t, 0, "no path is held in conflict")
 	p.run("sync", "conflicts", p.here, p.url).want(t, 1, "was never in step with the server")
 }
+
+// A version of a path comes back by the command that was printed, also when a link has taken the place of a
+// directory above it: the path is one of the tree, and links below LOCAL are not followed.
+func TestLosersBehindALink(t *testing.T) {
+	p := newSyncPair(t)
+	p.serve()
+	writeFile(t, filepath.Join(p.here, "d/e/x"), "base\n")
+	writeFile(t, filepath.Join(p.here, "l/x"), "base\n")
+	writeFile(t, filepath.Join(p.here, "keep"), "")
+	p.run("sync", p.here, p.url).want(t, 0)
+	other := newSyncPair(t) // where the link leads to is synchronised too, and has lost a version of that name
+	other.home = p.home
+	other.serve()
+	writeFile(t, filepath.Join(other.here, "e/x"), "other\n")
+	other.run("sync", other.here, other.url).want(t, 0)
+	writeFile(t, filepath.Join(other.here, "e/x"), "other mine\n")
+	writeFile(t, filepath.Join(other.there, "e/x"), "other theirs\n")
+	other.run("sync", "--on-conflict", "theirs", other.here, other.url).want(t, 0)
+
+	writeFile(t, filepath.Join(p.here, "d/e/x"), "mine\n")
+	writeFile(t, filepath.Join(p.here, "l/x"), "mine\n")
+	for name, to := range map[string]string{"d": other.here, "l": "nowhere"} {
+		if err := errors.Join(os.RemoveAll(filepath.Join(p.there, name)), os.Symlink(to, filepath.Join(p.there, name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := p.run("sync", "--on-conflict", "theirs", p.here, p.url)
+	o.want(t, 0)
+	out := filepath.Join(p.home, "out")
+	for _, name := range []string{"d/e/x", "l/x"} {
+		file := filepath.Join(p.here, name)
+		printed := regexp.MustCompile(`wsd (sync restore --version \d+ (?:--state \S+ )?` + file + `)\n`).FindStringSubmatch(o.stderr)
+		if printed == nil {
+			t.Fatalf("no command for %s:\n%s", name, o.stderr)
+		}
+		dir := strings.SplitN(name, "/", 2)[0]
+		p.run(strings.Fields(printed[1])...).want(t, 1, "Error: .*/here/"+dir+" is no directory any more", "Hint: move it away, or write the version elsewhere with --to FILE")
+		p.run("sync", "restore", file).want(t, 1, "/here/"+dir+" is no directory any more")
+		p.run("sync", "restore", "--to", out, file).want(t, 0, "wrote version")
+		wantFile(t, out, "mine\n")
+		p.run("sync", "lost", filepath.Dir(file)).want(t, 0, `(?m)^\d+ .* `+name+`$`)
+		if err := errors.Join(os.Remove(out), os.Rename(filepath.Join(p.here, dir), filepath.Join(p.here, dir+".away"))); err != nil {
+			t.Fatal(err)
+		}
+		p.run(strings.Fields(printed[1])...).want(t, 0, "restored version")
+		wantFile(t, file, "mine\n")
+	}
+	wantFile(t, filepath.Join(other.here, "e/x"), "other theirs\n")
+
+	// Links above LOCAL, at it, and from elsewhere into it are followed.
+	above := filepath.Join(p.home, "above")
+	at := filepath.Join(p.home, "at")
+	into := filepath.Join(p.home, "into")
+	if err := errors.Join(os.Symlink(filepath.Dir(p.here), above), os.Symlink(p.here, at), os.Symlink(filepath.Join(p.here, "d/e"), into)); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{filepath.Join(above, "here/d/e/x"), filepath.Join(at, "d/e/x"), filepath.Join(into, "x")} {
+		p.run("sync", "restore", file).want(t, 0, "version 1 already|restored version|version 2 already")
+		p.run("sync", "lost", file).want(t, 0, `(?m)^\d+ .* d/e/x$`)
+	}
+}

@@ -119,19 +119,8 @@ Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			states, below, err := []string{state}, "", error(nil)
-			local := append(args, ".")[0]
-			if state == "" {
-				if states, err = statesOf(local); err != nil {
-					return err
-				}
-			}
 			if state == "" || len(args) > 0 {
-				if below, err = listedPath(local); err != nil {
-					return err
-				}
-			}
-			if state != "" && below != "" {
-				if err := stateHolds(cmd.Context(), state, below); err != nil {
+				if states, below, err = listedPath(cmd.Context(), state, append(args, ".")[0]); err != nil {
 					return err
 				}
 			}
@@ -144,28 +133,29 @@ Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.
 	return cmd
 }
 
-// stateHolds refuses a path that is not in the directory that a state is of.
-func stateHolds(ctx context.Context, state, path string) error {
+// listedPath finds the states, if none is named, and the file that are meant with a path of the command line.
+func listedPath(ctx context.Context, state, typed string) (states []string, file string, err error) {
+	places, err := keptPlaces(ctx, state, typed)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case len(places) > 0 && state == "":
+		states, err = keptAt(places[0].dir)
+		return states, places[0].file(), err
+	case len(places) > 0:
+		return []string{state}, places[0].file(), nil
+	case state == "":
+		_, err = statesOf(typed)
+		return nil, "", err
+	}
+	if file, err = filepath.Abs(typed); err != nil {
+		return nil, "", err
+	}
 	dir, err := dirOfState(ctx, state)
-	if err != nil || dir == "" {
-		return err
+	if err == nil && dir != "" {
+		err = usagef("leave one of them out", "the state %s is of %s, and %s is not in that", state, dir, file)
 	}
-	if rel, err := filepath.Rel(dir, path); err != nil || !filepath.IsLocal(rel) {
-		return usagef("leave one of them out", "the state %s is of %s, and %s is not in that", state, dir, path)
-	}
-	return nil
-}
-
-// listedPath is an absolute path without links, as far as it is there.
-func listedPath(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err == nil {
-		path, err = filepath.EvalSymlinks(abs)
-	}
-	if err != nil {
-		return landingPath(abs)
-	}
-	return path, nil
+	return []string{state}, file, err
 }
 
 // printLost lists the versions of what is at a path or below it; "" stands for all of them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -104,28 +105,20 @@ decided, which is named with the reason. Other paths that are held do not count.
 			if err := connect.take(args[1:]); err != nil {
 				return err
 			}
-			file, err := landingPath(args[0])
+			at, err := job.placeOf(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			dir, err := job.dirOf(cmd.Context(), filepath.Dir(file))
-			if err != nil {
-				return err
-			}
-			rel, err := filepath.Rel(dir, file)
-			if err != nil || !filepath.IsLocal(rel) {
-				return errors.Join(err, fmt.Errorf("%s is not in %s", file, dir))
-			}
-			return job.once(cmd.Context(), dir, func(ctx context.Context, m *mirror.Mirror) error {
+			return job.once(cmd.Context(), at.dir, func(ctx context.Context, m *mirror.Mirror) error {
 				first, err := m.First(ctx)
 				if err != nil {
 					return err
 				}
 				if first != "" {
 					return refused("to go on with it first: "+job.syncCommand(),
-						"an earlier run has begun to bring %s and the server together with %s and did not come to its end", dir, firstFlag(first))
+						"an earlier run has begun to bring %s and the server together with %s and did not come to its end", at.dir, firstFlag(first))
 				}
-				r, err := resolveTyped(ctx, m, filepath.ToSlash(rel), policy)
+				r, err := resolveTyped(ctx, m, filepath.ToSlash(at.rel), policy)
 				if e, ok := errors.AsType[*mirror.NotHeldError](err); ok {
 					shown := mirror.NotHeldError{Path: rawname.Show(localName(e.Path))}
 					if e.With != "" {
@@ -164,40 +157,53 @@ func resolveTyped(ctx context.Context, m *mirror.Mirror, rel string, policy mirr
 	return r, err
 }
 
-// dirOf finds the directory that a path is in and that has a state with the server.
-func (j *syncJob) dirOf(ctx context.Context, dir string) (string, error) {
-	if j.flags.store != "" {
-		found, err := dirOfState(ctx, j.flags.store)
-		if found == "" && err == nil {
-			err = fmt.Errorf("%s: it is of no directory", j.flags.store)
-		}
-		return found, err
-	}
+// placeOf finds the directory that a path of the command line is in and that has a state with the server, else
+// one that has another state.
+func (j *syncJob) placeOf(ctx context.Context, typed string) (place, error) {
 	target, err := j.flags.connect.syncTarget()
 	if err != nil {
-		return "", err
+		return place{}, err
 	}
-	other := "" // the nearest one whose state was made by another URL, or is with another server
-	for at := dir; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(at); err == nil {
-			store, err := syncStore(at, target.identity(j.flags.remotePath))
-			if err != nil {
-				return "", err
-			}
-			if _, err := os.Stat(store); err == nil {
-				return at, nil
-			}
-			if list, err := statesAt(at); err == nil && len(list) > 0 {
-				other = firstSet(other, at)
-			}
+	with := func(dir string) (bool, error) {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return false, nil //nolint:nilerr // It is not there, and one above it is.
 		}
-		if at == filepath.Dir(at) && other != "" {
-			return other, nil
+		store, err := syncStore(dir, target.identity(j.flags.remotePath))
+		if err == nil {
+			_, err = os.Stat(store)
 		}
-		if at == filepath.Dir(at) {
-			return "", withHint(fmt.Errorf("neither %s nor a directory above it was in step with %s", safe(dir), target.called()), "write the URL that 'wsd sync' was given, or its --state FILE")
+		if errors.Is(err, iofs.ErrNotExist) {
+			return false, nil
 		}
+		return err == nil, err
 	}
+	other := func(dir string) (bool, error) {
+		list, err := statesAt(dir)
+		return len(list) > 0, err
+	}
+	of := ""
+	if j.flags.store != "" {
+		if of, err = dirOfState(ctx, j.flags.store); err == nil && of == "" {
+			err = fmt.Errorf("%s: it is of no directory", j.flags.store)
+		}
+		if err != nil {
+			return place{}, err
+		}
+		with = func(dir string) (bool, error) { return dir == of, nil }
+	}
+	list, err := placesOf(typed, with)
+	if err == nil && len(list) == 0 && of == "" {
+		list, err = placesOf(typed, other)
+	}
+	switch {
+	case err != nil:
+		return place{}, err
+	case len(list) > 0:
+		return list[0], nil
+	case of != "":
+		return place{}, fmt.Errorf("%s is not in %s", safe(absolute(typed)), safe(of))
+	}
+	return place{}, withHint(fmt.Errorf("neither %s nor a directory above it was in step with %s", safe(absolute(typed)), target.called()), "write the URL that 'wsd sync' was given, or its --state FILE")
 }
 
 // once calls fn with the mirror of a directory that was in step with the server, over one

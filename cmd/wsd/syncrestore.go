@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,17 +65,7 @@ Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.
 }
 
 func (r *syncRestore) run(ctx context.Context, path string) error {
-	file, err := landingPath(path)
-	if err != nil {
-		return err
-	}
-	states := []string{r.state}
-	if r.state == "" {
-		if states, err = statesOf(filepath.Dir(file)); err != nil {
-			return err
-		}
-	}
-	found, err := r.findTyped(ctx, states, file)
+	found, err := r.findPlaced(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -86,24 +77,34 @@ func (r *syncRestore) run(ctx context.Context, path string) error {
 	})
 }
 
-// landingPath is an absolute path without links in the directories above it, as far as they
-// are there.
-func landingPath(path string) (string, error) {
-	abs, err := filepath.Abs(path)
+// findPlaced finds the version that is meant with a path of the command line.
+func (r *syncRestore) findPlaced(ctx context.Context, path string) (*keptVersion, error) {
+	places, err := keptPlaces(ctx, r.state, path)
+	if err == nil && len(places) == 0 {
+		if r.state == "" {
+			_, err = statesOf(path)
+		} else {
+			err = noVersion(path)
+		}
+	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	dir, rest := filepath.Dir(abs), filepath.Base(abs)
-	for {
-		real, err := filepath.EvalSymlinks(dir)
-		if err == nil {
-			return filepath.Join(real, rest), nil
+	var first error
+	for _, p := range places {
+		states := []string{r.state}
+		if r.state == "" {
+			if states, err = keptAt(p.dir); err != nil {
+				return nil, err
+			}
 		}
-		if !errors.Is(err, iofs.ErrNotExist) || dir == filepath.Dir(dir) {
-			return "", err
+		found, err := r.findTyped(ctx, states, p.file())
+		if found != nil {
+			return found, nil
 		}
-		dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest)
+		first = cmp.Or(first, err)
 	}
+	return nil, first
 }
 
 // findTyped finds the version that is meant with a path of the command line.
@@ -149,7 +150,11 @@ func (r *syncRestore) find(ctx context.Context, states []string, file string) (*
 	case others > 0:
 		return nil, withHint(fmt.Errorf("%s has no version %d", rawname.Show(file), r.version), "'wsd sync lost' lists the versions that are kept")
 	}
-	return nil, withHint(fmt.Errorf("no version of %s is kept", rawname.Show(file)), "'wsd sync lost' lists the versions that are kept")
+	return nil, noVersion(file)
+}
+
+func noVersion(file string) error {
+	return withHint(fmt.Errorf("no version of %s is kept", rawname.Show(file)), "'wsd sync lost' lists the versions that are kept")
 }
 
 // bring has the version take its place in the directory.

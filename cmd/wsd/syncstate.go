@@ -24,30 +24,33 @@ var errNoState = errors.New("no 'wsd sync' keeps a state of it")
 // statesOf finds the files with what is known of a directory, or of the nearest one above
 // it that has any. The directory need not be there.
 func statesOf(dir string) ([]string, error) {
-	state, err := workspace.StateDir()
-	if err != nil {
-		return nil, err
-	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
 	for at := abs; ; at = filepath.Dir(at) {
-		stores, err := statesAt(at)
-		if err != nil {
-			return nil, err
-		}
-		served := filepath.Join(state, "workspaces", workspace.StoreName(at)+".db")
-		if _, err := os.Stat(served); len(stores) == 0 && err == nil {
-			stores = []string{served}
-		}
-		if len(stores) > 0 {
-			return stores, nil
+		stores, err := keptAt(at)
+		if err != nil || len(stores) > 0 {
+			return stores, err
 		}
 		if at == filepath.Dir(at) {
 			return nil, withHint(fmt.Errorf("%s: %w, nor of a directory above it", abs, errNoState), "--state FILE names the state, or the store of a server that is not running")
 		}
 	}
+}
+
+// keptAt finds the files with what is known of a directory: states, or else the store of a server.
+func keptAt(dir string) ([]string, error) {
+	state, err := workspace.StateDir()
+	if err != nil {
+		return nil, err
+	}
+	stores, err := statesAt(dir)
+	served := filepath.Join(state, "workspaces", workspace.StoreName(dir)+".db")
+	if _, serr := os.Stat(served); err == nil && len(stores) == 0 && serr == nil {
+		stores = []string{served}
+	}
+	return stores, err
 }
 
 // statesAt finds the files with what is known of a directory and a server.
