@@ -95,7 +95,7 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 	w.pending = true
 	// It is decided: an end of the call changes nothing of it.
 	brought := w.bring(context.WithoutCancel(ctx), fd, p, &done)
-	err = w.tolerate(brought)
+	err = w.tolerate(brought, w.counted.Load())
 	if err != nil {
 		return done, &changes.PendingError{Err: err}
 	}
@@ -480,7 +480,7 @@ func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *chan
 			return err
 		}
 		for _, it := range list {
-			if kept[it.path] == nil && !stuck.has(it.path) {
+			if kept[it.path] == nil && !stuck.has(it.path) && w.isLate(it.path, known != nil) {
 				w.late.Add(1)
 			}
 		}

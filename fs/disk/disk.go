@@ -96,8 +96,8 @@ type Workspace struct {
 	full bool
 	// stale: the index is not what the rows say, and is to be read again.
 	stale bool
-	// late counts paths that were brought after the call that was to bring them.
-	late atomic.Int64
+	// late is what TakeLate returns next, counted how often it was called.
+	late, counted atomic.Int64
 	// pending: the journal has rows. stuck are those of their paths that were told of as
 	// such that cannot be brought, stuckDirs the directories above them.
 	pending   bool

@@ -92,7 +92,7 @@ func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
 		if w.watch != nil {
 			w.watch.peek(w.readAgain) // bring stores what it replaces, unless the index knows it
 		}
-		if err := w.tolerate(w.bring(ctx, root, nil, nil)); err != nil {
+		if err := w.tolerate(w.bring(ctx, root, nil, nil), -1); err != nil {
 			return err
 		}
 	}

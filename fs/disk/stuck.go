@@ -22,6 +22,9 @@ type stuckPath struct {
 	err error
 	// mode: it is a directory that only has the wrong mode. What is in it is settled.
 	mode bool
+	// counted is how often TakeLate had been called when the path could not be brought first, -1 if
+	// that was before the workspace was opened.
+	counted int64
 }
 
 func (e *stuckError) Error() string {
@@ -71,7 +74,7 @@ func (l *stuckList) note(path string, err error, mode bool) error {
 		l.paths = map[string]stuckPath{}
 	}
 	if _, ok := l.paths[path]; !ok {
-		l.paths[path] = stuckPath{pathError("bring", path, err), mode}
+		l.paths[path] = stuckPath{err: pathError("bring", path, err), mode: mode}
 	}
 	return nil
 }
@@ -126,8 +129,9 @@ func (l *stuckList) err() error {
 }
 
 // tolerate takes an error of bring, or none, for what it is: paths that are stuck hold up
-// nothing else. Which they are is said once.
-func (w *Workspace) tolerate(err error) error {
+// nothing else. Which they are is said once. before is what stuckPath.counted is of those that are
+// stuck now and were not.
+func (w *Workspace) tolerate(err error, before int64) error {
 	stuck, ok := errors.AsType[*stuckError](err)
 	if !ok && err != nil {
 		return err
@@ -141,6 +145,13 @@ func (w *Workspace) tolerate(err error) error {
 			w.log.Warn("the workspace's directory is not what the store says; it is tried again", "err", err)
 			break
 		}
+	}
+	for path, p := range now {
+		p.counted = before
+		if old, known := w.stuck[path]; known {
+			p.counted = old.counted
+		}
+		now[path] = p
 	}
 	for path := range w.stuck {
 		if _, still := now[path]; !still {
@@ -159,9 +170,22 @@ func (w *Workspace) tolerate(err error) error {
 	return nil
 }
 
-// TakeLate returns how many paths were brought after the call that was to bring them, which could
-// not or was cut short, since it was asked last.
-func (w *Workspace) TakeLate() int { return int(w.late.Swap(0)) }
+// TakeLate returns how many paths were brought since it was called last, or since Open, that were to
+// be brought before that, when they could not be or the process ended.
+func (w *Workspace) TakeLate() int {
+	w.counted.Add(1)
+	return int(w.late.Swap(0))
+}
+
+// isLate reports whether a path was to be brought before the last call of TakeLate. planned says that
+// the path is being brought by the call that plans it.
+func (w *Workspace) isLate(path string, planned bool) bool {
+	p, waited := w.stuck[path]
+	if !waited {
+		return !planned // the journal had it when the workspace was opened
+	}
+	return p.counted < w.counted.Load()
+}
 
 // isStuck reports whether a path, or something above it, cannot be brought.
 func (w *Workspace) isStuck(path string) bool {
