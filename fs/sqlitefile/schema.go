@@ -65,11 +65,7 @@ func (f *Format) steps() ([]step, error) {
 // processes may do so at once: each looks again at the version once it has the lock.
 // Errors: ErrNewer, ErrForeign.
 func (f *Format) Migrate(ctx context.Context, db *sql.DB) error {
-	list, err := f.steps()
-	if err != nil {
-		return err
-	}
-	conn, err := db.Conn(ctx)
+	list, conn, err := f.begin(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -100,6 +96,16 @@ func (f *Format) Migrate(ctx context.Context, db *sql.DB) error {
 		}
 	}
 	return nil
+}
+
+// begin returns the migrations and a connection, which the caller closes.
+func (f *Format) begin(ctx context.Context, db *sql.DB) ([]step, *sql.Conn, error) {
+	list, err := f.steps()
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := db.Conn(ctx)
+	return list, conn, err
 }
 
 // walRetry is how often it is tried to switch to WAL.
@@ -181,11 +187,7 @@ func (f *Format) current(ctx context.Context, conn *sql.Conn) (int, error) {
 // Check finds out whether a file is one of the format, of this version or an earlier one. It changes nothing.
 // Errors: ErrNewer, ErrForeign.
 func (f *Format) Check(ctx context.Context, db *sql.DB) error {
-	list, err := f.steps()
-	if err != nil {
-		return err
-	}
-	conn, err := db.Conn(ctx)
+	list, conn, err := f.begin(ctx, db)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,32 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
+// smallWorkspace is a workspace on such a disk, with its store. It returns the disk, too.
+func smallWorkspace(t *testing.T) (dir string, cfg Config) {
+	t.Helper()
+	dir = smallDisk(t)
+	cfg = Config{Dir: filepath.Join(dir, "w"), Store: filepath.Join(dir, "store.db"), MountPoint: "/nowhere/to/be", NoWatch: true}
+	if err := os.Mkdir(cfg.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir, cfg
+}
+
+// openUntilEnd opens a workspace that is closed when the test ends.
+func openUntilEnd(t *testing.T, cfg Config) *Workspace {
+	t.Helper()
+	w, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
 // fill leaves no room on a disk.
 func fill(t *testing.T, dir string) {
 	t.Helper()
@@ -116,20 +142,8 @@ func TestF5FullDisk(t *testing.T) {
 // Objects that are mostly garbage are left for later where there is no room to write them anew; all
 // else is collected.
 func TestF5FullDiskWithObjects(t *testing.T) {
-	dir := smallDisk(t)
-	cfg := Config{Dir: filepath.Join(dir, "w"), Store: filepath.Join(dir, "store.db"), MountPoint: "/nowhere/to/be", NoWatch: true}
-	if err := os.Mkdir(cfg.Dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	w, err := Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	dir, cfg := smallWorkspace(t)
+	w := openUntilEnd(t, cfg)
 	skew := time.Duration(0)
 	forest := tree.New(w.DB.Tree(), tree.Config{Now: func() time.Time { return time.Now().Add(skew) }})
 	forest.SetHome(disk.ObjectsOnly("/other", w.Objects))
@@ -191,20 +205,8 @@ func TestF5FullDiskWithObjects(t *testing.T) {
 // L1: content for which the disk has no room is refused with a code of its own, and leaves the room that
 // there was.
 func TestL1ContentWithoutRoom(t *testing.T) {
-	dir := smallDisk(t)
-	cfg := Config{Dir: filepath.Join(dir, "w"), Store: filepath.Join(dir, "store.db"), MountPoint: "/nowhere/to/be", NoWatch: true}
-	if err := os.Mkdir(cfg.Dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	w, err := Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	_, cfg := smallWorkspace(t)
+	w := openUntilEnd(t, cfg)
 	noise := rand.NewChaCha8([32]byte{5})
 	var list []tree.Data
 	for range 128 {
@@ -212,7 +214,7 @@ func TestL1ContentWithoutRoom(t *testing.T) {
 		_, _ = io.ReadFull(noise, b)
 		list = append(list, tree.Data{Hash: tree.Sum(b), Bytes: b})
 	}
-	err = w.Sync.PushObjects(t.Context(), changes.FromSlice(list))
+	err := w.Sync.PushObjects(t.Context(), changes.FromSlice(list))
 	if changes.Code(err) != changes.CodeNoRoom {
 		t.Errorf("64 MiB on a disk of 64 MiB: %v", err)
 	}
@@ -226,11 +228,7 @@ func TestL1ContentWithoutRoom(t *testing.T) {
 
 // Content that was noted before the disk was full is given up on a disk without any room.
 func TestL1GivingUpWithoutRoom(t *testing.T) {
-	dir := smallDisk(t)
-	cfg := Config{Dir: filepath.Join(dir, "w"), Store: filepath.Join(dir, "store.db"), MountPoint: "/nowhere/to/be", NoWatch: true}
-	if err := os.Mkdir(cfg.Dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	dir, cfg := smallWorkspace(t)
 	w, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -261,11 +259,7 @@ func TestL1GivingUpWithoutRoom(t *testing.T) {
 
 // A workspace is opened and checked on a full disk, also when there is something to take up.
 func TestF5OpenOnFullDisk(t *testing.T) {
-	dir := smallDisk(t)
-	cfg := Config{Dir: filepath.Join(dir, "w"), Store: filepath.Join(dir, "store.db"), MountPoint: "/nowhere/to/be", NoWatch: true}
-	if err := os.Mkdir(cfg.Dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	dir, cfg := smallWorkspace(t)
 	w, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -383,15 +377,7 @@ func TestF5OpenWithoutReserve(t *testing.T) {
 func TestF7CommandOnFullDisk(t *testing.T) {
 	dir := smallDisk(t)
 	cfg := Config{Dir: t.TempDir(), Store: filepath.Join(dir, "store.db"), MountPoint: "/nowhere/to/be", NoWatch: true}
-	w, err := Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	w := openUntilEnd(t, cfg)
 	// It prints more than there is room for in what SQLite has allocated.
 	const command = "while ! test -e go; do sleep 0.02; done; head -c 12000000 /dev/zero; echo end; exit 3"
 	id, events, err := w.Runs.Exec(t.Context(), shell.Request{Command: command})
@@ -442,11 +428,7 @@ func TestF7CommandOnFullDisk(t *testing.T) {
 
 // L1: files for whose content there is no room, as copies of others, are all named at once.
 func TestL1CopiesWithoutRoom(t *testing.T) {
-	dir := smallDisk(t)
-	cfg := Config{Dir: filepath.Join(dir, "w"), Store: filepath.Join(dir, "store.db"), MountPoint: "/workspace", NoWatch: true}
-	if err := os.Mkdir(cfg.Dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	_, cfg := smallWorkspace(t)
 	noise := rand.NewChaCha8([32]byte{7})
 	for name, size := range map[string]int{"a": 24 << 20, "b": 1 << 10, "c": 22 << 20} {
 		b := make([]byte, size)
@@ -455,29 +437,21 @@ func TestL1CopiesWithoutRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w, err := Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	w := openUntilEnd(t, cfg)
 	if _, err := w.Sync.Watermarks(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	var list []tree.Entry
 	for _, name := range []string{"a", "b", "c"} {
-		e, err := w.Sync.ReadEntry(t.Context(), "/workspace/"+name)
+		e, err := w.Sync.ReadEntry(t.Context(), cfg.MountPoint+"/"+name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		e.Path += "2"
 		list = append(list, *e)
 	}
-	_, err = w.Sync.Push(t.Context(), changes.PushInput{SenderRev: 1}, changes.FromSlice(list))
-	if got := slices.Sorted(slices.Values(changes.Paths(err))); !slices.Equal(got, []string{"/workspace/a2", "/workspace/c2"}) || changes.Code(err) != changes.CodeNoRoom {
+	_, err := w.Sync.Push(t.Context(), changes.PushInput{SenderRev: 1}, changes.FromSlice(list))
+	if got := slices.Sorted(slices.Values(changes.Paths(err))); !slices.Equal(got, []string{cfg.MountPoint + "/a2", cfg.MountPoint + "/c2"}) || changes.Code(err) != changes.CodeNoRoom {
 		t.Errorf("%q had no room: %v", got, err)
 	}
 	if _, err := w.Sync.Push(t.Context(), changes.PushInput{SenderRev: 1}, changes.FromSlice(list[1:2])); err != nil {
