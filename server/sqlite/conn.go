@@ -19,6 +19,7 @@ import (
 // whose types were found by reflection.
 type conn struct {
 	driver.Conn
+	lock  func()           // gives it its mutex back
 	stmts map[string]*stmt // by their text, all of which are constants of ours
 	args  []driver.NamedValue
 }
@@ -162,6 +163,7 @@ func (c *conn) close() error {
 	for _, s := range c.stmts {
 		errs = append(errs, s.Close())
 	}
+	c.lock()
 	return errors.Join(append(errs, c.Close())...)
 }
 
