@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
+	"time"
 )
 
 // With a live heap of a few MB the collector runs for every few MB that pass, and costs
@@ -28,56 +29,74 @@ const (
 	indexGrowth = 50 // percent
 )
 
-// gcGrowth is how much the heap may grow, in percent, when so many bytes of it live; nil while
-// that is up to Go.
-var gcGrowth atomic.Pointer[func(live uint64) int]
+// A collector that runs again within busyPause is one of a program that works, whose heap may grow to
+// busyHeap. Two minutes after the work the runtime collects by itself, and the heap is small again.
+const (
+	busyPause = time.Second
+	busyHeap  = 32 << 20
+)
+
+// A growth is how much the heap may grow, in percent, when so many bytes of it live and the run of
+// the collector before was so long ago.
+type growth func(live uint64, pause time.Duration) int
+
+// gcGrowth is nil while that is up to Go.
+var gcGrowth atomic.Pointer[growth]
 
 // tuneGC has the collector run as often as growth says from now on. GOGC wins over it.
-func tuneGC(getenv func(string) string, growth func(live uint64) int) {
+func tuneGC(getenv func(string) string, g growth) {
 	if getenv("GOGC") != "" {
 		return
 	}
-	if gcGrowth.Swap(&growth) != nil {
+	if gcGrowth.Swap(&g) != nil {
 		return // the watch below uses it from the next run on
 	}
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	var last time.Time
 	var watch func(*[16]byte)
 	watch = func(sentinel *[16]byte) {
 		metrics.Read(live)
-		debug.SetGCPercent((*gcGrowth.Load())(live[0].Value.Uint64()))
+		now := time.Now()
+		debug.SetGCPercent((*gcGrowth.Load())(live[0].Value.Uint64(), now.Sub(last)))
+		last = now
 		runtime.SetFinalizer(sentinel, watch) // so that the next run calls it again
 	}
 	watch(new([16]byte))
 }
 
-// passingGrowth is for what passes output on, a relay and the clients of one.
-func passingGrowth(live uint64) int {
+// upTo has a small heap grow to limit.
+func upTo(limit, live uint64) int {
 	if live == 0 {
 		return mostGrowth
 	}
+	return int(min(mostGrowth, max(usualGrowth, (limit-min(limit, live))*100/live)))
+}
+
+// passingGrowth is for what passes output on, a relay and the clients of one.
+func passingGrowth(live uint64, _ time.Duration) int {
 	if live >= largeHeap {
 		return leastGrowth
 	}
-	if live >= smallHeap {
-		return usualGrowth
-	}
-	return int(min(mostGrowth, max(usualGrowth, (smallHeap-live)*100/live)))
+	return upTo(smallHeap, live)
 }
 
 // indexingGrowth is for both sides of a synchronisation. A small heap stays as small as Go keeps
-// it: a server may be there for very little.
-func indexingGrowth(live uint64) int {
+// it while there is little to do: a server may be there for very little.
+func indexingGrowth(live uint64, pause time.Duration) int {
 	if live >= indexHeap {
 		return indexGrowth
 	}
-	return usualGrowth
+	if pause >= busyPause {
+		return usualGrowth
+	}
+	return upTo(busyHeap, live)
 }
 
 // endingGrowth is indexingGrowth for a synchronisation that ends: as long as little lives, it need not
 // stay small.
-func endingGrowth(live uint64) int {
+func endingGrowth(live uint64, pause time.Duration) int {
 	if live >= indexHeap {
 		return indexGrowth
 	}
-	return passingGrowth(live)
+	return passingGrowth(live, pause)
 }

@@ -12,17 +12,22 @@ func TestGrowth(t *testing.T) {
 		0: mostGrowth, 1 << 20: mostGrowth, 8 << 20: 500, 24 << 20: usualGrowth, 40 << 20: usualGrowth, smallHeap: usualGrowth, largeHeap: leastGrowth,
 		1 << 30: leastGrowth,
 	} {
-		if got := passingGrowth(live); got != want {
+		if got := passingGrowth(live, 0); got != want {
 			t.Errorf("passingGrowth(%d) = %d, want %d", live, got, want)
 		}
 	}
 	for live, want := range map[uint64]int{0: usualGrowth, indexHeap - 1: usualGrowth, indexHeap: indexGrowth, 1 << 30: indexGrowth} {
-		if got := indexingGrowth(live); got != want {
-			t.Errorf("indexingGrowth(%d) = %d, want %d", live, got, want)
+		if got := indexingGrowth(live, busyPause); got != want {
+			t.Errorf("indexingGrowth(%d) = %d after a pause, want %d", live, got, want)
+		}
+	}
+	for live, want := range map[uint64]int{0: mostGrowth, 8 << 20: 300, 16 << 20: usualGrowth, indexHeap - 1: usualGrowth, indexHeap: indexGrowth} {
+		if got := indexingGrowth(live, busyPause-1); got != want {
+			t.Errorf("indexingGrowth(%d) = %d without a pause, want %d", live, got, want)
 		}
 	}
 	for live, want := range map[uint64]int{0: mostGrowth, 8 << 20: 500, indexHeap - 1: usualGrowth, indexHeap: indexGrowth, 1 << 30: indexGrowth} {
-		if got := endingGrowth(live); got != want {
+		if got := endingGrowth(live, busyPause); got != want {
 			t.Errorf("endingGrowth(%d) = %d, want %d", live, got, want)
 		}
 	}
@@ -50,7 +55,7 @@ func TestTuneGC(t *testing.T) {
 	tuneGC(func(string) string { return "" }, indexingGrowth)
 	wait("lower with an index as large", func(p int) bool { return p == indexGrowth })
 	runtime.KeepAlive(large)
-	wait("usual again", func(p int) bool { return p == usualGrowth })
+	wait("high while the collector runs all the time", func(p int) bool { return p > usualGrowth })
 	tuneGC(func(string) string { return "" }, passingGrowth)
 	wait("high again", func(p int) bool { return p > usualGrowth })
 }
