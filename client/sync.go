@@ -108,7 +108,11 @@ func (p syncPeer) Push(ctx context.Context, in changes.PushInput, entries change
 	if err != nil {
 		return out, syncError(err)
 	}
-	out = changes.PushResult{Rev: r.Rev, Before: r.Before, Applied: r.Applied, Conflicts: r.Conflicts, MoreOvertaken: r.OvertakenMore, Kept: changes.KeptFromWire(r.Kept), MoreKept: r.KeptMore, Disowned: r.Disowned, MoreDisowned: r.DisownedMore}
+	out = changes.PushResult{
+		Rev: r.Rev, Before: r.Before, Applied: r.Applied, Conflicts: r.Conflicts, MoreOvertaken: r.OvertakenMore,
+		Kept: changes.KeptFromWire(r.Kept), MoreKept: r.KeptMore, Disowned: r.Disowned, MoreDisowned: r.DisownedMore,
+		Unwritten: r.Unwritten, MoreUnwritten: r.UnwrittenMore,
+	}
 	if out.Overtaken, err = changes.LostFromWire(r.Overtaken); err != nil {
 		return out, err
 	}

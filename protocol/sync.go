@@ -123,6 +123,10 @@ type PushResult struct {
 	// and DisownedMore how many more there are.
 	Disowned     []string `json:"disowned,omitempty" wire:"optional"`
 	DisownedMore int      `json:"disownedMore,omitempty" wire:"optional"`
+	// Unwritten are the paths of entries that are not on the server's disk yet, and UnwrittenMore
+	// how many more there are. Only a push with Partly has them.
+	Unwritten     []string `json:"unwritten,omitempty" wire:"optional"`
+	UnwrittenMore int      `json:"unwrittenMore,omitempty" wire:"optional"`
 }
 
 // KeptPath is a path that stays although it was to be removed.

@@ -179,7 +179,8 @@ func (m *Mirror) applied(b *batch, d *decision, changed int, r *Result) {
 	r.Changed += changed
 	r.Conflicts += len(d.conflicts)
 	r.Withheld += len(d.withheld)
-	r.Undone += d.undone
+	r.Undone += len(d.undone)
+	m.before.undone = append(m.before.undone, d.undone...)
 	m.tellStayed(m.stayedOf(d.stayed, false), r)
 	m.tellStayed(d.stayAgain(), r)
 	m.meter.count(func(p *Progress) { p.Pulled += int64(len(b.entries)) })

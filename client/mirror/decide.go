@@ -40,7 +40,7 @@ type decision struct {
 	again     map[string]*changes.Kept // directories that were removed here and stay at the remote, by path
 	moved     []string                 // paths of what is ignored, as far as it comes to other places here
 	goes      map[string]bool          // paths that OnChange gets as deleted: each directory above that stays names them again
-	undone    int                      // versions of the remote that are undone
+	undone    []string                 // paths of versions of the remote that are undone
 	removed   map[string]string        // what versions the entries remove, by path
 	renamed   map[string]string        // directories that the entries rename, by their old paths
 	entries   []tree.Entry             // that are decided about

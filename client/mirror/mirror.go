@@ -110,7 +110,8 @@ type Result struct {
 	Withheld                 int // paths that did not come over, or not all of their modes
 	Stayed                   int // paths that stay on one side, with what was never synchronised
 	Held                     int // paths that are held in conflict
-	Undone                   int // versions of the remote that are kept here, since they were undone
+	Undone                   int // versions of the remote that are kept here, since they were to be undone
+	NotUndone                int // those of Undone that are still there, since the remote could not write their paths
 	// InStep: both ends had all of each other's changes when the call ended.
 	InStep bool
 	// Here and There are the paths that this side and the remote leave out, for each reason, as

@@ -171,7 +171,7 @@ func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell fun
 			}
 		}
 		p.conflicts(d.conflicts)
-		p.Undone += d.undone
+		p.Undone += len(d.undone)
 		missing, err := m.missing(ctx, b.entries) // what loses is fetched as well
 		if err != nil {
 			return err

@@ -515,6 +515,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 		return false, fmt.Errorf("store the cursors: %w", err)
 	}
 	m.s = next
+	m.noteStuck(&res)
 	m.noteSent(b, again)
 	n := len(b.entries) - len(again)
 	r.Pushed += n

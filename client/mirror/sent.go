@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"maps"
+	"slices"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -16,6 +18,11 @@ type beginning struct {
 	push      tree.Cursor // up to where the remote had the changes from here
 	unwritten int         // paths that the remote could not write
 	sent      []Move      // since, for Config.OnSent
+	undone    []string    // paths here at which versions of the remote were undone since
+	// stuck are paths here that were sent since and of which the remote has said at once that it could not
+	// write them, and moreStuck how many more there are.
+	stuck     map[string]bool
+	moreStuck int
 }
 
 // begin notes what both sides have.
@@ -23,6 +30,19 @@ func (m *Mirror) begin(ctx context.Context) error {
 	info, err := m.tree.Info(ctx)
 	m.before = beginning{rev: info.Rev, push: m.s.peer.Push, unwritten: unwrittenOf(m.there).Count}
 	return err
+}
+
+// noteStuck notes the paths of a push that the remote could not write.
+func (m *Mirror) noteStuck(res *changes.PushResult) {
+	m.before.moreStuck += res.MoreUnwritten
+	for _, remote := range res.Unwritten {
+		if path, ok := m.roots.toLocal(remote); ok {
+			if m.before.stuck == nil {
+				m.before.stuck = map[string]bool{}
+			}
+			m.before.stuck[path] = true
+		}
+	}
 }
 
 // noteSent notes the entries of a block for Config.OnSent, but for those whose local paths are in again: the
@@ -48,6 +68,9 @@ func (m *Mirror) tellSent() {
 	}
 	there := unwrittenOf(m.there)
 	left := setOf(paths(&there))
+	if there.Count > 0 {
+		maps.Copy(left, m.before.stuck)
+	}
 	for _, move := range m.before.sent {
 		if !left[move.Path] {
 			m.cfg.OnSent(move)
@@ -78,11 +101,13 @@ func unwrittenOf(list []changes.Skipped) (s changes.Skipped) {
 // write. Of those that the remote does not name it counts as many as there are more than before.
 func (m *Mirror) countUnwritten(ctx context.Context, r *Result) error {
 	if there := unwrittenOf(m.there); r.Pushed > 0 && there.Count > 0 {
-		n, err := m.countMoved(ctx, paths(&there), func(e *tree.Entry) bool { return tree.AtPath(e.Rev, e.Path).Compare(m.before.push) > 0 })
+		named, err := m.moved(ctx, paths(&there), func(e *tree.Entry) bool { return tree.AtPath(e.Rev, e.Path).Compare(m.before.push) > 0 })
 		if err != nil {
 			return err
 		}
-		r.Unwritten = min(r.Pushed, max(n, there.Count-m.before.unwritten))
+		stuck := setOf(slices.AppendSeq(named, maps.Keys(m.before.stuck)))
+		r.Unwritten = min(r.Pushed, max(len(stuck)+m.before.moreStuck, there.Count-m.before.unwritten))
+		r.NotUndone = m.countNotUndone(stuck)
 	}
 	here := unwrittenOf(m.leftHere)
 	if r.Changed == 0 || here.Count == 0 {
@@ -96,9 +121,20 @@ func (m *Mirror) countUnwritten(ctx context.Context, r *Result) error {
 			return false
 		})
 	}
-	n, err := m.countMoved(ctx, left, func(e *tree.Entry) bool { return e.Rev > m.before.rev })
-	r.UnwrittenHere = min(r.Changed, n)
+	left, err := m.moved(ctx, left, func(e *tree.Entry) bool { return e.Rev > m.before.rev })
+	r.UnwrittenHere = min(r.Changed, len(left))
 	return err
+}
+
+// countNotUndone counts the versions of the remote that a call was to undo at paths that the remote could not
+// write.
+func (m *Mirror) countNotUndone(stuck map[string]bool) (n int) {
+	for _, path := range m.before.undone {
+		if stuck[path] {
+			n++
+		}
+	}
+	return n
 }
 
 func paths(s *changes.Skipped) []string {
@@ -109,19 +145,19 @@ func paths(s *changes.Skipped) []string {
 	return out
 }
 
-// countMoved counts the paths here whose entries were moved.
-func (m *Mirror) countMoved(ctx context.Context, paths []string, moved func(*tree.Entry) bool) (n int, err error) {
+// moved returns those of some paths here whose entries is moved selects.
+func (m *Mirror) moved(ctx context.Context, paths []string, moved func(*tree.Entry) bool) (out []string, err error) {
 	for _, path := range paths {
 		e, err := m.tree.Entry(ctx, path)
 		if errors.Is(err, iofs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return n, fmt.Errorf("look for what has moved: %w", err)
+			return out, fmt.Errorf("look for what has moved: %w", err)
 		}
 		if moved(&e) {
-			n++
+			out = append(out, path)
 		}
 	}
-	return n, nil
+	return out, nil
 }

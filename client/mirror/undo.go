@@ -60,7 +60,7 @@ func (d *decision) keepUndone(x, cur *tree.Entry) error {
 	if x.Kind != tree.KindFile && x.Kind != tree.KindSymlink {
 		return nil
 	}
-	d.undone++
+	d.undone = append(d.undone, x.Path)
 	if !d.keep {
 		return nil
 	}

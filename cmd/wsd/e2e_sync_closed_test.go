@@ -111,3 +111,60 @@ func TestExecSaysWhetherItRan(t *testing.T) {
 	w.wantLines(out, code, exitTransport, "not written here: ro/m: permission denied", "the command ended with status 4",
 		"Error: 1 path could not be written; all else is the same on both sides")
 }
+
+// What the server could not write is counted and left out of the list also where that is more than it names, and was
+// so before the run.
+func TestSentIsWhatWasWrittenOfMany(t *testing.T) {
+	w := newUserWorld(t)
+	w.write(w.here, "ro/r", "1")
+	w.wantSync(0)
+	w.take(filepath.Join(w.there, "ro"))
+	for _, text := range []string{"22", "333"} {
+		for i := range 150 {
+			w.write(w.here, fmt.Sprintf("ro/%03d", i), text)
+		}
+		w.write(w.here, "other", text)
+		out, code := w.sync("-v")
+		w.wantLines(out, code, exitFailure, "sent other", fmt.Sprintf("to the server: 1 path, %d B; from there: 0 paths, 0 B", len(text)))
+		if strings.Contains(out, "sent ro") {
+			t.Errorf("it says that it sent what was not written:\n%s", out)
+		}
+	}
+}
+
+// A run with --mirror says which of the server's changes it could not undo.
+func TestMirrorCannotUndo(t *testing.T) {
+	w := newUserWorld(t)
+	for _, name := range []string{"ro/changed", "ro/removed", "a", "b"} {
+		w.write(w.here, name, "base")
+	}
+	w.wantSync(0)
+	for _, name := range []string{"ro/changed", "ro/new", "a", "more"} {
+		w.write(w.there, name, "theirs")
+	}
+	for _, name := range []string{"ro/removed", "b"} {
+		if err := os.Remove(filepath.Join(w.there, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.take(filepath.Join(w.there, "ro"))
+	out, code := w.sync("--mirror")
+	w.wantLines(out, code, exitFailure, "not written at the server: ro/changed: permission denied", "not written at the server: ro/new: permission denied",
+		"not written at the server: ro/removed: permission denied", "to the server: 3 paths, 4 B; from there: 0 paths, 6 B")
+	for _, text := range []string{
+		"changed at the server, and undone there: 2 versions of the server's are kept here; ",
+		"changed at the server, and not undone there, since it could not be written: 2 paths; each run tries again; the server's versions are kept here too",
+	} {
+		if !strings.Contains(out, text) {
+			t.Errorf("it did not say %q:\n%s", text, out)
+		}
+	}
+	w.wantFile(filepath.Join(w.there, "ro/changed"), "theirs")
+	w.wantFile(filepath.Join(w.there, "a"), "base")
+	w.own(filepath.Join(w.there, "ro"))
+	out, code = w.sync("--mirror")
+	w.wantLines(out, code, 0)
+	w.wantFile(filepath.Join(w.there, "ro/changed"), "base")
+	w.wantFile(filepath.Join(w.there, "ro/new"), "")
+	w.wantFile(filepath.Join(w.there, "ro/removed"), "base")
+}

@@ -168,8 +168,8 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 	}
 	job.out.endBar()
 	job.out.tellKept()
-	if r.Undone > 0 && job.out.enc != nil {
-		job.out.object(syncCount{"undone", r.Undone})
+	if n := r.Undone - r.NotUndone; n > 0 && job.out.enc != nil {
+		job.out.object(syncCount{"undone", n})
 	} else if !s.quiet {
 		job.out.undone(&r)
 	}

@@ -389,10 +389,11 @@ type syncResult struct {
 	BytesOut   int64  `json:"bytesOut"`
 	BytesIn    int64  `json:"bytesIn"`
 	Conflicts  int    `json:"conflicts"`
-	Withheld   int    `json:"withheld"` // paths that did not come over, or not with all of their modes
-	Kept       int    `json:"kept"`     // paths that were removed on one side and stay on the other
-	Held       int    `json:"held"`     // paths that are held in conflict
-	Undone     int    `json:"undone"`   // versions of the server that are kept here
+	Withheld   int    `json:"withheld"`  // paths that did not come over, or not with all of their modes
+	Kept       int    `json:"kept"`      // paths that were removed on one side and stay on the other
+	Held       int    `json:"held"`      // paths that are held in conflict
+	Undone     int    `json:"undone"`    // versions of the server that were undone there, and are kept here
+	NotUndone  int    `json:"notUndone"` // those that are kept here and are still there, since the server could not write their paths
 	InStep     bool   `json:"inStep"`
 	Skipped    int    `json:"skipped"` // paths that one side left out
 	Late       int    `json:"late"`    // paths that runs before were to write here
@@ -452,8 +453,11 @@ func (o *syncOutput) held(r *mirror.Result) {
 
 // undone tells people of versions of the server that were undone there.
 func (o *syncOutput) undone(r *mirror.Result) {
-	if r.Undone > 0 {
-		o.note("changed at the server, and undone there: %s of the server's are kept here; to list them%s: %s", versionsText(r.Undone), o.job.afterwards(), o.job.lostCommand())
+	if n := r.Undone - r.NotUndone; n > 0 {
+		o.note("changed at the server, and undone there: %s of the server's are kept here; to list them%s: %s", versionsText(n), o.job.afterwards(), o.job.lostCommand())
+	}
+	if r.NotUndone > 0 {
+		o.note("changed at the server, and not undone there, since it could not be written: %s; each run tries again; the server's versions are kept here too; to list them%s: %s", paths(r.NotUndone), o.job.afterwards(), o.job.lostCommand())
 	}
 }
 
@@ -475,7 +479,7 @@ func (o *syncOutput) summary(r *mirror.Result) {
 		return
 	}
 	if o.enc != nil {
-		o.object(syncResult{"result", r.Pushed - r.Unwritten, r.Pulled, r.Changed - r.UnwrittenHere, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.Stayed, r.Held, r.Undone, r.InStep, skippedCount(r.Here, r.There), late})
+		o.object(syncResult{"result", r.Pushed - r.Unwritten, r.Pulled, r.Changed - r.UnwrittenHere, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.Stayed, r.Held, r.Undone - r.NotUndone, r.NotUndone, r.InStep, skippedCount(r.Here, r.There), late})
 		return
 	}
 	if o.job.quiet {

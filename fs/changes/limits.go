@@ -30,7 +30,10 @@ const (
 	// MaxKept bounds the removed paths of a push that are answered as kept. The rest are
 	// counted.
 	MaxKept = 1000
-	MaxLost = 1000
+	// MaxUnwritten bounds the paths of a push that are answered as not written yet. The rest are
+	// counted.
+	MaxUnwritten = 2000
+	MaxLost      = 1000
 	// MaxSkipped bounds the paths that are named of those that a workspace leaves out for one
 	// reason, and maxSkippedBytes their bytes in an answer. The rest are counted.
 	MaxSkipped      = 100

@@ -110,6 +110,10 @@ type PushResult struct {
 	// Disowned are as those of Applied, up to MaxSkipped.
 	Disowned     []string
 	MoreDisowned int
+	// Unwritten are the paths of entries that are not on the disk yet, up to MaxUnwritten, where
+	// PushInput.Partly is set.
+	Unwritten     []string
+	MoreUnwritten int
 }
 
 // FetchQuery says which changes are wanted.

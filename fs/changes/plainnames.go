@@ -47,7 +47,7 @@ func (p plainNames) Push(ctx context.Context, in PushInput, entries Stream[tree.
 	if err != nil {
 		return r, err
 	}
-	r.Conflicts, r.Disowned = plainAll(r.Conflicts), plainAll(r.Disowned)
+	r.Conflicts, r.Disowned, r.Unwritten = plainAll(r.Conflicts), plainAll(r.Disowned), plainAll(r.Unwritten)
 	for i, k := range r.Kept {
 		r.Kept[i] = Kept{Path: rawname.Show(k.Path), Names: plainAll(k.Names), More: k.More}
 	}

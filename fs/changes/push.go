@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"maps"
+	"slices"
 
 	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -48,10 +50,58 @@ func (s *Server) push(ctx context.Context, in PushInput, entries Stream[tree.Ent
 	out.MoreKept = len(done.Kept) - len(out.Kept)
 	out.Disowned = done.Disowned[:min(len(done.Disowned), MaxSkipped)]
 	out.MoreDisowned = len(done.Disowned) - len(out.Disowned)
+	out.Unwritten, out.MoreUnwritten = done.unwritten, done.moreUnwritten
 	if cur.Rev > 0 {
 		out.AppliedPushCursor = cur
 	}
 	return out, nil
+}
+
+// unwritten returns the paths of spooled entries that are not on the disk yet, sorted and up to MaxUnwritten,
+// and how many more there are.
+func (s *Server) unwritten(spooled *spool) (list []string, more int, err error) {
+	pushed := make(map[string]bool, spooled.count)
+	for e, err := range spooled.all() {
+		if err != nil {
+			return nil, 0, err
+		}
+		pushed[e.Path] = true
+	}
+	of := map[string]bool{} // what is left out for any reason
+	count := s.unwrittenOf(pushed, of).Count
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(of)), MaxSkipped) {
+		for _, p := range s.unwrittenOf(setOf(some), nil).Paths {
+			list = append(list, p.Path)
+		}
+		if len(list) == count || len(list) > MaxUnwritten-MaxSkipped {
+			break
+		}
+	}
+	return list, count - len(list), nil
+}
+
+// unwrittenOf returns those of some paths that are not on the disk yet. seen, if it is not nil, gets those that are left
+// out for any reason.
+func (s *Server) unwrittenOf(paths, seen map[string]bool) (none Skipped) {
+	for _, left := range s.ws.Skipped(func(path string) bool {
+		if seen != nil && paths[path] {
+			seen[path] = true
+		}
+		return paths[path]
+	}) {
+		if left.Why == Unwritten {
+			return left
+		}
+	}
+	return none
+}
+
+func setOf(paths []string) map[string]bool {
+	set := make(map[string]bool, len(paths))
+	for _, path := range paths {
+		set[path] = true
+	}
+	return set
 }
 
 func cursorOf(in PushInput) (tree.Cursor, error) {
@@ -93,6 +143,9 @@ type applied struct {
 	Applied
 	before    int64    // the revision before
 	conflicts []string // paths of entries that are newer here than their sender knew
+	// unwritten are paths of entries that are not on the disk yet.
+	unwritten     []string
+	moreUnwritten int
 }
 
 // apply applies what a peer (cur.Rev > 0) or somebody else has sent, as its
@@ -171,7 +224,7 @@ func (s *Server) apply(ctx context.Context, cur tree.Cursor, in *PushInput, plai
 		var err error
 		done.Applied, err = s.ws.Apply(ctx, from, how, also)
 		if pending, ok := errors.AsType[*PendingError](err); ok && pending.Partly && in.Partly {
-			err = nil // Watermarks names what is missing
+			done.unwritten, done.moreUnwritten, err = s.unwritten(spooled)
 		}
 		done.Kept = Topmost(append(kept, done.Kept...))
 		if err == nil {

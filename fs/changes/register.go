@@ -163,6 +163,7 @@ func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.P
 		Conflicts: r.Conflicts, Overtaken: LostToWire(r.Overtaken), OvertakenMore: r.MoreOvertaken,
 		Kept: KeptToWire(r.Kept), KeptMore: r.MoreKept,
 		Disowned: r.Disowned, DisownedMore: r.MoreDisowned,
+		Unwritten: r.Unwritten, UnwrittenMore: r.MoreUnwritten,
 	}, nil
 }
 
