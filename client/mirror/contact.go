@@ -253,12 +253,13 @@ func (c *Contact) Leaves() iter.Seq[string] {
 
 // Yield removes what only this side has, as Contact has found it. The files are kept as lost
 // versions. A directory stays as long as something is in it that is not synchronised. It
-// returns the number of files.
+// returns the number of files, and calls Config.OnChange for each path that it has removed.
 func (m *Mirror) Yield(ctx context.Context, c *Contact) (int, error) {
 	removed := 0
+	var list []*tree.Entry
 	err := m.alone(ctx, func() error {
 		_, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
-			removed = 0
+			removed, list = 0, nil
 			return func(yield func(tree.Entry, error) bool) {
 				// The list has directories before what is in them.
 				for i := len(c.here) - 1; i >= 0; i-- {
@@ -266,6 +267,9 @@ func (m *Mirror) Yield(ctx context.Context, c *Contact) (int, error) {
 					gone, err := m.yields(e, x)
 					if gone && x.Kind != tree.KindDir {
 						removed++
+					}
+					if gone && m.cfg.OnChange != nil {
+						list = append(list, x)
 					}
 					if (gone || err != nil) && !yield(tree.Entry{Kind: tree.KindDelete, Path: x.Path}, err) {
 						return
@@ -277,6 +281,9 @@ func (m *Mirror) Yield(ctx context.Context, c *Contact) (int, error) {
 	})
 	if err != nil {
 		return removed, fmt.Errorf("remove what only this side has: %w", err)
+	}
+	for _, x := range list {
+		m.cfg.OnChange(Change{Path: x.Path, Kind: x.Kind, What: Deleted, Size: x.Size})
 	}
 	return removed, nil
 }

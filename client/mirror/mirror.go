@@ -101,6 +101,9 @@ type Progress struct {
 type Result struct {
 	Pushed, Pulled int // entries
 	Changed        int // of the pulled ones, those that changed something here
+	// Same are those of Pushed that said what the remote had before, as far as it is known: where both
+	// sides were strangers.
+	Same int
 	// Unwritten are those of Pushed that the remote could not write yet, and UnwrittenHere those of
 	// Changed that this side could not.
 	Unwritten, UnwrittenHere int
@@ -130,6 +133,7 @@ func (r *Result) moved() bool {
 
 func (r *Result) add(o *Result) {
 	r.Pushed += o.Pushed
+	r.Same += o.Same
 	r.Pulled += o.Pulled
 	r.Changed += o.Changed
 	r.ObjectsOut += o.ObjectsOut

@@ -516,7 +516,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 	}
 	m.s = next
 	m.noteStuck(&res)
-	m.noteSent(b, again)
+	r.Same += m.noteSent(b, again)
 	n := len(b.entries) - len(again)
 	r.Pushed += n
 	m.tellStayed(m.stayedOf(res.Kept, true), r)

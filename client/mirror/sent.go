@@ -23,12 +23,16 @@ type beginning struct {
 	// write them, and moreStuck how many more there are.
 	stuck     map[string]bool
 	moreStuck int
+	theirs    *theirs // nil unless both sides have been strangers
 }
 
 // begin notes what both sides have.
 func (m *Mirror) begin(ctx context.Context) error {
 	info, err := m.tree.Info(ctx)
 	m.before = beginning{rev: info.Rev, push: m.s.peer.Push, unwritten: unwrittenOf(m.there).Count}
+	if m.s.strangers() {
+		m.before.theirs = newTheirs(m.setsTimes)
+	}
 	return err
 }
 
@@ -46,18 +50,24 @@ func (m *Mirror) noteStuck(res *changes.PushResult) {
 }
 
 // noteSent notes the entries of a block for Config.OnSent, but for those whose local paths are in again: the
-// remote has left them out.
-func (m *Mirror) noteSent(b *block, again []string) {
-	if m.cfg.OnSent == nil {
-		return
+// remote has left them out. It returns how many of the others said what the remote had before.
+func (m *Mirror) noteSent(b *block, again []string) (same int) {
+	if m.cfg.OnSent == nil && m.before.theirs == nil {
+		return 0
 	}
 	left := setOf(again)
 	for i := range b.entries {
 		e := &b.entries[i]
-		if path, ok := m.roots.toLocal(e.Path); ok && !left[path] {
+		path, ok := m.roots.toLocal(e.Path)
+		switch {
+		case !ok || left[path]:
+		case m.before.theirs.has(path, e):
+			same++
+		case m.cfg.OnSent != nil:
 			m.before.sent = append(m.before.sent, Move{ToRemote: true, Path: path, Kind: e.Kind, Size: e.Size})
 		}
 	}
+	return same
 }
 
 // tellSent tells Config.OnSent of the entries that a call has sent, also one that has failed, without those of
@@ -106,7 +116,7 @@ func (m *Mirror) countUnwritten(ctx context.Context, r *Result) error {
 			return err
 		}
 		stuck := setOf(slices.AppendSeq(named, maps.Keys(m.before.stuck)))
-		r.Unwritten = min(r.Pushed, max(len(stuck)+m.before.moreStuck, there.Count-m.before.unwritten))
+		r.Unwritten = min(r.Pushed-r.Same, max(len(stuck)+m.before.moreStuck, there.Count-m.before.unwritten))
 		r.NotUndone = m.countNotUndone(stuck)
 	}
 	here := unwrittenOf(m.leftHere)

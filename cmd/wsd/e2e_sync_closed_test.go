@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 )
@@ -167,4 +168,43 @@ func TestMirrorCannotUndo(t *testing.T) {
 	w.wantFile(filepath.Join(w.there, "ro/changed"), "base")
 	w.wantFile(filepath.Join(w.there, "ro/new"), "")
 	w.wantFile(filepath.Join(w.there, "ro/removed"), "base")
+}
+
+// The first time, too, a run lists and counts what it did: not what was the same at the server, nor what was never
+// there.
+func TestFirstListsWhatItDid(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--from there": "deleted a\nmodified b\ncreated c\ndeleted d/e\ndeleted d/e/f\nto the server: 0 paths, 0 B; from there: 2 paths, 8 B",
+		"--from here":  "sent a\nsent b\ndeleted at the server c\nsent d/e\nsent d/e/f",
+		"--merge":      "modified b\ncreated c\nsent a\nsent b.conflict-0fc129e1\nsent d/e\nsent d/e/f\nto the server: 4 paths, 7 B; from there: 2 paths, 8 B",
+	} {
+		t.Run(flag, func(t *testing.T) {
+			w := newUserWorld(t)
+			for name, text := range map[string]string{"a": "a", "b": "here", "d/e/f": "ff", "same": "same", "d/same": "same"} {
+				w.write(w.here, name, text)
+			}
+			for name, text := range map[string]string{"b": "there", "c": "ccc", "same": "same", "d/same": "same"} {
+				w.write(w.there, name, text)
+			}
+			for _, side := range []string{w.here, w.there} {
+				for _, name := range []string{"same", "d/same"} {
+					if err := os.Chtimes(filepath.Join(side, name), time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			out, code := w.sync(append(strings.Fields(flag), "-v")...)
+			w.wantLines(out, code, 0, want)
+			if strings.Contains(out, "runs before") {
+				t.Errorf("it says that a run before it was to write something:\n%s", out)
+			}
+			out, code = w.sync("-v")
+			w.wantLines(out, code, 0, "nothing has changed")
+			if err := os.Remove(filepath.Join(w.dir, "l.db")); err != nil {
+				t.Fatal(err)
+			}
+			out, code = w.sync("-v", "--merge")
+			w.wantLines(out, code, 0, "nothing has changed")
+		})
+	}
 }

@@ -381,7 +381,7 @@ func (o *syncOutput) untold() {
 // syncResult is the "result" of --json.
 type syncResult struct {
 	Type       string `json:"type"`
-	Pushed     int    `json:"pushed"` // entries, without those that the server could not write
+	Pushed     int    `json:"pushed"` // entries, without those that the server had before, or could not write
 	Pulled     int    `json:"pulled"`
 	Changed    int    `json:"changed"` // of the pulled ones, here, without those that could not be written
 	ObjectsOut int    `json:"objectsOut"`
@@ -474,12 +474,13 @@ func (o *syncOutput) summary(r *mirror.Result) {
 	}
 	o.held(r)
 	o.undone(r)
-	moved := r.Pushed > 0 || r.Changed > 0 || r.Conflicts > 0 || r.Withheld > 0 || r.Stayed > 0 || late > 0
+	sent := r.Pushed - r.Same - r.Unwritten
+	moved := r.Pushed > r.Same || r.Changed > 0 || r.Conflicts > 0 || r.Withheld > 0 || r.Stayed > 0 || late > 0
 	if o.job.watch && !moved {
 		return
 	}
 	if o.enc != nil {
-		o.object(syncResult{"result", r.Pushed - r.Unwritten, r.Pulled, r.Changed - r.UnwrittenHere, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.Stayed, r.Held, r.Undone - r.NotUndone, r.NotUndone, r.InStep, skippedCount(r.Here, r.There), late})
+		o.object(syncResult{"result", sent, r.Pulled, r.Changed - r.UnwrittenHere, r.ObjectsOut, r.ObjectsIn, r.BytesOut, r.BytesIn, r.Conflicts, r.Withheld, r.Stayed, r.Held, r.Undone - r.NotUndone, r.NotUndone, r.InStep, skippedCount(r.Here, r.There), late})
 		return
 	}
 	if o.job.quiet {
@@ -492,7 +493,7 @@ func (o *syncOutput) summary(r *mirror.Result) {
 		o.line(o.stdout, "nothing has changed")
 		return
 	}
-	o.line(o.stdout, "to the server: %s, %s; from there: %s, %s", paths(r.Pushed-r.Unwritten), byteCount(r.BytesOut), paths(r.Changed-r.UnwrittenHere), byteCount(r.BytesIn))
+	o.line(o.stdout, "to the server: %s, %s; from there: %s, %s", paths(sent), byteCount(r.BytesOut), paths(r.Changed-r.UnwrittenHere), byteCount(r.BytesIn))
 }
 
 // forgot tells of lost versions that are not kept any more.
