@@ -71,6 +71,9 @@ type Config struct {
 	// Removals, if set, has MayDelete asked about what calls remove within a short time, too, of what both
 	// sides had before. It is shared by the mirrors of one Local and one Remote.
 	Removals *Removals
+	// Room, if set, is for how many bytes of content there is room here, if that is known. Plan goes by it for what
+	// there was no room for the last time.
+	Room func() (bytes int64, known bool)
 	// Retries, if set, is shared by the mirrors over one connection, one after the other: none of them
 	// tries at once what another one has tried a moment ago.
 	Retries *Retries
@@ -197,6 +200,7 @@ type Mirror struct {
 	settledNow, settledBefore bool
 	// filter is what is ignored: by files, as they were at a revision here, and the Config.
 	filter   *filter
+	planning bool // Plan runs
 	files    ruleFiles
 	rulesRev int64
 	// rulesMoved: files have changed, and the state does not have it yet.

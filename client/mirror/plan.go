@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,8 @@ type Plan struct {
 func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) {
 	var p Plan
 	err := m.alone(ctx, func() error {
-		m.fresh, m.policy = false, m.cfg.OnConflict
+		m.fresh, m.policy, m.planning = false, m.cfg.OnConflict, true
+		defer func() { m.planning = false }()
 		if err := m.settle(ctx); err != nil {
 			return err
 		}
@@ -83,6 +85,7 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 		if err := m.planPush(ctx, &p, &after, tell); err != nil {
 			return fmt.Errorf("plan the push: %w", err)
 		}
+		m.s.held = after.held
 		p.Here, p.There = m.here(), m.left()
 		return m.planIgnored(ctx, &p)
 	})
@@ -172,7 +175,7 @@ func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell fun
 		}
 		p.conflicts(d.conflicts)
 		p.Undone += len(d.undone)
-		missing, err := m.missing(ctx, b.entries) // what loses is fetched as well
+		missing, err := m.missing(ctx, b.fetched()) // what loses is fetched as well
 		if err != nil {
 			return err
 		}
@@ -193,6 +196,67 @@ func (m *Mirror) planPull(ctx context.Context, p *Plan, after *decided, tell fun
 		}
 		return nil
 	})
+}
+
+// fetched are the entries of a batch whose content is to be had.
+func (b *batch) fetched() []tree.Entry {
+	if len(b.lacking) == 0 {
+		return b.entries
+	}
+	return slices.DeleteFunc(slices.Clone(b.entries), func(e tree.Entry) bool { return b.lacking[e.Path] })
+}
+
+// lackStill notes of which entries of a batch the content was not to be had the last time, and is not to be had
+// now: the remote cannot read it, or there is no room for it here.
+func (m *Mirror) lackStill(ctx context.Context, b *batch) error {
+	var waiting []tree.Entry
+	for i := range b.entries {
+		if h, _ := m.s.held.at(b.entries[i].Path); h.Lacking {
+			waiting = append(waiting, b.entries[i])
+		}
+	}
+	missing, err := m.missing(ctx, waiting)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	gone := map[tree.Hash]bool{}
+	for some := range slices.Chunk(missing, m.limits.ask) {
+		lacking, err := m.lackingThere(ctx, some)
+		if err != nil {
+			return err
+		}
+		for _, h := range lacking {
+			gone[h] = true
+		}
+	}
+	var room int64
+	known := false
+	if m.cfg.Room != nil {
+		room, known = m.cfg.Room()
+	}
+	slices.SortStableFunc(waiting, func(a, b tree.Entry) int { return cmp.Compare(a.Size, b.Size) })
+	sizes := sizesOf(waiting)
+	left := map[tree.Hash]bool{}
+	for _, h := range missing {
+		left[h] = !gone[h]
+	}
+	for i := range waiting {
+		e := &waiting[i]
+		if isGone(e, gone) {
+			b.lack(e.Path)
+			continue
+		}
+		for _, p := range e.Parts {
+			if left[p.Hash] {
+				left[p.Hash] = false
+				room -= sizes[p.Hash]
+			}
+		}
+		if known && room < 0 {
+			m.leaveHere(b, e)
+		}
+	}
+	return nil
 }
 
 func sizesOf(entries []tree.Entry) map[tree.Hash]int64 {

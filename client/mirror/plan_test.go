@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/wsd-dev/wsd/fs/changes"
 )
 
 // plan is what Plan tells, and what it says of conflicts.
@@ -94,4 +96,39 @@ func TestPlanFails(t *testing.T) {
 	if moves, _, err := w.plan(); err != nil || len(moves) != 3 {
 		t.Errorf("without the conflict: %q, %v", moves, err)
 	}
+}
+
+// Plan says of what there was no room for here what the next Sync would: that it comes, or is not written here.
+func TestPlanWithoutRoomHere(t *testing.T) {
+	w, remote := newSmall(t, Config{})
+	room := int64(40)
+	w.cfg.Room = func() (int64, bool) { return room, true }
+	w.restart()
+	remote.roomHere = 20
+	w.remote.do("write /a "+strings.Repeat("a", 30), "write /b "+strings.Repeat("b", 35), "write /c 1")
+	w.sync()
+	for _, tt := range []struct {
+		room  int64
+		moves []string
+		here  []changes.Skipped
+	}{
+		{0, nil, unwritten("/a", "/b")},
+		{40, []string{"false file /a 30"}, unwritten("/b")},
+		{100, []string{"false file /a 30", "false file /b 35"}, nil},
+	} {
+		w.restart()
+		room = tt.room
+		moves, p, err := w.plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(moves)
+		if diff := cmp.Diff(tt.moves, moves) + cmp.Diff(tt.here, p.Here); diff != "" || len(p.There) != 0 || p.ToLocal != len(tt.moves) || p.ObjectsToGet != len(tt.moves) {
+			t.Errorf("with room for %d: %+v\n%s", tt.room, p, diff)
+		}
+	}
+	remote.roomHere = 0
+	w.restart()
+	w.sync()
+	w.same()
 }

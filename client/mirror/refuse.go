@@ -65,6 +65,11 @@ func ended(err error) error {
 
 func (m *Mirror) surveyBatch(ctx context.Context, b *batch, local *localChanges, all bool, tell func(*batch, *decision) error) error {
 	var d *decision
+	if m.planning {
+		if err := m.lackStill(ctx, b); err != nil {
+			return err
+		}
+	}
 	_, err := m.tree.Update(ctx, func(e *tree.Edit) error {
 		kept := map[string]copied{}
 		decide := func() error {

@@ -305,7 +305,7 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 		Local: j.local.disk, Remote: r.peer, LocalRoot: localMount, RemoteRoot: r.mount,
 		Rules: j.flags.ruleTexts, RulesFile: ignoreFile, GitIgnore: j.flags.rules.git, OnConflict: j.flags.policy,
 		Conflict: j.out.conflict, Progress: j.progress, Withheld: j.out.withheld, Stayed: j.out.stayed,
-		Dir: j.local.dir, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
+		Dir: j.local.dir, Room: j.local.room, AllowCode: j.flags.allow.code, AllowModes: j.flags.allow.setuid,
 		Undo: j.first == fromHere || j.flags.mirror, Guard: j.flags.safe, First: j.first, Blank: j.blank,
 		MayEmpty: j.flags.maxDelete.all(), Removals: j.removals, Retries: j.retries,
 	}

@@ -306,6 +306,12 @@ func (l *syncLocal) due() bool {
 	return l.full.Load() || time.Since(l.swept) >= workspace.CollectInterval
 }
 
+// room is how many bytes there are free beside the state, if that is known.
+func (l *syncLocal) room() (free int64, known bool) {
+	size, free := sqlite.Room(filepath.Dir(l.db.Path()))
+	return free, size > 0
+}
+
 // sweep forgets lost versions and deletes garbage beyond the bounds.
 func (l *syncLocal) sweep(ctx context.Context) error {
 	l.swept = time.Now()
