@@ -54,6 +54,8 @@ type syncJob struct {
 	met bool // both sides have been in step, or may be brought together
 	// makes is the server that had nothing at the path that is synchronised when they met, nil for none.
 	makes *syncRemote
+	// missed: it was said that there is nothing.
+	missed bool
 	// first is how they are brought together, until they are: a value of --from, firstMerge, or
 	// "". leaves is what goes here with fromThere, in a dry run.
 	first  string
@@ -133,7 +135,7 @@ matches are left alone and not named, and do not change the exit status.
 With --json each line is an object: {"type":"change"} for what changed in LOCAL, with -v
 {"type":"sent"} for what went to the server, {"type":"conflict"}, {"type":"withheld"},
 {"type":"skipped"}, {"type":"kept"}, {"type":"made"} for a directory of --remote-path
-that was not there, {"type":"move"} of a --dry-run, at last {"type":"result"}.
+that was not there and {"type":"missing"} for one that is not, {"type":"move"} of a --dry-run, at last {"type":"result"}.
 
 Exit status: 0 both sides are the same but for what is withheld; 1 on failure; 2 for a
 command line that wsd does not understand; 3 when nothing was changed, since a flag

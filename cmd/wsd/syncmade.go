@@ -10,7 +10,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// syncMade is a "made" of --json.
+// syncMade is a "made" or a "missing" of --json.
 type syncMade struct {
 	Type string `json:"type"`
 	Side string `json:"side"` // "server"
@@ -63,26 +63,36 @@ func (j *syncJob) afterTick(ctx context.Context, remote *syncRemote, r *mirror.R
 	return j.tellMade(ctx, remote, r.Pushed > 0 && r.Changed == 0)
 }
 
-// tellMade says once that the run has made the directory of --remote-path at the server: it may be a wrong name. With
-// sent the run has sent something and got nothing; else somebody else has made the directory.
+// tellMade says once that the run has made the directory of --remote-path at the server, or that it is missing there: it
+// may be a wrong name. With sent the run has sent something and got nothing; else somebody else has made the directory.
 func (j *syncJob) tellMade(ctx context.Context, remote *syncRemote, sent bool) error {
 	if j.makes == nil {
 		return nil
 	}
 	has, err := remote.hasMount(ctx)
-	if err != nil || !has {
+	if err != nil {
 		return err
 	}
+	if !has {
+		if !j.missed {
+			j.out.made("missing", missingThere, remote)
+		}
+		j.missed = true
+		return nil
+	}
 	if j.makes = nil; sent {
-		j.out.made("made the directory %s at the server: nothing was there", remote)
+		j.out.made("made", "made the directory %s at the server: nothing was there", remote)
 	}
 	return nil
 }
 
-// made says in a text that the directory that is synchronised is new at the server.
-func (o *syncOutput) made(text string, remote *syncRemote) {
+// missingThere is said of a directory that a run does not make, since it has nothing to send.
+const missingThere = "there is no directory %s at the server: nothing came, and it is made as soon as there is something to send"
+
+// made says in a text, or as an object of --json, that the directory that is synchronised is new or missing at the server.
+func (o *syncOutput) made(what, text string, remote *syncRemote) {
 	if o.enc != nil {
-		o.object(syncMade{"made", "server", remote.mount})
+		o.object(syncMade{what, "server", remote.mount})
 		return
 	}
 	text = fmt.Sprintf(text, safe(remote.mount))

@@ -583,8 +583,12 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 	if o.job.leaves != nil {
 		p.ToRemote, p.BytesToSend, p.ToLocal = 0, 0, p.ToLocal+leaves
 	}
-	if o.job.makes != nil && p.ToRemote > 0 {
-		o.made("would make the directory %s at the server: nothing is there yet", o.job.makes)
+	switch {
+	case o.job.makes == nil:
+	case p.ToRemote > 0:
+		o.made("made", "would make the directory %s at the server: nothing is there yet", o.job.makes)
+	default:
+		o.made("missing", missingThere, o.job.makes)
 	}
 	for _, c := range p.Conflicts {
 		o.conflict(c)
