@@ -252,18 +252,26 @@ func (c *Contact) Leaves() iter.Seq[string] {
 }
 
 // Yield removes what only this side has, as Contact has found it. The files are kept as lost
-// versions. A directory stays as long as something is in it that is not synchronised. It
-// returns the number of files, and calls Config.OnChange for each path that it has removed.
+// versions. A directory stays as long as something is in it that is not synchronised, and so does what
+// cannot be read. It returns the number of files, and calls Config.OnChange for each path that it has removed.
 func (m *Mirror) Yield(ctx context.Context, c *Contact) (int, error) {
 	removed := 0
 	var list []*tree.Entry
 	err := m.alone(ctx, func() error {
+		unread := map[string]bool{}
+		m.cfg.Local.Skipped(func(path string) bool {
+			unread[path] = true
+			return false
+		})
 		_, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
 			removed, list = 0, nil
 			return func(yield func(tree.Entry, error) bool) {
 				// The list has directories before what is in them.
 				for i := len(c.here) - 1; i >= 0; i-- {
 					x := &c.here[i]
+					if unread[x.Path] {
+						continue
+					}
 					gone, err := m.yields(e, x)
 					if gone && x.Kind != tree.KindDir {
 						removed++
@@ -277,7 +285,7 @@ func (m *Mirror) Yield(ctx context.Context, c *Contact) (int, error) {
 				}
 			}
 		}, m.how(), nil)
-		return err
+		return partly(err)
 	})
 	if err != nil {
 		return removed, fmt.Errorf("remove what only this side has: %w", err)
@@ -304,6 +312,13 @@ func (m *Mirror) yields(e *tree.Edit, x *tree.Entry) (bool, error) {
 		}
 		list, err := e.Tx().Children(info.Ino, "", 1)
 		return err == nil && len(list) == 0, err
+	}
+	for _, p := range cur.Parts {
+		if err := e.Secure(p.Hash); errors.Is(err, tree.ErrUnknownHash) {
+			return false, nil
+		} else if err != nil {
+			return false, fmt.Errorf("keep a version of %s: %w", x.Path, err)
+		}
 	}
 	return true, lost.Keep(e, &lost.Version{Path: x.Path, At: e.Now(), Why: lost.Undone, Entry: cur})
 }

@@ -163,6 +163,25 @@ func TestFromThere(t *testing.T) {
 	}
 }
 
+// What only this side has and cannot be read stays, and is named; all else goes.
+func TestFromThereUnreadable(t *testing.T) {
+	w := newWorld(t, Config{OnConflict: Theirs})
+	w.local.do("write /a 1", "write /d/secret text", "write /z 2")
+	w.remote.do("write /b 3")
+	c := w.contact()
+	w.local.lose("text")
+	n, err := w.m.Yield(t.Context(), c)
+	if n != 2 || err != nil {
+		t.Errorf("%d files were removed, %v", n, err)
+	}
+	r := w.sync()
+	if diff := cmp.Diff(unread("/d/secret"), r.Here); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	w.remote.want("/b 644 3", "/d/ 755")
+	w.local.wantLosers("/a undone 1", "/z undone 2")
+}
+
 // More than MayDelete lets is removed on neither side, and nothing else happens.
 func TestMayDelete(t *testing.T) {
 	half := func(n, of int) bool { return of <= 6 || 2*n <= of }

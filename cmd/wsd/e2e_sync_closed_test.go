@@ -208,3 +208,38 @@ func TestFirstListsWhatItDid(t *testing.T) {
 		})
 	}
 }
+
+// A directory that is closed here does not hold up what --from there removes and brings.
+func TestFromThereClosedHere(t *testing.T) {
+	w := newUserWorld(t)
+	for _, name := range []string{"a", "closed/x", "ro/f", "z"} {
+		w.write(w.here, name, name)
+	}
+	w.write(w.there, "b", "theirs")
+	w.take(filepath.Join(w.here, "closed"))
+	w.chmod(filepath.Join(w.here, "closed"), 0o700)
+	out, code := w.sync("--from", "there", "-v")
+	w.wantLines(out, code, exitLeftOut, "not read here: closed: permission denied", "deleted a", "created b", "deleted z")
+	w.wantFile(filepath.Join(w.here, "a"), "")
+	w.wantFile(filepath.Join(w.here, "b"), "theirs")
+	w.wantFile(filepath.Join(w.here, "closed/x"), "closed/x")
+	w.wantSync(exitLeftOut, "nothing has changed")
+}
+
+// Nor does one that belongs to somebody else.
+func TestFromThereUnwritableHere(t *testing.T) {
+	w := newUserWorld(t)
+	for _, name := range []string{"a", "ro/f", "z"} {
+		w.write(w.here, name, name)
+	}
+	w.write(w.there, "b", "theirs")
+	w.take(filepath.Join(w.here, "ro"))
+	out, code := w.sync("--from", "there")
+	w.wantLines(out, code, exitFailure, "not written here: ro/f: permission denied")
+	w.wantFile(filepath.Join(w.here, "z"), "")
+	w.wantFile(filepath.Join(w.here, "b"), "theirs")
+	w.own(filepath.Join(w.here, "ro"))
+	w.wantSync(0)
+	w.wantFile(filepath.Join(w.here, "ro/f"), "")
+	w.wantFile(filepath.Join(w.there, "ro/f"), "")
+}
