@@ -79,6 +79,9 @@ type Workspace struct {
 	home *home
 	// rescued counts files that were to be removed and are objects now.
 	rescued int
+	// unplaced are objects that files were made, and that the store does not know yet. placing guards it.
+	placing  sync.Mutex
+	unplaced []*object
 	// apart: objects are on another file system.
 	apart atomic.Bool
 	// unshared: files cannot share blocks.

@@ -49,12 +49,20 @@ func (w *Workspace) lift(ctx context.Context, root int, p *plan) error {
 	return nil
 }
 
-// placeAll notes in the tree's store that files are objects.
+// placeAll notes in the tree's store that files are objects. Those of which it could not be noted, since
+// the disk was full, are noted with the next ones, or by the next settle: nothing else knows where their
+// content is.
 func (w *Workspace) placeAll(ctx context.Context, list []*object) error {
+	w.placing.Lock()
+	defer w.placing.Unlock()
+	w.unplaced = append(w.unplaced, list...)
+	if len(w.unplaced) == 0 {
+		return nil
+	}
 	var drop []int64
 	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
 		drop = nil
-		for _, o := range list {
+		for _, o := range w.unplaced {
 			some, err := e.Place(o.parts, o.number)
 			if err != nil {
 				return err
@@ -64,6 +72,7 @@ func (w *Workspace) placeAll(ctx context.Context, list []*object) error {
 		return nil
 	})
 	if err == nil {
+		w.unplaced = nil
 		for _, number := range drop {
 			w.home.Drop(number)
 		}

@@ -66,3 +66,33 @@ func TestRenamedWhereTheOldNameCannotBeCopied(t *testing.T) {
 		b.check()
 	})
 }
+
+// A renamed file becomes an object while the store is full: it is not noted there. Once there is room it is,
+// and the file has its new name. Meanwhile nothing is lost, also if the process ends.
+func TestRenamedWhileTheStoreIsFull(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(map[bool]string{false: "goes on", true: "restarted"}[restarted], func(t *testing.T) {
+			both(t, func(t *testing.T, b *bench) {
+				b.write("q/f1", "one")
+				b.settle()
+				b.ws.Hook(func(op, _ string) error {
+					b.gate.full.Store(b.gate.full.Load() || op == "lift")
+					return nil
+				})
+				b.applyPartly(remove("/workspace/q/f1"), known("/workspace/g1", "one"))
+				if err := b.ws.Settle(t.Context()); !errors.Is(err, errFull) {
+					t.Errorf("settled while the store is full: %v", err)
+				}
+				b.ws.Hook(nil)
+				b.gate.full.Store(false)
+				if restarted {
+					b.reopen()
+				}
+				b.settle()
+				b.want(map[string]string{"q": "dir 0755", "g1": "file 0644 one"})
+				b.wantLost()
+				b.noObjects()
+			})
+		})
+	}
+}

@@ -88,6 +88,9 @@ func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
 	}
 	w.finishOuts(ctx, root)
 	w.reap(ctx, false)
+	if err := w.placeAll(ctx, nil); err != nil {
+		return err
+	}
 	if w.pending {
 		if w.watch != nil {
 			w.watch.peek(w.readAgain) // bring stores what it replaces, unless the index knows it
