@@ -6,6 +6,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -245,6 +246,11 @@ func (p *plan) changes(path string, parts []tree.Part, print tree.Hash, removed 
 	}
 	// A file with other names stays under those.
 	l := &leaving{path: rel, parts: parts, print: print, removed: removed && n.stat.flags&linked == 0}
+	if p.w.isStuck(rel) { // the file is still what it was before what waits
+		l.removed = false
+		waiting, known := p.w.prints[rel]
+		l.print, l.last = waiting, !known
+	}
 	if rel == p.now {
 		l.removed, p.old = false, l
 		return
@@ -385,8 +391,10 @@ func (p *plan) finish(e *tree.Edit) error {
 	}
 	j := &journalWriter{w: p.w, rows: rows}
 	for _, path := range p.racy {
-		if err := j.addPrint(path, p.leaving[path].print); err != nil {
-			return err
+		if l := p.leaving[path]; !l.last {
+			if err := j.addPrint(path, l.print); err != nil {
+				return err
+			}
 		}
 	}
 	for _, path := range p.order {
@@ -419,6 +427,11 @@ func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *chan
 		if err != nil {
 			return err
 		}
+		if known != nil {
+			for _, path := range known.last {
+				delete(w.prints, path)
+			}
+		}
 		var found []*item // that were looked up
 		list := make([]*item, 0, len(p.items))
 		seen := map[string]int{}
@@ -449,9 +462,9 @@ func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *chan
 				stuck, w.rescued = &stuckList{}, 0 // it may be what was missing
 				continue
 			}
-			if w.pending = err != nil; !w.pending {
-				w.prints = nil
-			}
+			w.pending = err != nil
+			// Other paths are what the tree says now: what they were before tells nothing of them.
+			maps.DeleteFunc(w.prints, func(path string, _ tree.Hash) bool { return !isStuck(stuck.paths, path) })
 			return err
 		}
 		slices.SortFunc(list, func(a, b *item) int { return comparePaths(a.path, b.path) })

@@ -283,6 +283,8 @@ func (b *bringer) enter(path string, st stat) error {
 		return err
 	}
 	b.done = append(b.done, path)
+	delete(b.leaving, path) // what was there tells nothing of what comes next
+	delete(b.w.prints, path)
 	return nil
 }
 

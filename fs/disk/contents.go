@@ -37,6 +37,9 @@ type leaving struct {
 	// wanted: an entry has its content at another path, of this batch or of one to come.
 	wanted bool
 	object *object // that it has become then; nil if it is gone
+	// last: it is not known by its content, since that was wanted and could not be secured, or since
+	// print is not known.
+	last bool
 }
 
 // contents finds where the content of a plan's files is, before they are made.
@@ -46,6 +49,7 @@ type contents struct {
 	// is not all in the store or in objects; objects what becomes files, by number.
 	leaving map[string]*leaving
 	racy    []string // leaving files that may have changed without a trace
+	last    []string // leaving files that may be the last that have their content
 	missing []*item
 	objects map[int64]*object
 	// written is how many bytes are written for the files of the batch.

@@ -106,8 +106,8 @@ type Workspace struct {
 	pending   bool
 	stuck     map[string]stuckPath
 	stuckDirs map[string]struct{}
-	// prints are the manifests of files that may have changed without a trace, and that the
-	// journal has something else for.
+	// prints are the manifests of what the index has of files that the journal has something else
+	// for: of those that may have changed without a trace, and of those that are stuck.
 	prints map[string]tree.Hash
 	// unclean: what a crash has left has not been disposed of. replaced is what the index had,
 	// when it was opened, of paths that were brought since.

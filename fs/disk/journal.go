@@ -49,6 +49,17 @@ func (w *Workspace) journalPage(ctx context.Context) (page, error) {
 // nothing.
 func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 	again := b.stuck.left(p)
+	stuck := make(map[string]stuckPath, len(again))
+	for path := range again {
+		stuck[path] = b.stuck.paths[path]
+	}
+	if len(stuck) > 0 {
+		for path, l := range b.leaving {
+			if !l.last && isStuck(stuck, path) {
+				w.knowPrint(path, l.print)
+			}
+		}
+	}
 	var drop []int64
 	var late released
 	_, err := w.cfg.Tree.Update(context.WithoutCancel(ctx), func(e *tree.Edit) error {
@@ -77,14 +88,16 @@ func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 			return err
 		}
 		left := &journalWriter{w: w, rows: rows}
-		for path, purge := range again {
-			if err := left.add(path, purge); err != nil {
-				return err
-			}
-			if print, known := w.prints[path]; known {
+		for path, print := range w.prints { // before the paths, so that they are known when those are tried
+			if isStuck(stuck, path) {
 				if err := left.addPrint(path, print); err != nil {
 					return err
 				}
+			}
+		}
+		for path, purge := range again {
+			if err := left.add(path, purge); err != nil {
+				return err
 			}
 		}
 		return left.flush()
@@ -118,7 +131,7 @@ func (j *journalWriter) add(path string, purge bool) error {
 	return j.put(why, path)
 }
 
-// addPrint adds what the tree had at a path: see Workspace.prints.
+// addPrint adds the manifest of what the index has at a path: see Workspace.prints.
 func (j *journalWriter) addPrint(path string, print tree.Hash) error {
 	return j.put('#', print.String()+path)
 }

@@ -32,6 +32,9 @@ func (w *Workspace) lift(ctx context.Context, root int, p *plan) error {
 		}
 		if l.object != nil {
 			placed = append(placed, l.object)
+		} else {
+			l.last = true
+			p.last = append(p.last, path)
 		}
 	}
 	if len(placed) > 0 {

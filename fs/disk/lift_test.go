@@ -49,8 +49,20 @@ func TestRenamedWhereTheOldNameStays(t *testing.T) {
 
 // Where it cannot be copied either, its old name counts as news: it is the last that has the content.
 func TestRenamedWhereTheOldNameCannotBeCopied(t *testing.T) {
+	cannotBeCopied(t, func(b *bench) { b.apply(b.file("/workspace/q/f1", "one", 0o644)) })
+}
+
+// The same of a file that was written just now, so that its times do not tell whether it changes.
+func TestRenamedAtOnceWhereTheOldNameCannotBeCopied(t *testing.T) {
+	cannotBeCopied(t, func(b *bench) {
+		b.write("q/f1", "one")
+		b.settle()
+	})
+}
+
+func cannotBeCopied(t *testing.T, write func(*bench)) {
 	both(t, func(t *testing.T, b *bench) {
-		b.apply(b.file("/workspace/q/f1", "one", 0o644))
+		write(b)
 		stays := true
 		b.ws.Hook(func(op, path string) error {
 			if stays && (op == "lift" || op == "clear" || op == "read") {

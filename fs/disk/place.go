@@ -16,6 +16,9 @@ type found struct {
 	known bool // the index has it as it is
 	racy  bool // it may have changed since without a trace
 	left  bool // a crash has left it, under a name of ours
+	// touched: the index has it with other times, or as another file. It is known only if its content
+	// is still that of Workspace.prints.
+	touched bool
 	// print is the manifest of the file that the tree had, if known, mode its mode.
 	print *tree.Hash
 	mode  *uint16
@@ -55,6 +58,10 @@ func (b *bringer) look(dir int, name, path string) (found, error) {
 			// The ctime alone may tell of another name, or of a mode that was there for a moment.
 			index.ctime = st.ctime
 			f.known, f.racy = index.same(&st), true
+		}
+		if _, waits := b.w.prints[path]; waits && !f.known {
+			f.touched = st.kind == index.kind && st.size == index.size && st.mode == index.mode
+			f.known = f.touched
 		}
 	}
 	return f, nil
@@ -286,6 +293,16 @@ func (b *bringer) discard(dir int, out string, it *item, was found) (string, err
 	return out, b.retireOpen(dir, out, open, it, &st, print, nil)
 }
 
+// stillKnown reports whether what look has found is known, and has the content that it is known for.
+func (b *bringer) stillKnown(dir int, name, path string, was *found) bool {
+	if !was.known || !was.touched {
+		return was.known
+	}
+	print := b.w.prints[path]
+	same, err := b.unchanged(dir, name, &print)
+	return same && err == nil
+}
+
 // unchanged reports whether a file has what a manifest says, which may not be known.
 func (b *bringer) unchanged(dir int, name string, print *tree.Hash) (bool, error) {
 	if print == nil {
@@ -316,7 +333,7 @@ func (b *bringer) printOf(it *item, was *found) *tree.Hash {
 	if it.meta {
 		return it.manifest()
 	}
-	if l := b.leaving[it.path]; l != nil {
+	if l := b.leaving[it.path]; l != nil && !l.last {
 		return &l.print
 	}
 	if print, known := b.w.prints[it.path]; known {

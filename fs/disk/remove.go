@@ -30,7 +30,7 @@ func (b *clearer) clear(dir int, path, name string) (stays bool, err error) {
 	switch {
 	case err != nil || !was.there:
 		return false, err
-	case !was.known:
+	case !b.stillKnown(dir, name, path, &was):
 		b.staying = append(b.staying, path)
 		return true, nil
 	case was.stat.kind != tree.KindDir:

@@ -188,9 +188,12 @@ func (w *Workspace) isLate(path string, planned bool) bool {
 }
 
 // isStuck reports whether a path, or something above it, cannot be brought.
-func (w *Workspace) isStuck(path string) bool {
-	for at := path; len(w.stuck) > 0 && at != ""; at, _ = split(at) {
-		if p, ok := w.stuck[at]; ok && (at == path || !p.mode) {
+func (w *Workspace) isStuck(path string) bool { return isStuck(w.stuck, path) }
+
+// isStuck reports whether a path, or something above it, is among stuck ones.
+func isStuck(stuck map[string]stuckPath, path string) bool {
+	for at := path; len(stuck) > 0 && at != ""; at, _ = split(at) {
+		if p, ok := stuck[at]; ok && (at == path || !p.mode) {
 			return true
 		}
 	}

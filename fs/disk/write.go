@@ -296,7 +296,7 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 // Content that is missing although nobody has taken it is not: somebody may bring it back.
 func (f *fileBringer) isGone(dir int, name string, it *item) bool {
 	was, err := f.b.look(dir, name, it.path)
-	if err == nil && (!was.there || was.known) {
+	if err == nil && (!was.there || f.b.stillKnown(dir, name, it.path, &was)) {
 		is, err := f.b.w.cfg.Forest.Gone(f.b.ctx, it.parts)
 		return is && err == nil
 	}

@@ -1,0 +1,149 @@
+package disk_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/disk"
+)
+
+// touches are what a command does with a file without changing it.
+var touches = map[string]func(b *bench, path string){
+	"times": func(b *bench, path string) {
+		b.must(os.Chtimes(b.path(path), time.Time{}, time.Unix(1_800_000_000, 0)))
+	},
+	"change": func(b *bench, path string) { b.must(os.Chmod(b.path(path), 0o644)) },
+	"copied": func(b *bench, path string) {
+		data, err := os.ReadFile(b.path(path))
+		b.must(err)
+		b.must(os.WriteFile(b.path("copy"), data, 0o644))
+		b.must(os.Rename(b.path("copy"), b.path(path)))
+	},
+}
+
+// wait lets all that is to be done at some paths fail, as if their directory were somebody else's.
+func (b *bench) wait(paths ...string) {
+	list := map[string]bool{}
+	for _, path := range paths {
+		list[path] = true
+	}
+	b.ws.Hook(func(op, path string) error {
+		if (op == "write" || op == "clear" || op == "place") && list[path] {
+			return unix.EACCES
+		}
+		return nil
+	})
+}
+
+// old writes a file, and settles it until its times tell whether it changes.
+func (b *bench) old(files map[string]string) {
+	for path, text := range files {
+		b.write(path, text)
+	}
+	for start := time.Now(); time.Since(start) < 2*disk.Granularity; {
+		b.settle()
+	}
+}
+
+// Entries wait to be written. A command gives the files that they replace or remove other times, or
+// writes them with the content that they have: neither is news, and the entries are written.
+func TestStuckTouched(t *testing.T) {
+	for name, touch := range touches {
+		for _, restarted := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: ", restarted"}[restarted], func(t *testing.T) {
+				both(t, func(t *testing.T, b *bench) {
+					if name == "copied" {
+						b.ws.Shrink()
+					}
+					b.old(map[string]string{"d/1": "1", "d/2": "2", "e/3": "3", "e/f/4": "4"})
+					b.wait("d/1", "d/2", "e")
+					b.push(b.file("/workspace/d/1", "new", 0o644), remove("/workspace/d/2"), remove("/workspace/e"))
+					b.settle()
+					rev := b.rev()
+					for _, path := range []string{"d/1", "d/2", "e/3", "e/f/4"} {
+						touch(b, path)
+					}
+					b.settle()
+					if restarted {
+						b.reopen()
+					}
+					b.ws.Hook(nil)
+					b.settle()
+					b.settle()
+					b.want(map[string]string{"d": "dir 0755", "d/1": "file 0644 new"})
+					b.wantLost()
+					if now := b.rev(); now != rev {
+						t.Errorf("revision %d became %d", rev, now)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A newer entry comes to a path where an older one waits to be written: the file there is still what it
+// was before both.
+func TestStuckTouchedTwice(t *testing.T) {
+	for name, touch := range touches {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, b *bench) {
+				b.old(map[string]string{"d/2": "2"})
+				b.write("d/1", "1") // its times do not tell whether it changes
+				b.settle()
+				b.wait("d/1", "d/2")
+				b.push(b.file("/workspace/d/1", "new", 0o644), b.file("/workspace/d/2", "new", 0o644))
+				b.push(b.file("/workspace/d/1", "newer", 0o644), remove("/workspace/d/2"))
+				touch(b, "d/1")
+				touch(b, "d/2")
+				b.settle()
+				b.reopen()
+				b.settle()
+				b.want(map[string]string{"d": "dir 0755", "d/1": "file 0644 newer"})
+				b.wantLost()
+			})
+		})
+	}
+}
+
+// A command changes a file that waits to be replaced or removed: that is news, as long as it may be.
+func TestStuckChanged(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.old(map[string]string{"d/1": "1", "d/2": "2", "d/3": "3", "d/4": "4"})
+		b.wait("d/1", "d/2", "d/3", "d/4")
+		b.push(b.file("/workspace/d/1", "new", 0o644), remove("/workspace/d/2"), b.file("/workspace/d/3", "new", 0o644), remove("/workspace/d/4"))
+		b.write("d/1", "A")
+		b.write("d/2", "B")
+		b.must(os.Chmod(b.path("d/3"), 0o600))
+		b.must(os.Chmod(b.path("d/4"), 0o600))
+		b.settle()
+		b.ws.Hook(nil)
+		b.settle()
+		b.want(map[string]string{
+			"d": "dir 0755", "d/1": "file 0644 new", "d/2": "file 0644 B", "d/3": "file 0644 new", "d/4": "file 0600 4",
+		})
+		b.wantLost("d/1 file 0644 A", "d/3 file 0600 3")
+	})
+}
+
+// That an entry waited tells nothing any more once it was written: what the file was before it is news
+// when a command writes it while the next entry waits.
+func TestStuckWrittenAnew(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.old(map[string]string{"d/1": "1", "other": "o"})
+		b.wait("d/1", "other")
+		b.push(b.file("/workspace/d/1", "2", 0o644), b.file("/workspace/other", "waits", 0o644))
+		b.wait("other")
+		b.settle()
+		b.wait("d/1", "other")
+		b.push(b.file("/workspace/d/1", "3", 0o644))
+		b.write("d/1", "1")
+		b.settle()
+		b.ws.Hook(nil)
+		b.settle()
+		b.want(map[string]string{"d": "dir 0755", "d/1": "file 0644 3", "other": "file 0644 waits"})
+		b.wantLost("d/1 file 0644 1")
+	})
+}
