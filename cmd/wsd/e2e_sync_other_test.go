@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
@@ -147,6 +148,31 @@ func TestSyncWatchReplaced(t *testing.T) {
 			for _, name := range []string{"a", "b", "c"} {
 				wantFile(t, filepath.Join(p.there, name), name)
 			}
+		})
+	}
+}
+
+// A watch whose LOCAL is renamed or replaced ends at once, also if nobody tells of anything else.
+func TestSyncWatchRenamed(t *testing.T) {
+	for name, said := range map[string]string{"gone": "was removed or renamed while", "replaced": " while it was kept in step"} {
+		t.Run(name, func(t *testing.T) {
+			p := newSyncPair(t)
+			writeFile(t, filepath.Join(p.here, "a"), "a")
+			p.serve()
+			watch, out := p.watching()
+			if err := os.Rename(p.here, p.here+".old"); err != nil {
+				t.Fatal(err)
+			}
+			if name == "replaced" {
+				writeFile(t, filepath.Join(p.here, "b"), "b")
+			}
+			late := time.AfterFunc(changes.MaxAwait/2, func() { _ = watch.Process.Kill() })
+			_ = watch.Wait()
+			late.Stop()
+			if code := watch.ProcessState.ExitCode(); code != exitRefused || !strings.Contains(out.String(), said) {
+				t.Errorf("status %d: %s", code, out)
+			}
+			wantFile(t, filepath.Join(p.there, "a"), "a")
 		})
 	}
 }

@@ -581,3 +581,19 @@ func TestF1DiedAndDirectoryRenamed(t *testing.T) {
 		b.wantLost()
 	})
 }
+
+// A wait for changes ends when the directory itself is renamed or removed.
+func TestRenamedStirs(t *testing.T) {
+	b := newBench(t, disk.Config{Watch: true})
+	b.settle()
+	dir := b.path("")
+	stirred := b.ws.Stirred()
+	b.must(os.Rename(dir, dir+".old"))
+	<-stirred
+	b.must(os.Rename(dir+".old", dir))
+	b.settle()
+	stirred = b.ws.Stirred()
+	b.must(os.Remove(dir))
+	<-stirred
+	b.must(os.Mkdir(dir, 0o755))
+}

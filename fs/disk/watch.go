@@ -40,6 +40,8 @@ type watcher struct {
 	stirs   bool
 	// outClosed: a version that was put off is written no more.
 	outClosed bool
+	// away: the directory itself was renamed or removed.
+	away bool
 }
 
 func startWatcher() (*watcher, error) {
@@ -89,6 +91,8 @@ func (w *watcher) fold() {
 			} else if e.Closed && isOut(e.Name) {
 				w.outClosed = true
 			}
+		case e.Op == watch.Remove && path == "":
+			w.away = true
 		case e.Op == watch.Modify || e.Op == watch.Create || e.Op == watch.Remove:
 			// Of the directory itself; the one that it is in tells as well.
 		default:
@@ -101,7 +105,7 @@ func (w *watcher) fold() {
 	if lost {
 		w.drop()
 	}
-	if !w.stirs && (w.lost || w.count > 0 || w.outClosed) {
+	if !w.stirs && (w.lost || w.count > 0 || w.outClosed || w.away) {
 		w.stirs = true
 		close(w.stirred)
 	}
@@ -154,7 +158,7 @@ func (w *watcher) take() (dirty map[string]map[string]why, lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	dirty, lost = w.dirty, w.lost || !told
-	w.dirty, w.count, w.lost, w.outClosed = map[string]map[string]why{}, 0, false, false
+	w.dirty, w.count, w.lost, w.outClosed, w.away = map[string]map[string]why{}, 0, false, false, false
 	if w.stirs {
 		w.stirred, w.stirs = make(chan struct{}), false
 	}
