@@ -243,3 +243,25 @@ func TestFromThereUnwritableHere(t *testing.T) {
 	w.wantFile(filepath.Join(w.here, "ro/f"), "")
 	w.wantFile(filepath.Join(w.there, "ro/f"), "")
 }
+
+// A directory that is closed has no files that are known as those of the one that was in step before.
+func TestReplacedByClosed(t *testing.T) {
+	w := newUserWorld(t)
+	w.write(w.here, "d/f", "1")
+	w.write(w.here, "g", "1")
+	w.wantSync(0)
+	if err := os.Rename(w.here, w.here+".old"); err != nil {
+		t.Fatal(err)
+	}
+	w.write(w.here, "d/other", "1")
+	w.write(w.here, "h", "1")
+	w.own(w.here)
+	w.take(filepath.Join(w.here, "d"))
+	w.chmod(filepath.Join(w.here, "d"), 0)
+	w.wantSync(exitRefused, "Error: "+w.here+" is another directory than the one that was in step, and has none of its 2 files; nothing was changed")
+	w.wantFile(filepath.Join(w.there, "g"), "1")
+	w.own(filepath.Join(w.here, "d"))
+	w.chmod(filepath.Join(w.here, "d"), 0o755)
+	w.write(w.here, "d/f", "1") // as a copy of it
+	w.wantSync(0)
+}

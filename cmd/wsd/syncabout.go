@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/wsd-dev/wsd/client/mirror"
 	"github.com/wsd-dev/wsd/fs/disk"
@@ -237,11 +235,10 @@ func (l *syncLocal) checkReplacedDir(ctx context.Context, t *tree.Tree, limit *d
 		if i.Kind == tree.KindDir {
 			return nil
 		}
-		_, err := os.Lstat(filepath.Join(l.dir, filepath.FromSlash(rawname.Raw(localName(i.Path)))))
-		if err == nil || !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		if _, err := os.Lstat(filepath.Join(l.dir, filepath.FromSlash(rawname.Raw(localName(i.Path))))); err == nil {
 			return errHasSome
 		}
-		return nil
+		return nil // it is not there, or in a directory that is closed, and perhaps another one
 	})
 	if errors.Is(err, errHasSome) {
 		return nil
