@@ -30,9 +30,13 @@ func TestServerDirectoryIsClosed(t *testing.T) {
 	out, code = w.run("sync", "--create", empty, w.server.url)
 	w.wantLines(out, code, exitFailure, line, hint)
 	w.wantFile(filepath.Join(w.here, "a"), "1")
-	told := &changes.Error{Name: "Error", Err: errors.New("settle: settle /w: open /w: permission denied")} // over capnweb
+	told := &changes.Error{Code: "EACCES", Name: "Error", Err: errors.New("settle: settle /w: open /w: permission denied")} // over capnweb
 	if got := new(syncOutput).explain(fmt.Errorf("read the remote's watermarks: %w", told)).Error(); got != "at the server: settle /w: open /w: permission denied" {
 		t.Errorf("over capnweb: %s", got)
+	}
+	told.Code = "" // it is the code that says so, and no text
+	if err := new(syncOutput).explain(told); err != told {
+		t.Errorf("without a code: %v", err)
 	}
 	w.own(w.there)
 	w.chmod(w.there, 0o755)

@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -119,7 +118,7 @@ func (o *syncOutput) explain(err error) error {
 	if errors.Is(err, mirror.ErrHeld) {
 		return withHint(err, "--on-conflict both, theirs or ours decides about all of them; to list them, with the command for each: "+o.job.conflictsCommand())
 	}
-	if text := toldByServer(err); strings.HasPrefix(text, "settle ") && strings.HasSuffix(text, syscall.EACCES.Error()) {
+	if text := toldByServer(err); text != "" && changes.Code(err) == changes.CodeNoAccess {
 		return withHint(fmt.Errorf("at the server: %s", safe(text)), "the user whose 'wsd serve' it is may not read or search that directory: see its owner and its mode there; nothing is removed for that")
 	}
 	return explainRules(err)

@@ -3,7 +3,6 @@ package changes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/wsd-dev/wsd/fs/lost"
@@ -26,7 +25,7 @@ func (s *Server) Await(ctx context.Context, after, known int64) (int64, error) {
 	for {
 		changed, lose, stirred := s.tree.Changed(), s.forest.Changed(lost.Tree), s.ws.Stirred()
 		if err := s.ws.Settle(ctx); err != nil {
-			return 0, fmt.Errorf("settle: %w", err)
+			return 0, settleError(err)
 		}
 		info, err := s.tree.Info(ctx)
 		if err != nil || info.Rev > after || !SameSkipped(left, s.ws.Skipped(nil)) {

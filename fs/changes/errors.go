@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"syscall"
 
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -14,6 +15,7 @@ const (
 	CodeUnseen   = "EUNSEEN"        // the sender has not seen what it would be mixed with
 	CodePack     = "EPACK_PROTOCOL" // a pack that is none
 	CodeNoRoom   = "ENOSPC"         // the disk has no room, or none for us
+	CodeNoAccess = "EACCES"         // the disk may not be read or searched
 )
 
 // Names of errors, as peers know their classes.
@@ -91,6 +93,15 @@ func Paths(err error) []string {
 		return append([]string{path}, e.More...)
 	}
 	return []string{path}
+}
+
+// settleError is the error of a Settle, with a code if the disk may not be read.
+func settleError(err error) error {
+	settled := fmt.Errorf("settle: %w", err)
+	if errors.Is(err, syscall.EACCES) {
+		return &Error{Code: CodeNoAccess, Name: NamePlain, Err: settled}
+	}
+	return settled
 }
 
 func protocolErrorf(format string, args ...any) error {

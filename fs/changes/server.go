@@ -3,7 +3,6 @@ package changes
 import (
 	"context"
 	"errors"
-	"fmt"
 	iofs "io/fs"
 	"log/slog"
 	"strings"
@@ -87,7 +86,7 @@ func (s *Server) Watermarks(ctx context.Context, settle bool) (Watermarks, error
 	}
 	if settle {
 		if err := s.ws.Settle(ctx); err != nil {
-			return Watermarks{}, fmt.Errorf("settle: %w", err)
+			return Watermarks{}, settleError(err)
 		}
 	}
 	// In this order: what the peer pushed is in the revision.
