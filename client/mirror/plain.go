@@ -99,6 +99,7 @@ func (p plainRemote) Push(ctx context.Context, in changes.PushInput, entries cha
 	}, entries.Close))
 	encodeAll(r.Conflicts)
 	encodeAll(r.Disowned)
+	encodeAll(r.Unwritten)
 	for i := range r.Kept {
 		r.Kept[i].Path = rawname.Encode(r.Kept[i].Path)
 		encodeAll(r.Kept[i].Names)

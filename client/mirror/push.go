@@ -129,11 +129,9 @@ func (m *Mirror) makeBlocks(ctx context.Context, list *changeList, known known, 
 			s := item{entry: entries[i], path: entries[i].Path, at: cursor}
 			e := &s.entry
 			moved.note(e)
-			if m.filter.plain && isRawLink(e) { // the remote can not have it
-				*e = tree.Entry{Kind: tree.KindDelete, Rev: e.Rev, Path: e.Path}
-			}
 			path, ok := m.roots.toRemote(e.Path)
-			if !ok || notes.Pulled.has(e.Rev) || known.agreedOn(e, e.Path, at, notes.AgreedPush) || m.roots.isRoot(e.Path) || back.ignores(&s) {
+			if !ok || m.filter.plain && isRawLink(e) || // the remote can not have it, and keeps what it has
+				notes.Pulled.has(e.Rev) || known.agreedOn(e, e.Path, at, notes.AgreedPush) || m.roots.isRoot(e.Path) || back.ignores(&s) {
 				s.out = true
 			} else {
 				back.decide(&s)
