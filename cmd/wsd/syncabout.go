@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/wsd-dev/wsd/client/mirror"
@@ -32,13 +31,14 @@ type syncAbout struct {
 	Store string `json:"store,omitempty"`
 	// ServerDir is the directory that the server serves, "" if it does not say.
 	ServerDir string `json:"serverDir,omitempty"`
-	// Part is a directory in the server's workspace, "" for all of it.
-	Part string `json:"part,omitempty"`
+	// Part is a directory in the server's workspace, "" for all of it, and Mount its path in the server's tree.
+	Part  string `json:"part,omitempty"`
+	Mount string `json:"mount,omitempty"`
 }
 
 // about is what a state of a directory with the server would be about.
 func (r *syncRemote) about(dir string, target *syncTarget) (syncAbout, error) {
-	a := syncAbout{Dir: dir, Server: target.server(), URL: target.typed(), Part: r.part}
+	a := syncAbout{Dir: dir, Server: target.server(), URL: target.typed(), Part: r.part, Mount: r.mount}
 	if r.place != nil {
 		a.Store, a.ServerDir = r.place.Store, r.place.Dir
 	}
@@ -114,9 +114,7 @@ func (l *syncLocal) elsewhere(ctx context.Context, is *syncAbout) (string, error
 			l.unread = append(l.unread, fmt.Errorf("look at %s: %w", file, err))
 		case was.Dir != is.Dir || was.URL == "":
 		case was.otherServer(is):
-			if !slices.Contains(l.others, was.URL) {
-				l.others = append(l.others, was.URL)
-			}
+			l.others = append(l.others, was)
 		case was.Part == is.Part:
 			l.others, l.parts, l.unread = nil, nil, nil
 			return file, nil
@@ -155,14 +153,15 @@ func (j *syncJob) tellOthers() {
 	if j.target.running == nil || len(j.local.others) == 0 {
 		return
 	}
-	url := j.local.others[0]
+	was := &j.local.others[0]
+	url := was.URL
 	if strings.TrimSuffix(url, "/") == strings.TrimSuffix(j.target.url, "/") {
 		j.out.note("no server was named, and %s at %s is the one that you started last; %s was in step with another workspace, which was served at the same URL",
 			safe(j.target.running.Workspace), safe(url), safe(j.local.dir))
 		return
 	}
-	j.out.note("no server was named, and %s is the one that you started last; %s was in step with another one, %s; to synchronise with that: wsd sync %s %s",
-		safe(j.target.url), safe(j.local.dir), safe(url), quoted(j.local.dir), quoted(url))
+	j.out.note("no server was named, and %s is the one that you started last; %s was in step with another one, %s; to synchronise with that: %s",
+		safe(j.target.url), safe(j.local.dir), safe(url), j.againWith(was))
 }
 
 // ownState says how two sides get a state of their own.

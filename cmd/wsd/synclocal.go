@@ -43,8 +43,8 @@ type syncLocal struct {
 	temp   string      // a directory that goes as it is closed, "" for none
 	made   bool        // the store is new
 	named  bool        // the store is one of --state
-	// others are the servers that the directory has been in step with, if the store is new.
-	others []string
+	// others are what the states of the directory with other servers are about, if the store is new.
+	others []syncAbout
 	// parts are the other directories in the server's workspace that the directory has been in step with, ""
 	// for all of it, if the store is new.
 	parts []string

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/rawname"
 )
 
@@ -85,6 +87,19 @@ func (j *syncJob) again(what string, file string, flags ...string) string {
 		words = append(words, quoted(j.target.typed()))
 	}
 	return strings.Join(words, " ")
+}
+
+// againWith runs the synchronisation with the server, and the directory there, that another state of the directory is
+// about.
+func (j *syncJob) againWith(was *syncAbout) string {
+	words := append([]string{"wsd sync"}, j.flags.repeated...)
+	if i := slices.Index(words, "--remote-path"); i >= 0 {
+		words = slices.Delete(words, i, i+2)
+	}
+	if was.Part != "" {
+		words = append(words, "--remote-path", quoted(firstSet(was.Mount, path.Join(disk.DefaultMount, was.Part))))
+	}
+	return strings.Join(append(words, quoted(j.local.dir), quoted(was.URL)), " ")
 }
 
 // typed is the URL of the server, without a password.
