@@ -87,7 +87,7 @@ func (j *syncJob) tellMade(ctx context.Context, remote *syncRemote, sent bool) e
 }
 
 // missingThere is said of a directory that a run does not make, since it has nothing to send.
-const missingThere = "there is no directory %s at the server: nothing came, and it is made as soon as there is something to send"
+const missingThere = "there is no directory %s at the server: nothing comes from there, and it is made as soon as there is something to send"
 
 // made says in a text, or as an object of --json, that the directory that is synchronised is new or missing at the server.
 func (o *syncOutput) made(what, text string, remote *syncRemote) {
