@@ -60,9 +60,6 @@ func TestSyncWatchHoldsDirectory(t *testing.T) {
 		{"sync", p.here, other},
 		{"sync", "--watch", p.here},
 		{"sync", "--dry-run", p.here, other},
-		{"sync", "conflicts", p.here},
-		{"sync", "conflicts", p.here, other},
-		{"sync", "resolve", "--ours", filepath.Join(p.here, "f")},
 	} {
 		o := p.run(args...)
 		o.want(t, 1, "is in use by pid [0-9]+", "another 'wsd sync' of this directory runs; wait for its end, or end it")
@@ -70,6 +67,9 @@ func TestSyncWatchHoldsDirectory(t *testing.T) {
 			t.Errorf("%v: %s", args, o.stderr)
 		}
 	}
+	p.run("sync", "conflicts", p.here).want(t, 0, "no path is held in conflict") // of the watch
+	p.run("sync", "conflicts", p.here, other).want(t, 0, "no path is held in conflict")
+	p.run("sync", "resolve", "--ours", filepath.Join(p.here, "f")).want(t, exitFailure, "Error: f is not held in conflict")
 	p.run("exec", "--sync", "--dir", p.here, "--", "true").want(t, exitTransport, "is in use by pid [0-9]+", "another 'wsd sync' of this directory runs")
 	if list := p.states(); len(list) != 1 {
 		t.Errorf("states: %v", list)

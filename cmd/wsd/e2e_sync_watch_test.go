@@ -151,7 +151,7 @@ func TestHeldHasStatus(t *testing.T) {
 		t.Errorf("-q: %d, %s", out.code, out.stderr)
 	}
 	watch, out := p.watch("--on-conflict", "hold", p.here, p.url)
-	waitFor(t, out, "held in conflict, and left as they are on both sides: 1 path; to list them once this watch has ended: wsd sync conflicts ")
+	waitFor(t, out, "held in conflict, and left as they are on both sides: 1 path; to list them: wsd sync conflicts ")
 	waitFor(t, out, "watching both sides")
 	p.endWatch(watch, out, syscall.SIGTERM, exitHeld, "Error: "+held)
 	watch, out = p.watch("--on-conflict", "hold", p.here, p.url)

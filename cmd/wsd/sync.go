@@ -66,6 +66,8 @@ type syncJob struct {
 	// retries is what is tried again over a connection, nil where there is one call.
 	retries *mirror.Retries
 	watched syncWatch
+	// asks are what other commands ask a watch for; nil where they cannot.
+	asks chan *syncAsk
 }
 
 func newSyncCmd(a *app) *cobra.Command {
@@ -220,8 +222,11 @@ func (j *syncJob) run(ctx context.Context, dir string) (err error) {
 		j.tellNested()
 	}
 	if j.watch {
-		if door, closed := openCollectDoor(j.local.db.Path(), j.local.collect); closed == nil { // else gc says that the state is in use
+		j.asks = make(chan *syncAsk)
+		if door, closed := openDoor(j.local.db.Path(), j.answer); closed == nil {
 			defer func() { err = errors.Join(err, door.Close()) }()
+		} else { // they say that the state is in use
+			j.asks = nil
 		}
 	}
 	if j.dryRun {
@@ -302,7 +307,10 @@ func (j *syncJob) explain(ctx context.Context, err error) error {
 }
 
 // mirror is the mirror over a connection.
-func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
+func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror { return mirror.New(j.config(r)) }
+
+// config is that of the mirror.
+func (j *syncJob) config(r *syncRemote) mirror.Config {
 	cfg := mirror.Config{
 		Local: j.local.disk, Remote: r.peer, LocalRoot: localMount, RemoteRoot: r.mount,
 		Rules: j.flags.ruleTexts, RulesFile: ignoreFile, GitIgnore: j.flags.rules.git, OnConflict: j.flags.policy,
@@ -329,7 +337,7 @@ func (j *syncJob) mirror(r *syncRemote) *mirror.Mirror {
 	if j.sends {
 		cfg.OnSent = j.out.sent
 	}
-	return mirror.New(cfg)
+	return cfg
 }
 
 // keepOn synchronises over one connection after the other.
@@ -346,9 +354,7 @@ func (j *syncJob) keepOn(ctx context.Context, remote *syncRemote) error {
 			if !lostConnection(err) || !j.out.troubled() { // else options has reported it
 				j.out.trouble(j.out.explain(err))
 			}
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
+			if !j.pause(ctx, pause) {
 				return err
 			}
 			pause = min(2*pause, maxSyncPause)
@@ -379,6 +385,18 @@ func (j *syncJob) worthwhile(err error, attempt int, connected bool) bool {
 		!errors.Is(err, errNoWorkspace) && !errors.Is(err, mirror.ErrWithheld) && !errors.Is(err, mirror.ErrHeld) && (!isStatus || status.Status >= 500)
 }
 
+// checkLocal fails if the directory is another one than was opened, or was emptied.
+func (j *syncJob) checkLocal(ctx context.Context) error {
+	if err := j.local.checkSame(); err != nil {
+		return err
+	}
+	_, err := j.local.checkEmptied(ctx, j.local.disk.Tree(), &j.flags.maxDelete)
+	if errors.Is(err, iofs.ErrNotExist) {
+		err = nil // it has gone since: the look says so
+	}
+	return err
+}
+
 // over synchronises over a connection; well is called each time that it worked.
 func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -392,15 +410,12 @@ func (j *syncJob) over(ctx context.Context, remote *syncRemote, well func()) err
 		if err := j.local.sweep(ctx); err != nil && ctx.Err() == nil {
 			j.out.trouble(fmt.Errorf("make the state smaller: %w", err))
 		}
-	}, func(ctx context.Context) error {
-		if err := j.local.checkSame(); err != nil {
-			return err
+	}, j.checkLocal, j.asks, func(ctx context.Context, ask *syncAsk) {
+		j.serve(ctx, remote, ask)
+		m = j.mirror(remote) // what it knows of both sides may be old
+		if ask.Do != doorConflicts {
+			j.watched.looks(true) // what the last look has left out may be old, too
 		}
-		_, err := j.local.checkEmptied(ctx, j.local.disk.Tree(), &j.flags.maxDelete)
-		if errors.Is(err, iofs.ErrNotExist) {
-			err = nil // it has gone since: the look says so
-		}
-		return err
 	})
 	for looked := false; ; {
 		if err := j.local.checkSame(); err != nil {

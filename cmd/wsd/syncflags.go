@@ -45,6 +45,8 @@ type syncFlags struct {
 	policy mirror.Policy
 	// repeated are the words of the flags that a printed command has as well.
 	repeated []string
+	// rulesOf are those of them that say what is synchronised and how, each as a shell has it.
+	rulesOf []string
 }
 
 func (f *syncFlags) add(flags *pflag.FlagSet) {

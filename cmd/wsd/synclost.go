@@ -107,7 +107,8 @@ brings one back. They are kept for --` + flagLostAge + ` and up to --` + flagLos
 'wsd sync', 'wsd exec --sync' and 'wsd serve'.
 
 With --state it lists those of a file that 'wsd sync --state' or 'wsd serve --store'
-named: all of them, or with LOCAL too those at LOCAL and below it. A state that a running 'wsd sync' or server has open is not read.
+named: all of them, or with LOCAL too those at LOCAL and below it. A state that a
+'wsd sync --watch' has open is read by that; while another 'wsd sync' or a server has it open it is not.
 
 Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.`,
 		Example: "  wsd sync lost ~/project\n  wsd sync lost --state there.db --json\n  wsd sync lost --state s.db ~/project/src",
@@ -162,16 +163,14 @@ func listedPath(ctx context.Context, state, typed string) (states []string, file
 func printLost(ctx context.Context, a *app, states []string, below string, asJSON bool) error {
 	var all []*keptVersion
 	for _, file := range states {
-		err := withKept(ctx, file, func(s *keptState) error {
-			return s.versions(ctx, func(v *keptVersion) error {
-				if file := v.file(); below == "" || v.dir == "" || file == below || strings.HasPrefix(file, strings.TrimSuffix(below, "/")+"/") {
-					all = append(all, v)
-				}
-				return nil
-			})
-		})
+		list, err := keptIn(ctx, a, file)
 		if err != nil {
 			return err
+		}
+		for _, v := range list {
+			if file := v.file(); below == "" || v.dir == "" || file == below || strings.HasPrefix(file, strings.TrimSuffix(below, "/")+"/") {
+				all = append(all, v)
+			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *keptVersion) int { return a.At.Compare(b.At) })

@@ -47,10 +47,14 @@ var repeatedFlags = []struct {
 
 // repeat notes which of the flags were given, as words of a shell.
 func (f *syncFlags) repeat(given *pflag.FlagSet) {
-	f.repeated = nil
+	f.repeated, f.rulesOf = nil, nil
 	for _, flag := range repeatedFlags {
 		if set := given.Lookup(flag.name); set != nil && set.Changed {
-			f.repeated = append(f.repeated, flagWords(set, flag.path)...)
+			words := flagWords(set, flag.path)
+			f.repeated = append(f.repeated, words...)
+			if !flag.path { // else it says how to reach the server, or which state it is
+				f.rulesOf = append(f.rulesOf, strings.Join(words, " "))
+			}
 		}
 	}
 	for _, rule := range f.rules.given {
@@ -58,7 +62,8 @@ func (f *syncFlags) repeat(given *pflag.FlagSet) {
 		if rule.flag == flagIgnoreFile {
 			value = absolute(value)
 		}
-		f.repeated = append(f.repeated, "--"+rule.flag, quoted(value))
+		words := []string{"--" + rule.flag, quoted(value)}
+		f.repeated, f.rulesOf = append(f.repeated, words...), append(f.rulesOf, strings.Join(words, " "))
 	}
 }
 
@@ -110,9 +115,9 @@ func (t *syncTarget) typed() string {
 	return t.url
 }
 
-// afterwards says when a printed command works: a watch has the state open.
+// afterwards says when a printed command works: a watch has the state open, and may not answer.
 func (j *syncJob) afterwards() string {
-	if j.watch {
+	if j.watch && j.asks == nil {
 		return " once this watch has ended"
 	}
 	return ""

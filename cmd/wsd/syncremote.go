@@ -171,7 +171,7 @@ func wantsWorkspace(err error) error {
 // tellServer names the server where it might be another one.
 func (j *syncJob) tellServer() {
 	t := j.target
-	if t.others == 0 || len(j.local.others) > 0 { // else tellOthers names it
+	if t.others == 0 || j.local != nil && len(j.local.others) > 0 { // else tellOthers names it
 		return
 	}
 	others := "1 other of yours has a workspace: its URL names it"

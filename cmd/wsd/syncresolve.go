@@ -14,6 +14,7 @@ import (
 	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/client/mirror"
 	"github.com/wsd-dev/wsd/fs/rawname"
+	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
 func newSyncConflictsCmd(a *app) *cobra.Command {
@@ -26,7 +27,8 @@ func newSyncConflictsCmd(a *app) *cobra.Command {
 with what each side has of them now. Nothing is moved. 'wsd sync resolve' decides.
 
 The directory, the server and the flags are those of the 'wsd sync'. Without flags about
-it, what that has left alone is left alone.
+it, what that has left alone is left alone. A 'wsd sync --watch' that has the state open
+answers, with its own flags.
 
 Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.`,
 		Example: "  wsd sync conflicts ~/project\n  wsd sync conflicts --json . ws://127.0.0.1:45678",
@@ -40,20 +42,7 @@ Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.
 			if err := connect.take(args[1:]); err != nil {
 				return err
 			}
-			return job.once(cmd.Context(), args[0], func(ctx context.Context, m *mirror.Mirror) error {
-				list, err := m.Conflicts(ctx)
-				if err != nil {
-					return err
-				}
-				job.out.stderr = job.out.stdout // it is what was asked for
-				for _, c := range list {
-					job.out.conflict(c)
-				}
-				if len(list) == 0 && job.out.enc == nil {
-					return say(a.stdout, "no path is held in conflict")
-				}
-				return nil
-			})
+			return job.once(cmd.Context(), args[0], &doorRequest{Do: doorConflicts, JSON: job.asJSON}, job.listConflicts)
 		},
 	}
 	f := cmd.Flags()
@@ -61,6 +50,22 @@ Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.
 	job.flags.add(f)
 	connect.add(f)
 	return cmd
+}
+
+// listConflicts prints what is held in conflict.
+func (j *syncJob) listConflicts(ctx context.Context, m *mirror.Mirror) error {
+	list, err := m.Conflicts(ctx)
+	if err != nil {
+		return err
+	}
+	j.out.stderr = j.out.stdout // it is what was asked for
+	for _, c := range list {
+		j.out.conflict(c)
+	}
+	if len(list) == 0 && j.out.enc == nil {
+		return say(j.out.stdout, "no path is held in conflict")
+	}
+	return nil
 }
 
 func newSyncResolveCmd(a *app) *cobra.Command {
@@ -78,7 +83,8 @@ hold'. PATH may be written as it was printed, with \xe9 for a byte that is not U
 
 The directory is the nearest one above PATH that was in step with the server; the
 server and the flags are those of the 'wsd sync'. Without flags about it, what that has
-left alone is left alone.
+left alone is left alone. A 'wsd sync --watch' that has the state open does it between
+two looks, with its own flags.
 
 Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand; 3 when
 nothing was changed, since a flag must say that it is meant; 5 when something could not
@@ -109,27 +115,10 @@ decided, which is named with the reason. Other paths that are held do not count.
 			if err != nil {
 				return err
 			}
-			return job.once(cmd.Context(), at.dir, func(ctx context.Context, m *mirror.Mirror) error {
-				first, err := m.First(ctx)
-				if err != nil {
-					return err
-				}
-				if first != "" {
-					return refused("to go on with it first: "+job.syncCommand(),
-						"an earlier run has begun to bring %s and the server together with %s and did not come to its end", at.dir, firstFlag(first))
-				}
-				r, err := resolveTyped(ctx, m, filepath.ToSlash(at.rel), policy)
-				if e, ok := errors.AsType[*mirror.NotHeldError](err); ok {
-					shown := mirror.NotHeldError{Path: rawname.Show(localName(e.Path))}
-					if e.With != "" {
-						shown.With = rawname.Show(localName(e.With))
-					}
-					return withHint(&shown, "to list what is held: "+job.conflictsCommand())
-				}
-				if err != nil {
-					return err
-				}
-				return job.out.result(&r)
+			rel := filepath.ToSlash(at.rel)
+			q := &doorRequest{Do: doorResolve, JSON: job.asJSON, Path: []byte(rel), Policy: policy.String()}
+			return job.once(cmd.Context(), at.dir, q, func(ctx context.Context, m *mirror.Mirror) error {
+				return job.resolve(ctx, m, rel, policy)
 			})
 		},
 	}
@@ -141,6 +130,30 @@ decided, which is named with the reason. Other paths that are held do not count.
 	job.flags.add(f)
 	connect.add(f)
 	return cmd
+}
+
+// resolve decides about a path of the command line, and prints what came of it.
+func (j *syncJob) resolve(ctx context.Context, m *mirror.Mirror, rel string, policy mirror.Policy) error {
+	first, err := m.First(ctx)
+	if err != nil {
+		return err
+	}
+	if first != "" {
+		return refused("to go on with it first: "+j.syncCommand(),
+			"an earlier run has begun to bring %s and the server together with %s and did not come to its end", j.local.dir, firstFlag(first))
+	}
+	r, err := resolveTyped(ctx, m, rel, policy)
+	if e, ok := errors.AsType[*mirror.NotHeldError](err); ok {
+		shown := mirror.NotHeldError{Path: rawname.Show(localName(e.Path))}
+		if e.With != "" {
+			shown.With = rawname.Show(localName(e.With))
+		}
+		return withHint(&shown, "to list what is held: "+j.conflictsCommand())
+	}
+	if err != nil {
+		return err
+	}
+	return j.out.result(&r)
 }
 
 // resolveTyped decides about the path that is meant with one of a command line.
@@ -207,8 +220,8 @@ func (j *syncJob) placeOf(ctx context.Context, typed string) (place, error) {
 }
 
 // once calls fn with the mirror of a directory that was in step with the server, over one
-// connection.
-func (j *syncJob) once(ctx context.Context, dir string, fn func(context.Context, *mirror.Mirror) error) (err error) {
+// connection. If a watch has the state open it is asked for q instead.
+func (j *syncJob) once(ctx context.Context, dir string, q *doorRequest, fn func(context.Context, *mirror.Mirror) error) (err error) {
 	j.flags.policy, j.met, j.keepRules = mirror.Hold, true, true
 	if j.target, err = j.flags.connect.syncTarget(); err != nil {
 		return err
@@ -218,7 +231,20 @@ func (j *syncJob) once(ctx context.Context, dir string, fn func(context.Context,
 		return err
 	}
 	defer func() { err = errors.Join(err, remote.close()) }()
-	if j.local, err = openSyncLocal(ctx, dir, j.target, remote, &j.flags, false); err != nil {
+	j.out = newSyncOutput(j)
+	defer j.out.close()
+	j.local, err = openSyncLocal(ctx, dir, j.target, remote, &j.flags, false)
+	if errors.Is(err, sqlite.ErrInUse) {
+		j.tellServer()
+		about, aerr := remote.about(resolvedPath(absolute(dir)), j.target)
+		if aerr != nil {
+			return errors.Join(err, aerr)
+		}
+		q.About, q.Flags = &about, j.flags.rulesOf
+		_, err = j.app.askWatch(ctx, err, q)
+		return err
+	}
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, j.local.close()) }()
@@ -229,8 +255,7 @@ func (j *syncJob) once(ctx context.Context, dir string, fn func(context.Context,
 	if j.local.replaced != nil {
 		return j.refuseReplaced()
 	}
-	j.out = newSyncOutput(j)
-	defer j.out.close()
+	j.local.forgot = j.out.forgot
 	j.tellServer()
 	return j.explain(ctx, fn(ctx, j.mirror(remote)))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
 // syncRestore is a run of wsd sync restore.
@@ -40,7 +41,8 @@ be written as it was printed, with \xe9 for a byte that is not UTF-8.
 
 With --to the version is written to a new file elsewhere, and PATH stays as it is.
 
-It does not work while a 'wsd sync' or a server has the state open.
+A 'wsd sync --watch' that has the state open does it between two looks, and sends it at
+once. While another 'wsd sync' or a server has the state open it does not work.
 
 Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.`,
 		Example: `  wsd sync restore notes.txt
@@ -69,12 +71,16 @@ func (r *syncRestore) run(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return withKept(ctx, found.store, func(s *keptState) error {
+	err = withKept(ctx, found.store, func(s *keptState) error {
 		if r.to != "" {
-			return r.export(ctx, s, found)
+			return r.export(ctx, s.forest, found)
 		}
-		return r.bring(ctx, s, found)
+		return r.restore(ctx, s, found)
 	})
+	if errors.Is(err, sqlite.ErrInUse) {
+		_, err = r.app.askWatch(ctx, err, &doorRequest{Do: doorRestore, Version: found.ID, Of: found.Path, To: []byte(absolute(r.to))})
+	}
+	return err
 }
 
 // findPlaced finds the version that is meant with a path of the command line.
@@ -126,22 +132,20 @@ func (r *syncRestore) find(ctx context.Context, states []string, file string) (*
 	var found *keptVersion
 	others := 0 // versions of the path that have other numbers
 	for _, state := range states {
-		err := withKept(ctx, state, func(s *keptState) error {
-			return s.versions(ctx, func(v *keptVersion) error {
-				switch {
-				case v.dir == "" || v.file() != file:
-				case r.version != 0 && v.ID != r.version:
-					others++
-				case r.version != 0 && found != nil:
-					return withHint(fmt.Errorf("%s and %s both have a version %d of %s", found.store, v.store, v.ID, v.shown()), "--state FILE says which one is meant")
-				case found == nil || !v.At.Before(found.At):
-					found = v
-				}
-				return nil
-			})
-		})
+		list, err := keptIn(ctx, r.app, state)
 		if err != nil {
 			return nil, err
+		}
+		for _, v := range list {
+			switch {
+			case v.dir == "" || v.file() != file:
+			case r.version != 0 && v.ID != r.version:
+				others++
+			case r.version != 0 && found != nil:
+				return nil, withHint(fmt.Errorf("%s and %s both have a version %d of %s", found.store, v.store, v.ID, v.shown()), "--state FILE says which one is meant")
+			case found == nil || !v.At.Before(found.At):
+				found = v
+			}
 		}
 	}
 	switch {
@@ -157,24 +161,40 @@ func noVersion(file string) error {
 	return withHint(fmt.Errorf("no version of %s is kept", rawname.Show(file)), "'wsd sync lost' lists the versions that are kept")
 }
 
-// bring has the version take its place in the directory.
-func (r *syncRestore) bring(ctx context.Context, s *keptState, v *keptVersion) (err error) {
-	if empty, err := emptied(v.dir); empty || err != nil {
-		return errors.Join(err, withHint(fmt.Errorf("%s is gone or empty, and a file in it alone would have the next 'wsd sync' remove the others at the server", v.dir),
-			"--to FILE writes the version elsewhere"))
+// restore has the version take its place in the directory, which nobody else has open.
+func (r *syncRestore) restore(ctx context.Context, s *keptState, v *keptVersion) (err error) {
+	if err := mayBring(v); err != nil {
+		return err
 	}
-	mount := strings.TrimSuffix(v.Path, "/"+v.name)
-	w, err := disk.Open(ctx, disk.Config{Dir: v.dir, Mount: mount, Forest: s.Forest, Tree: s.Tree, Objects: s.Objects})
+	w, err := disk.Open(ctx, disk.Config{Dir: v.dir, Mount: mountOf(v), Forest: s.forest, Tree: s.tree, Objects: s.objects})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
+	return r.bring(ctx, w, v)
+}
+
+// mayBring refuses a directory with nothing in it.
+func mayBring(v *keptVersion) error {
+	empty, err := emptied(v.dir)
+	if err == nil && empty {
+		err = withHint(fmt.Errorf("%s is gone or empty, and a file in it alone would have the next 'wsd sync' remove the others at the server", v.dir),
+			"--to FILE writes the version elsewhere")
+	}
+	return err
+}
+
+// mountOf is where the directory of a version is in its tree.
+func mountOf(v *keptVersion) string { return strings.TrimSuffix(v.Path, "/"+v.name) }
+
+// bring has the version take its place in the directory.
+func (r *syncRestore) bring(ctx context.Context, w *disk.Workspace, v *keptVersion) (err error) {
 	entry := v.Entry
 	entry.Path = v.Path
 	var kept int64 // the number of what was there
 	same := false
 	done, err := w.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
-		kept, same, err = makeWay(e, &entry, v, mount)
+		kept, same, err = makeWay(e, &entry, v, mountOf(v))
 		return func(yield func(tree.Entry, error) bool) {
 			if err != nil || !same {
 				yield(entry, err)
@@ -252,7 +272,7 @@ func (r *syncRestore) explainTo(err error) error {
 }
 
 // export writes the version to a new file.
-func (r *syncRestore) export(ctx context.Context, s *keptState, v *keptVersion) error {
+func (r *syncRestore) export(ctx context.Context, forest *tree.Forest, v *keptVersion) error {
 	if v.Entry.Kind == tree.KindSymlink {
 		if err := os.Symlink(rawname.Raw(v.Entry.Target), r.to); err != nil {
 			return r.explainTo(err)
@@ -265,7 +285,7 @@ func (r *syncRestore) export(ctx context.Context, s *keptState, v *keptVersion) 
 	}
 	for _, p := range v.Entry.Parts {
 		var data []byte
-		if data, err = s.Forest.Chunk(ctx, p.Hash, nil); err == nil {
+		if data, err = forest.Chunk(ctx, p.Hash, nil); err == nil {
 			_, err = f.Write(data)
 		}
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/objects"
 	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/server/sqlite"
@@ -92,8 +93,12 @@ func globQuoted(path string) string {
 
 // A keptState is an open file with what is known of a directory.
 type keptState struct {
-	*workspace.Workspace
-	dirs map[string][2]string // directory and mount by the directory of a path
+	store   string // of which file
+	forest  *tree.Forest
+	tree    *tree.Tree
+	objects *objects.Dir
+	dirs    map[string][2]string // directory and mount by the directory of a path
+	close   func() error
 }
 
 // openState opens a file that is there.
@@ -107,11 +112,11 @@ func openState(ctx context.Context, file string) (*keptState, error) {
 	case err != nil:
 		return nil, err
 	}
-	w.Tree, err = w.Forest.Tree(ctx, tree.DefaultName)
+	t, err := w.Forest.Tree(ctx, tree.DefaultName)
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	return &keptState{Workspace: w, dirs: map[string][2]string{}}, nil
+	return &keptState{store: w.Store, forest: w.Forest, tree: t, objects: w.Objects, dirs: map[string][2]string{}, close: w.Close}, nil
 }
 
 // where is the directory for a path of the tree, and the path in it.
@@ -119,7 +124,7 @@ func (s *keptState) where(ctx context.Context, path string) (dir, name string, e
 	above := path[:max(strings.LastIndexByte(path, '/'), 1)]
 	found, known := s.dirs[above]
 	if !known {
-		if found[0], found[1], err = disk.Directory(ctx, s.Tree, above); err != nil {
+		if found[0], found[1], err = disk.Directory(ctx, s.tree, above); err != nil {
 			return "", "", err
 		}
 		s.dirs[above] = found
@@ -159,30 +164,40 @@ func typedPaths(path string) []string {
 
 // versions calls fn for the versions that a state keeps, the oldest first.
 func (s *keptState) versions(ctx context.Context, fn func(*keptVersion) error) error {
-	return lost.List(ctx, s.Forest, 0, func(v *lost.Version) error {
-		dir, name, err := s.where(ctx, v.Path)
+	return lost.List(ctx, s.forest, 0, func(v *lost.Version) error {
+		kept, err := s.version(ctx, v)
 		if err != nil {
 			return err
 		}
-		return fn(&keptVersion{Version: v, store: s.Store, dir: dir, name: name})
+		return fn(kept)
 	})
 }
 
-// withState calls fn for an open state.
+func (s *keptState) version(ctx context.Context, v *lost.Version) (*keptVersion, error) {
+	dir, name, err := s.where(ctx, v.Path)
+	return &keptVersion{Version: v, store: s.store, dir: dir, name: name}, err
+}
+
+// withKept calls fn for an open state.
 func withKept(ctx context.Context, file string, fn func(*keptState) error) error {
 	s, err := openState(ctx, file)
 	if err != nil {
 		return err
 	}
-	return errors.Join(fn(s), s.Close())
+	return errors.Join(fn(s), s.close())
 }
 
-// dirOfState is the directory that a state is of, "" if none is known.
+// dirOfState is the directory that a state is of, "" if none is known. It looks into a state that is in use.
 func dirOfState(ctx context.Context, file string) (dir string, err error) {
 	err = withKept(ctx, file, func(s *keptState) (err error) {
 		dir, _, err = s.where(ctx, localMount+"/.")
 		return err
 	})
+	if errors.Is(err, sqlite.ErrInUse) {
+		if about, peeked := aboutOf(ctx, file); peeked == nil && about.Dir != "" {
+			return about.Dir, nil
+		}
+	}
 	return dir, err
 }
 

@@ -29,10 +29,13 @@ type syncWaiter struct {
 	mute  bool       // the server does not tell
 	// pending: wait has returned since a look has found something.
 	pending bool
+	// asks are what other commands ask for, and serve answers one.
+	asks  <-chan *syncAsk
+	serve func(context.Context, *syncAsk)
 }
 
-func newSyncWaiter(local *syncLocal, sweep func(), check func(context.Context) error) *syncWaiter {
-	return &syncWaiter{local: local, sweep: sweep, check: check, told: make(chan error, 1)}
+func newSyncWaiter(local *syncLocal, sweep func(), check func(context.Context) error, asks <-chan *syncAsk, serve func(context.Context, *syncAsk)) *syncWaiter {
+	return &syncWaiter{local: local, sweep: sweep, check: check, told: make(chan error, 1), asks: asks, serve: serve}
 }
 
 // wait returns when a side may have something that the other one does not have, or it is time to try again
@@ -86,6 +89,10 @@ func (w *syncWaiter) wait(ctx context.Context, m *mirror.Mirror) error {
 			}
 			return w.check(ctx)
 		case <-again:
+			return w.check(ctx)
+		case ask := <-w.asks:
+			w.serve(ctx, ask)
+			w.pending = ask.Do != doorConflicts
 			return w.check(ctx)
 		}
 		if err := w.check(ctx); err != nil {

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/protocol"
+)
+
+const (
+	// doorPatience is how long a command may take to say what it wants, and a watch to begin with it, or to
+	// send the answer.
+	doorPatience = 5 * time.Second
+	// doorBeat is between two signs of life of a watch that works on an answer, and doorSilence how long a
+	// command waits for one.
+	doorBeat    = time.Second
+	doorSilence = 10 * time.Second
+	// maxDoorRequest and maxDoorAnswer bound what both say, in bytes.
+	maxDoorRequest = 1 << 20
+	maxDoorAnswer  = 16 << 20
+	// maxSocketPath is how long the path of a socket may be everywhere.
+	maxSocketPath = 100
+)
+
+// What a doorRequest asks for.
+const (
+	doorCollect   = "collect"
+	doorLost      = "lost"
+	doorRestore   = "restore"
+	doorConflicts = "conflicts"
+	doorResolve   = "resolve"
+)
+
+// A doorRequest is what a command asks of the 'wsd sync --watch' that has a state open. Paths have their
+// bytes, which need not be UTF-8.
+type doorRequest struct {
+	Do      string `json:"do"`
+	Now     bool   `json:"now,omitempty"`     // collect garbage of any age
+	Version int64  `json:"version,omitempty"` // to restore
+	Of      string `json:"of,omitempty"`      // the path of that, in the tree
+	To      []byte `json:"to,omitempty"`      // the absolute path to write it to, nil for its own
+	Path    []byte `json:"path,omitempty"`    // to resolve, in LOCAL
+	Policy  string `json:"policy,omitempty"`
+	JSON    bool   `json:"json,omitempty"`
+	// About is which two sides the command is about, and Flags are its flags that say what is synchronised, as
+	// a shell has them.
+	About *syncAbout `json:"about,omitempty"`
+	Flags []string   `json:"flags,omitempty"`
+}
+
+// A doorAnswer is what came of a doorRequest.
+type doorAnswer struct {
+	Busy      bool                   `json:"busy,omitempty"` // nothing was done
+	Collected protocol.CollectResult `json:"collected"`
+	Versions  []doorVersion          `json:"versions,omitempty"`
+	Stdout    []byte                 `json:"stdout,omitempty"` // for the command to print
+	Stderr    []byte                 `json:"stderr,omitempty"`
+	// Code is the exit status, and Error and Hint are its reason.
+	Code  int    `json:"code,omitempty"`
+	Error []byte `json:"error,omitempty"`
+	Hint  []byte `json:"hint,omitempty"`
+}
+
+// A doorVersion is a keptVersion.
+type doorVersion struct {
+	lost.Version
+	Dir  []byte
+	Name string
+}
+
+// err is the error of an answer, for report.
+func (a *doorAnswer) err() error {
+	var err error
+	if len(a.Error) > 0 {
+		err = errors.New(string(a.Error))
+		if len(a.Hint) > 0 {
+			err = withHint(err, string(a.Hint))
+		}
+	}
+	if a.Code == exitOK {
+		return nil
+	}
+	return &exitError{a.Code, err}
+}
+
+// fail has an answer report an error as the command itself would.
+func (a *doorAnswer) fail(err error) {
+	if err == nil {
+		return
+	}
+	a.Code = exitFailure
+	if hinted, ok := errors.AsType[*hintedError](err); ok {
+		a.Hint = []byte(hinted.hint)
+	}
+	if usage, ok := errors.AsType[*usageError](err); ok {
+		a.Code, a.Hint = exitUsage, []byte(usage.hint)
+	}
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		if a.Code = exit.code; exit.err == nil {
+			return
+		}
+	}
+	a.Error = []byte(err.Error())
+}
+
+// A syncDoor lets other commands use a state that this process has open: a socket that belongs to this user
+// alone. Requests are served one after the other.
+type syncDoor struct {
+	listener net.Listener
+	dir      *os.File
+	serve    func(context.Context, *doorRequest) *doorAnswer
+	stop     context.CancelFunc
+	done     sync.WaitGroup
+}
+
+// doorPath is the socket of the process that has a state open.
+func doorPath(store string) (string, error) {
+	dir, err := userRuntimeDir()
+	if err != nil {
+		return "", err
+	}
+	if store, err = filepath.EvalSymlinks(store); err == nil {
+		store, err = filepath.Abs(store)
+	}
+	sum := sha256.Sum256([]byte(store))
+	return filepath.Join(string(dir), "watch-"+hex.EncodeToString(sum[:8])), err
+}
+
+// socketName is a name for a socket, also where its path is too long for one. It is of use until dir is
+// closed.
+func socketName(path string) (name string, dir *os.File, err error) {
+	if dir, err = os.Open(filepath.Dir(path)); err != nil {
+		return "", nil, err
+	}
+	if len(path) > maxSocketPath && runtime.GOOS == "linux" {
+		path = fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path))
+	}
+	return path, dir, nil
+}
+
+// openDoor opens the door of a state whose lock this process has. serve must end soon after its context.
+func openDoor(store string, serve func(context.Context, *doorRequest) *doorAnswer) (_ *syncDoor, err error) {
+	path, err := doorPath(store)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, iofs.ErrNotExist) { // a killed process left it
+		return nil, err
+	}
+	name, dir, err := socketName(path)
+	if err != nil {
+		return nil, err
+	}
+	const mode = 0o600 // only this user may connect
+	ctx, stop := context.WithCancel(context.Background())
+	d := &syncDoor{dir: dir, serve: serve, stop: stop}
+	listen := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { _ = unix.Fchmod(int(fd), mode) }) // from the beginning, where the system knows that
+	}}
+	if d.listener, err = listen.Listen(ctx, "unix", name); err == nil {
+		if err = os.Chmod(path, mode); err != nil {
+			err = errors.Join(err, d.listener.Close())
+		}
+	}
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, dir.Close())
+	}
+	d.done.Go(func() { // ends with Close
+		for {
+			conn, err := d.listener.Accept()
+			if err != nil {
+				return
+			}
+			d.take(ctx, conn)
+		}
+	})
+	return d, nil
+}
+
+// take serves one request. It sends a line first: a process that was stopped has no request waiting of a
+// command that has given up. It ends early if the command has gone.
+func (d *syncDoor) take(ctx context.Context, conn net.Conn) {
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })()
+	_ = conn.SetDeadline(time.Now().Add(doorPatience))
+	var q doorRequest
+	if _, err := conn.Write([]byte("\n")); err != nil {
+		return
+	}
+	if json.NewDecoder(io.LimitReader(conn, maxDoorRequest)).Decode(&q) != nil {
+		return
+	}
+	answered := make(chan []byte, 1)
+	go func() { answered <- d.serve(ctx, &q).line() }() // is waited for below
+	beat := time.NewTicker(doorBeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-beat.C:
+			_ = conn.SetWriteDeadline(time.Now().Add(doorPatience))
+			if _, err := conn.Write([]byte("\n")); err != nil {
+				cancel()
+				<-answered
+				return
+			}
+		case line := <-answered:
+			_ = conn.SetWriteDeadline(time.Now().Add(doorPatience))
+			_, _ = conn.Write(line) // who asked may be gone
+			return
+		}
+	}
+}
+
+// line is the answer as it is sent.
+func (a *doorAnswer) line() []byte {
+	text, err := json.Marshal(a)
+	if err == nil && len(text) > maxDoorAnswer {
+		err = fmt.Errorf("there is more to say than %d bytes", maxDoorAnswer)
+	}
+	if err != nil {
+		failed := &doorAnswer{}
+		failed.fail(err)
+		text, _ = json.Marshal(failed) // texts and numbers
+	}
+	return append(text, '\n')
+}
+
+// Close removes the socket, and waits for a request under way, which it ends.
+func (d *syncDoor) Close() error {
+	d.stop()
+	err := d.listener.Close()
+	d.done.Wait()
+	return errors.Join(err, d.dir.Close())
+}
+
+// errNoAnswer says that a process that has a state open does not answer, or that nobody who would has.
+var errNoAnswer = errors.New("no answer")
+
+// askDoor asks the process that has a state open. errNoAnswer says that there is none that answers, and nothing
+// was done; after any other error it is not known whether that was.
+func askDoor(ctx context.Context, store string, q *doorRequest) (*doorAnswer, error) {
+	text, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	path, err := doorPath(store)
+	if err != nil {
+		return nil, errNoAnswer
+	}
+	name, dir, err := socketName(path)
+	if err != nil {
+		return nil, errNoAnswer
+	}
+	defer dir.Close()
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", name)
+	if err != nil {
+		return nil, errNoAnswer
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	patient := &patientConn{Conn: conn}
+	if _, err := patient.Read(make([]byte, 1)); err != nil && ctx.Err() == nil {
+		return nil, errNoAnswer
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(doorSilence))
+	a := &doorAnswer{}
+	if _, err = conn.Write(append(text, '\n')); err == nil {
+		err = json.NewDecoder(io.LimitReader(patient, maxDoorAnswer+maxDoorRequest)).Decode(a)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("the process that has %s open has ended, or does not answer any more: it is not known whether that was done: %w", store, err)
+	case a.Busy:
+		return nil, errNoAnswer
+	}
+	return a, nil
+}
+
+// A patientConn waits for doorSilence each time that it reads.
+type patientConn struct{ net.Conn }
+
+// Read implements io.Reader.
+func (c *patientConn) Read(b []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(doorSilence)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(b)
+}
