@@ -28,6 +28,7 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 	if err := w.settle(ctx, fd, st); err != nil {
 		return done, fmt.Errorf("apply to %s: settle: %w", w.cfg.Dir, err)
 	}
+	hopeless := w.hopeless(fd)
 	var p *plan
 	var made map[tree.Hash]int64 // objects of content that was only in files, by manifest
 	plan := func(e *tree.Edit) error {
@@ -56,6 +57,11 @@ func (w *Workspace) Apply(ctx context.Context, entries func(*tree.Edit) iter.Seq
 		}
 		if how&changes.AnyRoom == 0 {
 			if err := p.fits(e, fd); err != nil {
+				return err
+			}
+		}
+		if hopeless && p.onlyAdds() {
+			if err := p.leaveJournal(e); err != nil {
 				return err
 			}
 		}
@@ -151,6 +157,7 @@ type plan struct {
 	purged []string
 	links  map[string]struct{} // links that the batch makes
 	dirty  bool                // the mount may be gone
+	after  int64               // up to which row the journal is left as it is, 0 for none
 	// now is the path of the entry that is applied, if it is a file, and old the file that the path
 	// was so far.
 	now string
@@ -369,6 +376,31 @@ func (p *plan) supersede(it *item) {
 	}
 }
 
+// onlyAdds reports whether no entry of a batch changes what is stuck, or removes anything, which may make
+// room.
+func (p *plan) onlyAdds() bool {
+	for path, it := range p.items {
+		_, stuck := p.w.stuck[path]
+		_, above := p.w.stuckDirs[path]
+		if stuck || it == nil || it.kind == tree.KindDelete || above && it.kind != tree.KindDir {
+			return false
+		}
+	}
+	return len(p.items) == len(p.order)
+}
+
+// leaveJournal has only those rows of the journal brought that finish writes.
+func (p *plan) leaveJournal(e *tree.Edit) error {
+	rows, err := rowsOf(e)
+	if err != nil {
+		return err
+	}
+	return rows.DiskJournal(p.w.root.ID, func(id int64, _ []byte) error {
+		p.after = max(p.after, id)
+		return nil
+	})
+}
+
 // finish writes the journal.
 func (p *plan) finish(e *tree.Edit) error {
 	if len(p.order) == 0 {
@@ -412,6 +444,12 @@ func (p *plan) finish(e *tree.Edit) error {
 // has them still.
 func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *changes.Applied) error {
 	stuck, later := &stuckList{}, &released{}
+	after := int64(0)
+	if known != nil && known.after > 0 {
+		after = known.after
+		stuck.stays(w.stuck)
+	}
+	w.onlyRoom = false
 	defer w.home.takes(nil)
 	var kept map[string]*item
 	if known != nil {
@@ -423,7 +461,7 @@ func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *chan
 		}
 	}
 	for {
-		p, err := w.journalPage(ctx)
+		p, err := w.journalPage(ctx, after)
 		if err != nil {
 			return err
 		}

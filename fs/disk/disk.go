@@ -71,6 +71,8 @@ type Workspace struct {
 	hook func(op, path string) error
 	// room is freeBytes; tests have disks of any size.
 	room func(fd int) (int64, bool)
+	// noFiles is that of the system; tests have disks with room for any number.
+	noFiles func(fd int) bool
 	// trusts is trusted; tests have file systems of others.
 	trusts func(fd int) error
 	// reflink is that of the system; tests have file systems that can do it.
@@ -106,6 +108,8 @@ type Workspace struct {
 	pending   bool
 	stuck     map[string]stuckPath
 	stuckDirs map[string]struct{}
+	// onlyRoom: the journal has nothing but what is stuck for want of room.
+	onlyRoom bool
 	// prints are the manifests of what the index has of files that the journal has something else
 	// for: of those that may have changed without a trace, and of those that are stuck.
 	prints map[string]tree.Hash
@@ -163,7 +167,7 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 		return nil, err
 	}
 	cfg.Dir = abs
-	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, room: freeBytes, trusts: trusted, reflink: reflink, full: true, unclean: true}
+	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, room: freeBytes, noFiles: noFiles, trusts: trusted, reflink: reflink, full: true, unclean: true}
 	w.home = &home{w: w, name: cfg.Tree.Name(), dir: cfg.Objects, log: cfg.Logger}
 	w.apart.Store(!sameMount(cfg.Objects.Path(), cfg.Dir))
 	cfg.Forest.SetHome(w.home)

@@ -90,6 +90,13 @@ func (w *Workspace) Room(bytes int64) {
 	w.room = func(int) (int64, bool) { return bytes, bytes >= 0 }
 }
 
+// NoFiles sets whether the file system has room for no more files.
+func (w *Workspace) NoFiles(is bool) {
+	w.turn <- struct{}{}
+	defer w.release()
+	w.noFiles = func(int) bool { return is }
+}
+
 // Room2 is Room for what is called by a hook.
 func (w *Workspace) Room2(bytes int64) {
 	w.room = func(int) (int64, bool) { return bytes, bytes >= 0 }
@@ -164,6 +171,27 @@ func (w *Workspace) Consistent(ctx context.Context) error {
 		}
 	}
 	return errors.Join(append(found, err)...)
+}
+
+// Journaled is how many paths the journal has, counting each as often as it is there; -1 with an error.
+func (w *Workspace) Journaled(ctx context.Context) (n int) {
+	w.turn <- struct{}{}
+	defer w.release()
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+		n = 0
+		rows, err := rowsOf(e)
+		if err != nil {
+			return err
+		}
+		return rows.DiskJournal(w.root.ID, func(_ int64, paths []byte) error {
+			eachOfRow(paths, func(string, bool) { n++ }, func(string, tree.Hash) {})
+			return nil
+		})
+	})
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // OnCall sets what gets each look at a name, or at what is open ("stat", without a name), and each

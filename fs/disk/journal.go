@@ -18,7 +18,8 @@ type page struct {
 
 var errPageFull = errors.New("that is enough")
 
-func (w *Workspace) journalPage(ctx context.Context) (page, error) {
+// journalPage returns the next rows of the journal behind a row.
+func (w *Workspace) journalPage(ctx context.Context, after int64) (page, error) {
 	var p page
 	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
 		p = page{}
@@ -27,6 +28,9 @@ func (w *Workspace) journalPage(ctx context.Context) (page, error) {
 			return err
 		}
 		err = rows.DiskJournal(w.root.ID, func(id int64, paths []byte) error {
+			if id <= after {
+				return nil
+			}
 			if len(p.items) >= w.limits.page {
 				return errPageFull
 			}

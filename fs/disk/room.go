@@ -117,6 +117,14 @@ func sizeBelow(n *node) int64 {
 	return size
 }
 
+// noFiles reports whether the file system of an open directory has room for no more files, whatever their
+// size.
+func noFiles(fd int) bool {
+	var s unix.Statfs_t
+	err := retry(func() error { return unix.Fstatfs(fd, &s) })
+	return err == nil && s.Files > 0 && s.Ffree == 0 // those that have no table of files say 0
+}
+
 // freeBytes is how much we may still write to the file system of an open directory. Not
 // every one knows.
 func freeBytes(fd int) (int64, bool) {

@@ -91,7 +91,7 @@ func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
 	if err := w.placeAll(ctx, nil); err != nil {
 		return err
 	}
-	if w.pending {
+	if w.pending && !w.hopeless(root) {
 		if w.watch != nil {
 			w.watch.peek(w.readAgain) // bring stores what it replaces, unless the index knows it
 		}

@@ -54,6 +54,14 @@ type stuckList struct {
 	full  bool                // something did not fit on the disk
 }
 
+// stays fills a list with paths that are not tried now. The journal has them.
+func (l *stuckList) stays(paths map[string]stuckPath) {
+	l.paths, l.kept = maps.Clone(paths), make(map[string]struct{}, len(paths))
+	for path := range paths {
+		l.kept[path] = struct{}{}
+	}
+}
+
 // add notes an error about a path if it is the file system's, and returns any other.
 func (l *stuckList) add(path string, err error) error { return l.note(path, err, false) }
 
@@ -159,7 +167,10 @@ func (w *Workspace) tolerate(err error, before int64) error {
 			break
 		}
 	}
-	w.stuck, w.stuckDirs = now, map[string]struct{}{}
+	w.stuck, w.stuckDirs, w.onlyRoom = now, map[string]struct{}{}, len(now) > 0
+	for _, p := range now {
+		w.onlyRoom = w.onlyRoom && noRoom(p.err)
+	}
 	w.skips.stuck(now)
 	for path := range now {
 		for path != "" {
@@ -168,6 +179,18 @@ func (w *Workspace) tolerate(err error, before int64) error {
 		}
 	}
 	return nil
+}
+
+// hopeless reports whether all that waits does so for want of room, and the disk has room for no file
+// at all, also once those are closed that were removed. To try each path would take longer with each call of
+// many that bring some more.
+func (w *Workspace) hopeless(root int) bool {
+	if !w.onlyRoom || !w.noFiles(root) {
+		return false
+	}
+	w.outMu.Lock()
+	defer w.outMu.Unlock()
+	return len(w.retired) == 0
 }
 
 // TakeLate returns how many paths were brought since it was called last, or since Open, that were to

@@ -3,9 +3,11 @@ package disk_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -167,5 +169,58 @@ func TestStuckMode(t *testing.T) {
 		b.write("f", "a command's")
 		b.settle()
 		b.want(map[string]string{"f": "file 0600 a command's"})
+	})
+}
+
+// A disk has room for no more files, and batch after batch comes. What waits already is not tried again
+// with each of them, but once there is room.
+func TestStuckWithoutFiles(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		const batches, files = 8, 10
+		var tries atomic.Int64
+		full := true
+		b.ws.Hook(func(op, _ string) error {
+			if op != "write" {
+				return nil
+			}
+			if tries.Add(1); full {
+				return unix.ENOSPC
+			}
+			return nil
+		})
+		b.ws.NoFiles(true)
+		want := map[string]string{}
+		for i := range batches {
+			var list []tree.Entry
+			for j := range files {
+				name := fmt.Sprintf("f%d-%d", i, j)
+				want[name] = "file 0600 x"
+				list = append(list, b.file("/workspace/"+name, "x", 0o600))
+			}
+			b.push(list...)
+		}
+		b.settle()
+		if n := tries.Load(); n > 2*batches*files { // once more where its directory may have been closed to us
+			t.Errorf("%d files were tried %d times", batches*files, n)
+		}
+		if n := b.ws.Journaled(t.Context()); n != batches*files {
+			t.Errorf("the journal has %d paths", n)
+		}
+		tries.Store(0)
+		b.settle()
+		if n := tries.Load(); n > 0 {
+			t.Errorf("tried %d times with nothing new", n)
+		}
+		// An entry that changes what waits, or takes it away, counts.
+		b.push(b.file("/workspace/f0-0", "y", 0o600), remove("/workspace/f0-1"))
+		want["f0-0"] = "file 0600 y"
+		delete(want, "f0-1")
+		if n := b.ws.Journaled(t.Context()); n != len(want) {
+			t.Errorf("the journal has %d paths, want %d", n, len(want))
+		}
+		full = false
+		b.ws.NoFiles(false)
+		b.settle()
+		b.want(want)
 	})
 }
