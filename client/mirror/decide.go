@@ -55,6 +55,7 @@ type decision struct {
 	goneNow   bool                     // a version that loses was not to be had, and is looked at once more
 	unkept    map[string]*waiting      // where versions wait that could not be kept and are held, by path
 	touched   bool                     // something is sent only because of what was decided
+	unseen    unseen                   // what could not be read here
 	rawHere   bool                     // this side may have what the remote can not
 }
 
@@ -117,7 +118,8 @@ func (d *decision) decideEach(begun int64, entries []tree.Entry) error {
 		d.hides = map[string]bool{}
 	}
 	d.rawHere = d.m.hasRaw()
-	each := d.all || s.held.conflicts() > 0 || len(s.held.lacking()) > 0 // is looked at
+	d.unseen = d.m.unseenHere()
+	each := d.all || len(d.unseen) > 0 || s.held.conflicts() > 0 || len(s.held.lacking()) > 0 // is looked at
 	for i := range entries {
 		d.policy = d.m.policyAt(entries[i].Path)
 		if err := d.unblock(&entries[i]); err != nil {
@@ -244,7 +246,7 @@ func (d *decision) one(x *tree.Entry) error {
 	var losers []tree.Entry
 	removed := "" // a directory above it that was removed here
 	known, _ := d.isHeld(x.Path)
-	if cur != nil && (known.Apart || d.changed(cur.Path, cur.Rev)) && !same(cur, x) {
+	if cur != nil && (known.Apart || d.changed(cur.Path, cur.Rev)) && !same(cur, x) && !d.readUnchanged(&known, cur) {
 		print := printOf(x)
 		if h, ok := d.stripped[x.Path]; ok {
 			print = h.Remote
@@ -276,6 +278,8 @@ func (d *decision) one(x *tree.Entry) error {
 	if err != nil {
 		return err
 	}
+	changed := len(losers) > 0
+	d.addUnseen(x, cur, &losers)
 	if len(losers) == 0 {
 		if removed != "" {
 			d.madeAgain(removed, x.Path)
@@ -283,7 +287,11 @@ func (d *decision) one(x *tree.Entry) error {
 		d.accept(x, cur)
 		return nil
 	}
-	return d.resolve(x, cur, losers)
+	if err := d.resolve(x, cur, losers); err != nil || changed {
+		return err
+	}
+	d.holdsUnseen(x.Path, cur)
+	return nil
 }
 
 // meant reports whether a version is the very one that an entry removes.

@@ -61,6 +61,8 @@ type Undecided struct {
 	// cannot be read, or with Full there is no room for it.
 	Unkept string
 	Full   bool
+	// Unseen: that version may be another one than the tree has. No policy decides before it can be read.
+	Unseen bool
 	// Lacking: the remote's version is not to be had. The remote cannot read it, or with Full there is no room
 	// for it here.
 	Lacking bool
@@ -109,7 +111,9 @@ func (m *Mirror) undecided() []Undecided {
 			continue
 		}
 		known[top] = true
-		list = append(list, Undecided{Path: top, Unkept: h.Unkept, Full: m.fullHere.has(cmp.Or(h.Unkept, top)), Lacking: h.Lacking})
+		list = append(list, Undecided{
+			Path: top, Unkept: h.Unkept, Full: m.fullHere.has(cmp.Or(h.Unkept, top)), Unseen: m.unseen.has(h.Unkept), Lacking: h.Lacking,
+		})
 	}
 	return list
 }
@@ -127,6 +131,12 @@ func (m *Mirror) policyAt(path string) Policy {
 	return m.policy
 }
 
+// readUnchanged reports whether a path that was held only because the version here could not be read has, now that it
+// can be, the version that both sides had.
+func (d *decision) readUnchanged(h *held, cur *tree.Entry) bool {
+	return h.Conflict && h.Agreed != "" && h.Agreed == printHere(cur) && !d.unseen.has(cur.Path)
+}
+
 // unholding has those conflicts fetched again that are decided now.
 func (m *Mirror) unholding(s state) state { return s.refetching(m.unholds) }
 
@@ -138,14 +148,14 @@ func (m *Mirror) unholds(path string, h held) bool {
 // staysHeld reports whether a conflict that holds the path of an entry is not decided for now, although the policy
 // decides: since a version from here cannot be kept, or what the remote has at the path above is not to be had.
 func (d *decision) staysHeld(top string, h held, x *tree.Entry) bool {
-	return d.policy != Ours && (h.Unkept != "" && !h.Stale || d.lacking[top] && x.Path != top)
+	return d.unseen.has(h.Unkept) || d.policy != Ours && (h.Unkept != "" && !h.Stale || d.lacking[top] && x.Path != top)
 }
 
 // undecidable reports whether a conflict cannot be decided since a version from here cannot be kept, or there
 // is no room for the remote's.
 func (m *Mirror) undecidable(path string, h held) bool {
 	waits := h.Lacking && m.fullHere.has(path) || h.Unkept != "" && (m.unread.has(h.Unkept) || m.fullHere.has(h.Unkept))
-	return waits && m.policyAt(path) != Ours
+	return m.unseen.has(h.Unkept) || waits && m.policyAt(path) != Ours
 }
 
 // refuseHeld fails if there are conflicts that are held, at paths that are not ignored.
@@ -163,7 +173,7 @@ func (m *Mirror) refuseHeld(ctx context.Context) error {
 
 // heldConflicts is what both sides have of some paths that are held in conflict.
 func (m *Mirror) heldConflicts(ctx context.Context, paths []string) ([]Conflict, error) {
-	list := make([]Conflict, len(paths))
+	list, unseen := make([]Conflict, len(paths)), m.unseenHere()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxLooks)
 	for i, path := range paths {
@@ -172,6 +182,9 @@ func (m *Mirror) heldConflicts(ctx context.Context, paths []string) ([]Conflict,
 			here, err := m.tree.Entry(ctx, path)
 			if errors.Is(err, iofs.ErrNotExist) {
 				here, err = gone, nil
+			}
+			if e, is := unseen[path]; is {
+				here = e
 			}
 			if err != nil {
 				return err
@@ -323,7 +336,9 @@ func (d *decision) holdConflict(x, cur *tree.Entry, losers []tree.Entry) {
 		h.Fetched--
 	}
 	for i := range losers { // one that waited for what the remote had there may be behind the cursor
-		h.Since = min(h.Since, losers[i].Rev-1)
+		if losers[i].Rev > 0 { // else it is not in the tree
+			h.Since = min(h.Since, losers[i].Rev-1)
+		}
 	}
 	dir := live(cur) && cur.Kind == tree.KindDir
 	if h.Shallow = dir && x.Kind == tree.KindDir && top == x.Path; !h.Shallow && (dir || top != x.Path) {
@@ -365,7 +380,7 @@ func (d *decision) heldStill(top string, h held, x *tree.Entry) error {
 	if err != nil {
 		return err
 	}
-	if same(cur, x) && x.Kind != tree.KindDir {
+	if same(cur, x) && x.Kind != tree.KindDir && !d.unseen.has(h.Unkept) {
 		d.accept(x, cur) // both sides have come to agree
 		return nil
 	}

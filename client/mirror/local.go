@@ -45,6 +45,9 @@ func (m *Mirror) localChanges(ctx context.Context) (*localChanges, error) {
 	if m.s.rules != nil { // they come to be changes as soon as something comes there
 		out.paths = slices.Clone(m.s.rules.Blocked)
 	}
+	for path := range m.unseenHere() { // they may have changed
+		out.paths = append(out.paths, path)
+	}
 	for {
 		entries, err := list.Next(ctx, page)
 		if errors.Is(err, io.EOF) {

@@ -186,6 +186,7 @@ type Mirror struct {
 	plain     bool
 	theirLost int64
 	there     []changes.Skipped // what the remote leaves out
+	unseen    unseen            // what could not be read here when it was looked at last
 	before    beginning         // of the call that is under way
 	// leftHere and leftThere are what the last result has of paths that are left out.
 	leftHere, leftThere []changes.Skipped

@@ -135,7 +135,7 @@ func (m *Mirror) bringBackSome(ctx context.Context, list []lost.Version, upTo in
 // kept that lose.
 func (m *Mirror) comeback(e *tree.Edit, list []lost.Version, keep bool) (*comeback, error) {
 	c := &comeback{holds: map[string]*held{}}
-	d := decision{m: m, edit: e, keep: keep}
+	d := decision{m: m, edit: e, keep: keep, unseen: m.unseenHere()}
 	taken, last := names{}, map[string]int{}
 	for i := range list {
 		last[list[i].Path] = i
@@ -171,7 +171,7 @@ func (c *comeback) one(d *decision, v *lost.Version, last bool, taken names) err
 	version.Path = v.Path
 	policy := d.m.policyAt(v.Path)
 	// It can go back to its place as long as nothing else has changed there since.
-	fits := last && tree.Fingerprint(&x) == v.By && (by == nil || x.Path == v.Path && x.Kind != tree.KindDir)
+	fits := last && !d.unseen.has(v.Path) && tree.Fingerprint(&x) == v.By && (by == nil || x.Path == v.Path && x.Kind != tree.KindDir)
 	switch {
 	case policy == Theirs, !fits && policy == Ours && x.Path == v.Path && x.Kind != tree.KindDir:
 		// What was written after it stays.

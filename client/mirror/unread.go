@@ -38,6 +38,7 @@ func (m *Mirror) rememberUnkept() {
 // rereadLeft forgets which paths cannot be read here as far as they can be by now. It looks if it is time, or
 // other paths are left out than before.
 func (m *Mirror) rereadLeft(ctx context.Context) error {
+	m.unseen = m.unseenHere()
 	if m.unread.none() || !m.unread.isDue() && changes.SameSkipped(m.leftHere, m.here()) {
 		return nil
 	}
@@ -65,6 +66,9 @@ func (m *Mirror) rereadLeft(ctx context.Context) error {
 
 // isRead reports whether what there is at a path here can be read, as far as its beginning tells.
 func (m *Mirror) isRead(ctx context.Context, path string) (bool, error) {
+	if m.unseen.has(path) {
+		return false, nil
+	}
 	e, err := m.tree.Entry(ctx, path)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return true, nil
@@ -109,12 +113,20 @@ func (u *unkeepable) copying(err error, made map[string]copied) bool {
 // holdUnkept holds an entry in conflict if it is to take the place of versions that cannot be kept: since
 // they cannot be read here, or there is no room. It reports whether that, or the batch, has been decided so.
 func (d *decision) holdUnkept(x, cur *tree.Entry, losers []tree.Entry, kept Kept) (bool, error) {
-	if !d.keep || kept != KeptRemote && kept != KeptBoth {
-		return false, nil
-	}
 	unkept := map[string]*waiting{}
 	for i := range losers {
+		if d.policy != Fail && d.unseen.has(losers[i].Path) {
+			unkept[losers[i].Path] = &d.m.unread
+		}
+	}
+	if len(unkept) == 0 && (!d.keep || kept != KeptRemote && kept != KeptBoth) {
+		return false, nil
+	}
+	for i := range losers {
 		l := &losers[i]
+		if len(unkept) > 0 && !d.keep || d.unseen.has(l.Path) {
+			continue
+		}
 		if c, ok := d.kept[l.Path]; ok && kept == KeptBoth && c.print == printOf(l) {
 			continue
 		}

@@ -157,6 +157,18 @@ func (n *naming) Skipped(keep func(string) bool) []changes.Skipped {
 	return []changes.Skipped{s}
 }
 
+// Unread has them as files that have changed, but for the directory /closed.
+func (n *naming) Unread() (out []tree.Entry) {
+	for _, p := range n.paths {
+		kind := tree.KindFile
+		if p.Path == "/closed" {
+			kind = tree.KindDir
+		}
+		out = append(out, tree.Entry{Path: p.Path, Kind: kind, Size: 4})
+	}
+	return out
+}
+
 // A path that the workspace names, or one above it, is named once. A watch tries it again once it is
 // named no more.
 func TestUnreadableHereIsNamedOnce(t *testing.T) {

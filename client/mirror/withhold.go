@@ -51,6 +51,9 @@ type held struct {
 	// Unkept is the path of a version from here that the conflict would take away and that could not be
 	// kept. The conflict is decided once it can be.
 	Unkept string `json:"unkept,omitempty"`
+	// Agreed is the print of the version that both sides had when the path came to be held in conflict only because
+	// what is here could not be read; "" for all other conflicts, and if there was none.
+	Agreed string `json:"agreed,omitempty"`
 }
 
 // A heldSet has what is withheld or held in conflict, by local path. It is a value: to change it is to make

@@ -86,6 +86,8 @@ func (o *syncOutput) undecided(list []mirror.Undecided) {
 	for _, u := range list {
 		why, text := "changed", "it has changed once more; run it again"
 		switch {
+		case u.Unseen:
+			why, text = "unreadable", "the version here"+o.of(&u)+" cannot be read, and may have changed; see who may read it"
 		case u.Unkept != "" && u.Full:
 			why, text = "noRoom", "the version here"+o.of(&u)+" would be lost, since there is no room to keep it; make room, or say --ours"
 		case u.Unkept != "":

@@ -23,6 +23,8 @@ func (p plain) Settle(context.Context) error { return nil }
 
 func (p plain) Skipped(func(path string) bool) []Skipped { return nil }
 
+func (p plain) Unread() []tree.Entry { return nil }
+
 // NotUTF8 does not look: the tree has such names only from others.
 func (p plain) NotUTF8(func(path string) bool) (Skipped, bool) { return Skipped{}, false }
 

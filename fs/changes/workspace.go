@@ -31,6 +31,10 @@ type Workspace interface {
 	// Apply, for each reason. keep leaves out paths of the tree for which it returns false;
 	// nil leaves out none. It waits for nothing.
 	Skipped(keep func(path string) bool) []Skipped
+	// Unread are the files and directories on disk that could not be read at the last Settle or Apply, in
+	// no order: files that are not those of the tree, with kind, mode, time and size and without content,
+	// and directories, in which anything may have changed. It waits for nothing.
+	Unread() []tree.Entry
 	// NotUTF8 are, of what disk and tree have, the topmost paths whose names are not UTF-8, and
 	// links to what is not: ends of before package rawname leave them out. It goes by the last
 	// Settle or Apply, and waits for nothing. false says that there may be others.

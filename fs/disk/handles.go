@@ -40,6 +40,13 @@ func (w *walker) open(path string) (int, error) {
 	return w.fd(), nil
 }
 
+// closed returns, for a path that could not be opened, the last directory on the way that could be, and the name in it
+// that could not.
+func (w *walker) closed(path string) (fd int, name string) {
+	name, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(path, w.path), "/"), "/")
+	return w.fd(), name
+}
+
 func (w *walker) fd() int {
 	if len(w.fds) == 0 {
 		return w.root

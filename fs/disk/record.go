@@ -48,7 +48,11 @@ func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 		}
 		for _, c := range batch {
 			if c.unread != nil {
-				s.skip(c.unread, c.path)
+				there := c.stat
+				if c.sameContent() {
+					there = stat{}
+				}
+				s.skipUnread(c.unread, c.path, there)
 			}
 		}
 		if err := w.commit(ctx, s, batch); err != nil {
@@ -398,6 +402,11 @@ func (w *Workspace) hasDir(path string, dirs map[string]struct{}) bool {
 	return true
 }
 
+// sameContent reports whether a file is, as far as its stat tells, the one that the tree has.
+func (c *change) sameContent() bool {
+	return c.old.kind == tree.KindFile && c.old.ino == c.stat.ino && c.old.size == c.stat.size && c.old.mtime == c.stat.mtime
+}
+
 // take brings one change into the tree. It reports whether the index can say so.
 func (w *Workspace) take(e *tree.Edit, c *change) (bool, error) {
 	path := w.treePath(c.path)
@@ -406,7 +415,7 @@ func (w *Workspace) take(e *tree.Edit, c *change) (bool, error) {
 	}
 	if c.unread != nil {
 		// What can be told without reading is its mode.
-		if c.old.kind != tree.KindFile || c.old.ino != c.stat.ino || c.old.size != c.stat.size || c.old.mtime != c.stat.mtime {
+		if !c.sameContent() {
 			return false, nil
 		}
 		c.stat.flags |= again

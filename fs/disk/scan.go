@@ -202,7 +202,7 @@ func (s *scan) below(fd int, path string, subs []sub) {
 		}
 		switch {
 		case gone(err) || denied(err):
-			s.skip(err, path)
+			s.skipDir(err, path, fd, sub.name)
 			s.later(path)
 			continue
 		case err != nil:
@@ -250,7 +250,14 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 	case gone(err):
 		return false, nil
 	case denied(err):
-		s.skip(err, under(dir, name))
+		there := stat{kind: tree.KindFile} // or anything else
+		if kid != nil {
+			there.kind = kid.stat.kind
+		}
+		if canOpenUp(fd, name) {
+			there = stat{}
+		}
+		s.skipUnread(err, under(dir, name), there)
 		s.later(under(dir, name))
 		return true, nil
 	case errors.Is(err, errLong), errors.Is(err, errSpecial):
@@ -329,7 +336,8 @@ func (s *scan) some(walk *walker, dir string, list map[string]why) error {
 	case gone(err):
 		return nil
 	case denied(err):
-		s.skip(err, dir)
+		up, name := walk.closed(dir)
+		s.skipDir(err, dir, up, name)
 		s.later(dir)
 		return nil
 	case err != nil:

@@ -5,16 +5,19 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/tree"
 )
 
 // A leftOut says why a path of the directory is not in step.
 type leftOut struct {
 	why  changes.SkipReason
 	text string // what the system said
+	stat stat   // of what cannot be read and may not be what the tree has; zero for all else
 }
 
 // skips are the paths that are not in step. They are safe for concurrent use.
@@ -45,6 +48,23 @@ func (w *Workspace) Skipped(keep func(path string) bool) []changes.Skipped {
 		}
 		slices.SortFunc(list, func(a, b changes.SkippedPath) int { return strings.Compare(a.Path, b.Path) })
 		out = append(out, changes.Skipped{Why: why, Count: len(list), Paths: slices.Clone(list[:min(len(list), changes.MaxSkipped)])})
+	}
+	return out
+}
+
+// Unread implements changes.Workspace.
+func (w *Workspace) Unread() (out []tree.Entry) {
+	w.skips.mu.Lock()
+	defer w.skips.mu.Unlock()
+	for path, l := range w.skips.left {
+		if l.why != changes.Unreadable || l.stat.kind == 0 {
+			continue
+		}
+		e := tree.Entry{Path: w.treePath(path), Kind: l.stat.kind, Mode: uint32(l.stat.mode)}
+		if e.Kind == tree.KindFile && l.stat.ino != 0 {
+			e.Size, e.MTime = l.stat.size, time.Unix(0, l.stat.mtime)
+		}
+		out = append(out, e)
 	}
 	return out
 }
@@ -85,9 +105,9 @@ func leftOutFor(err error) leftOut {
 	case errors.Is(err, errSpecial):
 		return leftOut{why: changes.Special}
 	case errors.Is(err, errLong), errors.Is(err, errTarget):
-		return leftOut{changes.BadName, err.Error()}
+		return leftOut{why: changes.BadName, text: err.Error()}
 	}
-	return leftOut{changes.Unreadable, systemText(err)}
+	return leftOut{why: changes.Unreadable, text: systemText(err)}
 }
 
 // systemText is what the system said, without the names that we have for files.
@@ -99,7 +119,10 @@ func systemText(err error) string {
 }
 
 // skip notes that a scan leaves a path out.
-func (s *scan) skip(err error, path string) {
+func (s *scan) skip(err error, path string) { s.skipUnread(err, path, stat{}) }
+
+// skipUnread is skip. A stat with a kind says what there is that may not be what the tree has.
+func (s *scan) skipUnread(err error, path string, st stat) {
 	if gone(err) {
 		return
 	}
@@ -109,7 +132,19 @@ func (s *scan) skip(err error, path string) {
 	if s.left == nil {
 		s.left = map[string]leftOut{}
 	}
-	s.left[path] = leftOutFor(err)
+	left := leftOutFor(err)
+	left.stat = st
+	s.left[path] = left
+}
+
+// skipDir is skipUnread for a directory that cannot be listed since a name in an open one, it or a directory above it,
+// cannot be opened. One that a bringer opens up is looked at then.
+func (s *scan) skipDir(err error, path string, fd int, name string) {
+	there := stat{kind: tree.KindDir}
+	if canOpenUp(fd, name) {
+		there = stat{}
+	}
+	s.skipUnread(err, path, there)
 }
 
 // visited notes that a scan has looked at a path, or at all that is in a directory.
@@ -180,6 +215,6 @@ func (k *skips) stuck(paths map[string]stuckPath) {
 		if k.unwritten == nil {
 			k.unwritten = map[string]leftOut{}
 		}
-		k.unwritten[path] = leftOut{changes.Unwritten, systemText(p.err)}
+		k.unwritten[path] = leftOut{why: changes.Unwritten, text: systemText(p.err)}
 	}
 }

@@ -94,6 +94,13 @@ func TestC056UnreadableIsNamed(t *testing.T) {
 		b.wantSkipped("unreadable priv permission denied", "unreadable unread permission denied", "unreadable was permission denied")
 		b.reopen()
 		b.wantSkipped("unreadable priv permission denied", "unreadable unread permission denied", "unreadable was permission denied")
+		kinds := map[string]tree.Kind{}
+		for _, e := range b.ws.Unread() { // without what only its mode has closed
+			kinds[e.Path] = e.Kind
+		}
+		if diff := cmp.Diff(map[string]tree.Kind{"/workspace/unread": tree.KindFile}, kinds); diff != "" {
+			t.Errorf("unread (-want +got):\n%s", diff)
+		}
 		for path, mode := range map[string]os.FileMode{"priv": 0o755, "unread": 0o644, "was": 0o644} {
 			b.must(os.Chmod(b.path(path), mode))
 		}

@@ -151,6 +151,20 @@ func shut(dir int, name string) bool {
 	return denied(onName(name, func(raw string) error { return unix.Faccessat(dir, raw, unix.R_OK|unix.X_OK, unix.AT_EACCESS) }))
 }
 
+// canOpenUp reports whether a name in an open directory cannot be reached because of the mode of a directory of ours:
+// of the one that has the name, or of the open one. unlock changes such a mode.
+func canOpenUp(dir int, name string) bool {
+	lettingIn.RLock()
+	defer lettingIn.RUnlock()
+	var st unix.Stat_t
+	err := onName(name, func(raw string) error { return unix.Fstatat(dir, raw, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	if forbidden(err) {
+		err = retry(func() error { return unix.Fstat(dir, &st) })
+	}
+	kind := kindOf(uint32(st.Mode)) //nolint:unconvert,nolintlint // of another type on some systems
+	return err == nil && kind == tree.KindDir && st.Mode&0o700 != 0o700 && int(st.Uid) == unix.Geteuid()
+}
+
 // kindOf is 0 for what a tree has no node for.
 func kindOf(mode uint32) tree.Kind {
 	switch mode & unix.S_IFMT {
