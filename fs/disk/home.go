@@ -230,7 +230,10 @@ func (h *home) giveBack(object int64, dir int, name string) error {
 	return h.dir.Return(object, dir, raw)
 }
 
-func (h *home) Writer() tree.ObjectWriter { return objectWriter{h.dir.Writer()} }
+func (h *home) Writer() tree.ObjectWriter { return objectWriter{h.dir.WriterFor(usualMode)} }
+
+// usualMode is that of most files: an object that has it needs no other one.
+const usualMode = 0o644
 
 type objectWriter struct{ w *objects.Writer }
 

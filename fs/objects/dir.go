@@ -64,7 +64,7 @@ func Open(path string) (*Dir, error) {
 		}
 		return nil, &iofs.PathError{Op: "open the objects directory", Path: path, Err: err}
 	}
-	d := &Dir{path: path, fd: fd, made: made == nil, pwrite: unix.Pwrite, packSize: packSize, open: map[int64]*output{}, unsynced: math.MaxInt64}
+	d := &Dir{path: path, fd: fd, made: made == nil, pwrite: unix.Pwrite, packSize: packSize, pack: output{mode: 0o600}, open: map[int64]*output{}, unsynced: math.MaxInt64}
 	if err = d.guard(); err == nil {
 		err = d.count()
 	}

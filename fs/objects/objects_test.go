@@ -157,6 +157,11 @@ func TestWriterRuns(t *testing.T) {
 	if info, err := os.Stat(d.Path()); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("mode of the directory %v, %v", info.Mode(), err)
 	}
+	ours := d.WriterFor(0o400)
+	p := write(t, ours, []byte("to become a file"))
+	if info, err := os.Stat(path(d, p.File)); err != nil || info.Mode() != 0o400 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
 }
 
 func TestMake(t *testing.T) {

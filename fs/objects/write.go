@@ -18,6 +18,7 @@ const packSize = 64 << 20
 // An output is an object file that is appended to.
 type output struct {
 	mu   sync.Mutex
+	mode uint32 // of its files, as far as the umask lets
 	fd   int
 	file int64 // its number; 0 while none is open
 	size int64 // in bytes
@@ -31,7 +32,11 @@ type Writer struct {
 }
 
 // Writer returns a Writer. It has no file open until it is written to.
-func (d *Dir) Writer() *Writer { return &Writer{d: d} }
+func (d *Dir) Writer() *Writer { return d.WriterFor(0o600) }
+
+// WriterFor is Writer for objects that are to become files of a mode, which they have from their
+// beginning on as far as the umask lets. Until they are taken the mode of the directory keeps others out.
+func (d *Dir) WriterFor(mode uint32) *Writer { return &Writer{d: d, out: output{mode: mode}} }
 
 // Write writes one window, 1 to [tree.ChunkSize] bytes, and returns where it is. A window
 // of exactly [tree.ChunkSize] bytes is followed by the next one in the same file; a
@@ -63,7 +68,7 @@ func (w *Writer) Close() error {
 // Make makes an object file of what fill puts into an empty one, which is open for reading and
 // writing. After an error there is none.
 func (d *Dir) Make(fill func(fd int) error) (int64, error) {
-	var o output
+	o := output{mode: 0o600}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := d.create(&o); err != nil {
@@ -155,7 +160,7 @@ func (d *Dir) create(o *output) error {
 		if err != nil {
 			return err
 		}
-		fd, err := openAt(d.fd, nameOf(file), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+		fd, err := openAt(d.fd, nameOf(file), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, o.mode)
 		if errors.Is(err, unix.EEXIST) { // a stranger's, or of another process
 			continue
 		}
