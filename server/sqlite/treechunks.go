@@ -140,9 +140,26 @@ func (tx *treeTx) Chunk(h tree.Hash) (tree.Chunk, error) {
 		}
 		return *c, nil
 	}
+	if err := tx.someChunks(); err != nil {
+		return tree.Chunk{}, err
+	}
 	var c tree.Chunk
 	err := tx.c.row("SELECT "+chunkColumns+" FROM chunk c WHERE hash = ?", h[:]).Scan(chunkFields(&c)...)
 	return c, of("chunk", err)
+}
+
+// someChunks returns tree.ErrNoRow if no chunk has a row: mostly so where all content is in files.
+func (tx *treeTx) someChunks() error {
+	if !tx.placed.known {
+		if err := tx.c.row("SELECT EXISTS (SELECT 1 FROM chunk)").Scan(&tx.placed.some); err != nil {
+			return of("chunk", err)
+		}
+		tx.placed.known = true
+	}
+	if !tx.placed.some {
+		return tree.ErrNoRow
+	}
+	return nil
 }
 
 // blob appends a column to a slice. A slice of nothing is left for the column's own.
@@ -182,6 +199,7 @@ func (tx *treeTx) PutChunk(h tree.Hash, data []byte, now int64) (bool, error) {
 // changes is called before the row of a chunk is changed.
 func (tx *treeTx) changes(h tree.Hash) error {
 	delete(tx.expected, h)
+	tx.placed.known, tx.placed.some = true, true
 	return tx.write(putChunks, &tx.late.chunks)
 }
 

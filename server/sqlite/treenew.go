@@ -134,6 +134,7 @@ func (tx *treeTx) newPart(ino int64, index int, p *tree.Part) error {
 // newChunk has the row of a chunk wait.
 func (tx *treeTx) newChunk(c *tree.Chunk) error {
 	w := &tx.late
+	tx.placed.known, tx.placed.some = true, true
 	if w.chunks = append(w.chunks, c.Hash[:], c.Size, int64(c.Where), c.At.Object, c.At.Offset, c.Seen); !putChunks.full(w.chunks) {
 		return nil
 	}

@@ -115,6 +115,7 @@ type treeTx struct {
 	late   lateRows
 	// expected are chunks as they are, nil for one without a row.
 	expected map[tree.Hash]*tree.Chunk
+	placed   struct{ known, some bool } // whether a chunk may have a row, once that is known
 	values   []any
 	bases    map[int64]int64 // that revisions are counted from, by namespace
 }
