@@ -227,7 +227,7 @@ func (c *contents) copyNow(ctx context.Context, e *tree.Edit, it *item, print tr
 		}
 		c.make(print, number)
 	}
-	drop, err := e.Place(it.parts, number)
+	drop, err := e.Place(tree.Became{Parts: it.parts, Object: number})
 	if err != nil {
 		return err
 	}

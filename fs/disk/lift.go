@@ -62,17 +62,14 @@ func (w *Workspace) placeAll(ctx context.Context, list []*object) error {
 	if len(w.unplaced) == 0 {
 		return nil
 	}
+	files := make([]tree.Became, len(w.unplaced))
+	for i, o := range w.unplaced {
+		files[i] = tree.Became{Parts: o.parts, Object: o.number}
+	}
 	var drop []int64
-	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
-		drop = nil
-		for _, o := range w.unplaced {
-			some, err := e.Place(o.parts, o.number)
-			if err != nil {
-				return err
-			}
-			drop = append(drop, some...)
-		}
-		return nil
+	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) (err error) {
+		drop, err = e.Place(files...)
+		return err
 	})
 	if err == nil {
 		w.unplaced = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	iofs "io/fs"
+	"slices"
 )
 
 // A Home has content that is not in rows of the store: in objects, and in the files of a
@@ -269,13 +270,38 @@ func (e *Edit) keepShared(b Became, has Keeper) error {
 	return nil
 }
 
-// Place says that the chunks of a file are an object now. It returns the objects that nothing is in
-// any more, for Home.Drop once the edit is kept.
-func (e *Edit) Place(parts []Part, object int64) ([]int64, error) {
+// Place says that the chunks of each of some files are an object now. It returns the objects that nothing
+// is in any more, for Home.Drop once the edit is kept.
+func (e *Edit) Place(files ...Became) ([]int64, error) {
 	var drop []int64
+	for some := range slices.Chunk(files, placedAtOnce) {
+		var hashes []Hash
+		for i := range some {
+			for _, p := range some[i].Parts {
+				hashes = append(hashes, p.Hash)
+			}
+		}
+		if err := e.tx.Expect(hashes); err != nil {
+			return nil, err
+		}
+		for i := range some {
+			var err error
+			if drop, err = e.place(&some[i], drop); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return drop, nil
+}
+
+// placedAtOnce is of how many files it is found out together what is known of their chunks.
+const placedAtOnce = 512
+
+// place is Place for one file. It appends to drop.
+func (e *Edit) place(b *Became, drop []int64) ([]int64, error) {
 	at := int64(0)
-	for _, p := range parts {
-		to := Place{object, at}
+	for _, p := range b.Parts {
+		to := Place{b.Object, at}
 		at += p.Size
 		is, err := e.tx.PutPlaced(p.Hash, p.Size, to, e.now.UnixMilli())
 		if err != nil {
@@ -285,7 +311,7 @@ func (e *Edit) Place(parts []Part, object int64) ([]int64, error) {
 			continue
 		}
 		old, err := e.tx.Chunk(p.Hash)
-		if err == nil && old.At.Object == object {
+		if err == nil && old.At.Object == b.Object {
 			continue // it stands there twice
 		}
 		if err == nil {

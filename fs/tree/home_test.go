@@ -460,7 +460,7 @@ func TestHomePlace(t *testing.T) {
 	b.home.objects[9] = []byte(text)
 	var drop []int64
 	b.update(b.tree, func(e *tree.Edit) (err error) {
-		drop, err = e.Place(parts, 9)
+		drop, err = e.Place(tree.Became{Parts: parts, Object: 9})
 		return err
 	})
 	if !slices.Equal(drop, []int64{1}) {
