@@ -47,6 +47,7 @@ func testDoor(t *testing.T, dir string) {
 	writeFile(t, path, "of a process that was killed")
 	wantNone("a killed process had it open")
 	gone := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
 	door, err := openDoor(store, func(ctx context.Context, q *doorRequest) *doorAnswer {
 		a := &doorAnswer{Busy: q.Do == "busy"}
 		switch q.Do {
@@ -55,6 +56,7 @@ func testDoor(t *testing.T, dir string) {
 		case doorRestore:
 			a.fail(&exitError{exitHeld, withHint(errors.New("broken"), "mend it")})
 		case doorResolve: // until who asks has gone
+			cancel()
 			<-ctx.Done()
 			close(gone)
 		case "much":
@@ -111,9 +113,6 @@ func testDoor(t *testing.T, dir string) {
 	if _, err = askDoor(t.Context(), store, &doorRequest{Do: "busy"}); !errors.Is(err, errNoAnswer) {
 		t.Errorf("busy: %v", err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	stop := time.AfterFunc(10*time.Millisecond, cancel)
-	defer stop.Stop()
 	if _, err = askDoor(ctx, store, &doorRequest{Do: doorResolve}); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up: %v", err)
 	}
