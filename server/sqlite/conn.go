@@ -19,7 +19,6 @@ import (
 // whose types were found by reflection.
 type conn struct {
 	driver.Conn
-	lock  func()           // gives it its mutex back
 	stmts map[string]*stmt // by their text, all of which are constants of ours
 	args  []driver.NamedValue
 }
@@ -163,7 +162,6 @@ func (c *conn) close() error {
 	for _, s := range c.stmts {
 		errs = append(errs, s.Close())
 	}
-	c.lock()
 	return errors.Join(append(errs, c.Close())...)
 }
 

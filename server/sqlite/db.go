@@ -212,11 +212,7 @@ func (db *DB) connect(dsn string, to chan *conn, pragmas []string) error {
 	if err != nil {
 		return err
 	}
-	lock, err := sqlitefile.Unlock(dc)
-	if err != nil {
-		return errors.Join(err, dc.Close())
-	}
-	c := &conn{Conn: dc, lock: lock, stmts: map[string]*stmt{}}
+	c := &conn{Conn: dc, stmts: map[string]*stmt{}}
 	db.conns = append(db.conns, c)
 	for _, p := range pragmas {
 		if err := c.exec(p); err != nil {
