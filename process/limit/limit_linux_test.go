@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -277,10 +278,47 @@ func TestMemoryOf(t *testing.T) {
 	if one < 1<<20 || one > 4<<30 {
 		t.Errorf("this process has %d bytes", one)
 	}
-	if two := memoryOf([]int{self, self}, one*5/4); two > one*3/2 {
-		t.Errorf("once %d bytes, twice %d", one, two)
+	const gone = 999999999
+	for _, pids := range [][]int{{self, self}, {self, gone, self}, {gone, self, gone, self, gone, self}} {
+		if n := memoryOf(slices.Clone(pids), one*5/4); n > one*3/2 {
+			t.Errorf("once %d bytes, that of %v %d", one, pids, n)
+		}
 	}
-	if n := memoryOf([]int{999999999}, 0); n != 0 {
+	if n := memoryOf([]int{gone}, 0); n != 0 {
 		t.Errorf("a process that is gone has %d bytes", n)
+	}
+}
+
+// Processes are found again among others, some of which have ended since.
+func TestByMemory(t *testing.T) {
+	var l byMemory
+	ends := make([]func(), 20)
+	var pids []int
+	for i := range ends {
+		cmd := exec.CommandContext(t.Context(), "cat")
+		stdin, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends[i] = sync.OnceFunc(func() {
+			_ = stdin.Close()
+			_ = cmd.Wait()
+		})
+		defer ends[i]()
+		pids = append(pids, cmd.Process.Pid)
+		if !l.add(cmd.Process.Pid) {
+			t.Error("one is taken for another")
+		}
+	}
+	for i := 0; i < len(ends); i += 3 {
+		ends[i]()
+	}
+	for i, pid := range pids {
+		if l.add(pid) != (i%3 == 0) {
+			t.Errorf("process %d of them is new: %v", i, i%3 != 0)
+		}
 	}
 }

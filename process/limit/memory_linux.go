@@ -31,13 +31,11 @@ func memoryOf(pids []int, limit uint64) uint64 {
 		}
 	}
 	sum = 0
-	var counted []int // in the kernel's order of their memory
+	var counted byMemory
 	for _, pid := range pids {
-		at, shared := slices.BinarySearchFunc(counted, pid, compareMemory)
-		if shared {
+		if !counted.add(pid) {
 			continue
 		}
-		counted = slices.Insert(counted, at, pid)
 		n := sumOf(pid, "smaps_rollup", "Pss_Anon", "Pss_Shmem", "SwapPss")
 		if n == 0 { // out of reach, as that of a set-user-ID program is
 			n = sumOf(pid, "status", "RssAnon", "RssShmem", "VmSwap")
@@ -76,18 +74,47 @@ func sumOf(pid int, name string, keys ...string) (sum uint64) {
 	return sum
 }
 
-// compareMemory compares the memory of two processes in an order of the kernel's own. It
-// is 0 for those that have the very same, as a child has with its parent between vfork
-// and exec, and not 0 where one of them is gone or out of reach.
-func compareMemory(a, b int) int {
+// byMemory has processes no two of which have the very same memory, as a child has with
+// its parent between vfork and exec. They are in an order of the kernel's own.
+type byMemory []int
+
+// add puts a process into its place. It reports false for one that has the memory of
+// another. A process that is gone or out of reach cannot be compared: it is not kept.
+func (l *byMemory) add(pid int) bool {
+	if _, ok := compareMemory(pid, pid); !ok {
+		return true
+	}
+	low, high := 0, len(*l)
+	for low < high {
+		middle := (low + high) / 2
+		order, ok := compareMemory(pid, (*l)[middle])
+		switch {
+		case !ok: // it has ended since
+			*l = slices.Delete(*l, middle, middle+1)
+			high--
+		case order == 0:
+			return false
+		case order < 0:
+			high = middle
+		default:
+			low = middle + 1
+		}
+	}
+	*l = slices.Insert(*l, low, pid)
+	return true
+}
+
+// compareMemory compares the memory of two processes: 0 says that it is the very same.
+// false says that one of them is gone or out of reach.
+func compareMemory(a, b int) (order int, ok bool) {
 	r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), kcmpVM, 0, 0, 0)
 	switch {
-	case errno == 0 && r == 0:
-		return 0
-	case errno == 0 && r == 1:
-		return -1
+	case errno != 0 || r > 2:
+		return 0, false
+	case r == 1:
+		return -1, true
 	}
-	return 1
+	return int(r), true // 0, or 2 for greater
 }
 
 // kcmpVM has kcmp compare the memory of two processes: KCMP_VM of linux/kcmp.h.
