@@ -47,10 +47,10 @@ func TestUnseenVersionIsNotReplaced(t *testing.T) {
 				w.local.do("write /d/f old", "write /d/g 1", "write /closed/f old", "write /other 1")
 				w.sync()
 				ws := w.closeAt(do.closed)
-				had, theirs := w.local.hashAt(do.path), ""
+				had := w.local.hashAt(do.path)
 				w.remote.do(lines(do.there)...)
 				w.remote.do("write /other 2", "write /more 3")
-				theirs = strings.Join(w.remote.list(), "\n")
+				theirs := strings.Join(w.remote.list(), "\n")
 				for i := range 4 {
 					if policy == Fail {
 						var failed *ConflictError

@@ -151,16 +151,22 @@ func TestWriterRuns(t *testing.T) {
 		_, err := w.Write(data)
 		wantErr(t, err, iofs.ErrInvalid)
 	}
-	if info, err := os.Stat(path(d, c0.File)); err != nil || info.Mode() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-	if info, err := os.Stat(d.Path()); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("mode of the directory %v, %v", info.Mode(), err)
-	}
+	wantMode(t, path(d, c0.File), 0o600)
+	wantMode(t, d.Path(), iofs.ModeDir|0o700)
 	ours := d.WriterFor(0o400)
 	p := write(t, ours, []byte("to become a file"))
-	if info, err := os.Stat(path(d, p.File)); err != nil || info.Mode() != 0o400 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
+	wantMode(t, path(d, p.File), 0o400)
+}
+
+// wantMode wants a file or directory to have a mode.
+func wantMode(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode() != mode {
+		t.Errorf("%s has mode %v, want %v", path, info.Mode(), mode)
 	}
 }
 
@@ -396,8 +402,11 @@ func TestAdopt(t *testing.T) {
 	}
 	wantContent(t, d, objects.Place{File: file}, []byte("theirs"))
 	info, err := os.Stat(path(d, file))
-	if err != nil || info.Mode() != 0o050 || !info.ModTime().Equal(when) {
-		t.Errorf("adopted: %v, %v, %v", info.Mode(), info.ModTime(), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode() != 0o050 || !info.ModTime().Equal(when) {
+		t.Errorf("adopted: %v, %v", info.Mode(), info.ModTime())
 	}
 	fd, err := d.Handle(file)
 	if err != nil {
@@ -619,9 +628,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	open(t, real)
-	if info, err := os.Stat(real); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("what others could read has mode %v, %v", info.Mode(), err)
-	}
+	wantMode(t, real, iofs.ModeDir|0o700)
 }
 
 func TestClosed(t *testing.T) {
