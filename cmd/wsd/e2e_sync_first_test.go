@@ -144,7 +144,7 @@ func TestFirstContactWithNothingHere(t *testing.T) {
 	p.sync("--one-way-safe").want(t, 3, `here has no files and was never in step with the server, and --one-way-safe brings none of 2 files \(a, d/b\)`, "Hint: leave --one-way-safe out")
 	p.want(map[string]string{}, there)
 	p.sync("--mirror", "--dry-run", "--max-delete", "100%").want(t, 0, "(?m)^> delete d/b$")
-	p.sync("--mirror", "--max-delete", "100%").want(t, 0, "2 versions of the server's are kept here")
+	p.sync("--mirror", "--max-delete", "100%").want(t, 0, "undone there: 2 versions, kept here")
 	p.want(map[string]string{}, map[string]string{})
 }
 
@@ -178,7 +178,7 @@ func TestFirstContactFromHere(t *testing.T) {
 	p.serve()
 	here := readTree(t, p.here)
 	p.sync("--dry-run", "--from", "here").want(t, 0, "(?m)^> delete e/f/only-there$", "(?m)^> file a$")
-	p.sync("--from", "here").want(t, 0, "2 versions of the server's are kept here")
+	p.sync("--from", "here").want(t, 0, "replaced or removed at the server: 2 versions, kept here")
 	p.want(here, here)
 	p.run("sync", "lost", "--state", p.state).want(t, 0, "undone .* a\n", "undone .* e/f/only-there\n")
 	p.run("sync", "restore", "--state", p.state, filepath.Join(p.here, "e/f/only-there")).want(t, 0)
@@ -197,7 +197,7 @@ func TestFirstContactFromThere(t *testing.T) {
 	if out := p.sync("--dry-run", "--from", "there"); strings.Contains(out.stdout, "> ") {
 		t.Errorf("something would go to the server: %s", out.stdout)
 	}
-	p.sync("--from", "there").want(t, 0, "removed here, since the server does not have them: 1 file")
+	p.sync("--from", "there").want(t, 0, "only here, and removed: 1 file, kept as lost versions")
 	p.want(there, there)
 	p.run("sync", "lost", "--state", p.state).want(t, 0, "undone .* d/only-here\n")
 
@@ -205,7 +205,7 @@ func TestFirstContactFromThere(t *testing.T) {
 	p = newSyncPair(t)
 	p.strangers()
 	p.serve()
-	p.sync("--from", "there", "--lost-max-bytes", "1").want(t, 0, "removed here, since the server does not have them: 1 file")
+	p.sync("--from", "there", "--lost-max-bytes", "1").want(t, 0, "only here, and removed: 1 file, kept as lost versions")
 	p.sync("--lost-max-bytes", "1").want(t, 0)
 	p.run("sync", "lost", "--state", p.state).want(t, 0, "undone .* d/only-here\n", "conflict .* a\n")
 

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -341,7 +342,7 @@ func TestConflictHeldAndResolved(t *testing.T) {
 		writeFile(t, filepath.Join(p.there, n), "theirs\n")
 	}
 	writeFile(t, filepath.Join(p.here, "other"), "moves\n")
-	p.sync("--on-conflict", "hold", "--dry-run").want(t, exitHeld, "Error: 3 paths held in conflict")
+	p.sync("--on-conflict", "hold", "--dry-run").want(t, exitHeld, "(?m)^conflict: a: .*; would be held$", "Error: 3 paths would be held in conflict")
 	p.sync("--on-conflict", "hold").want(t, exitHeld,
 		`(?m)^conflict: a: here 5 B of \S+ \S+, at the server 7 B of \S+ \S+; held; to decide, with --ours \(the one here\), --theirs or --both: wsd sync resolve --ours --state \S+ \S+/here/a unix:\S+$`, "Error: 3 paths held in conflict; all else is the same on both sides")
 	p.sync("--on-conflict", "hold").want(t, exitHeld, "Error: 3 paths held in conflict")
@@ -424,8 +425,15 @@ func TestLosersBehindALink(t *testing.T) {
 	if err := errors.Join(os.Symlink(filepath.Dir(p.here), above), os.Symlink(p.here, at), os.Symlink(filepath.Join(p.here, "d/e"), into)); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{filepath.Join(above, "here/d/e/x"), filepath.Join(at, "d/e/x"), filepath.Join(into, "x")} {
-		p.run("sync", "restore", file).want(t, 0, "version 1 already|restored version|version 2 already")
+	for i, file := range []string{filepath.Join(above, "here/d/e/x"), filepath.Join(at, "d/e/x"), filepath.Join(into, "x")} {
+		text := fmt.Sprintf("before link %d\n", i)
+		writeFile(t, filepath.Join(p.here, "d/e/x"), text)
+		p.run("sync", "restore", file).want(t, 0, "restored version")
+		if got, err := os.ReadFile(filepath.Join(p.here, "d/e/x")); err != nil || string(got) == text {
+			t.Errorf("%s: restored nothing: %q, %v", file, got, err)
+		}
+		p.run("sync", "restore", file).want(t, 0, "restored version")
+		wantFile(t, filepath.Join(p.here, "d/e/x"), text)
 		p.run("sync", "lost", file).want(t, 0, `(?m)^\d+ .* d/e/x$`)
 	}
 }

@@ -22,7 +22,7 @@ func TestMirrorOneWay(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(p.here, "b"), "made here\n")
 	here := readTree(t, p.here)
-	p.sync("--mirror", "--dry-run").want(t, 0, "(?m)^> delete new/f$", "(?m)^> file a$", "(?m)^> file same$", "(?m)^> file b$", "(?m)^2 versions of the server's would make way there, and be kept here")
+	p.sync("--mirror", "--dry-run").want(t, 0, "(?m)^> delete new/f$", "(?m)^> file a$", "(?m)^> file same$", "(?m)^> file b$", "(?m)^would be replaced or removed at the server, and kept here: 2 versions$")
 	p.sync("--mirror", "--max-delete", "0").want(t, 3, `1 of \d files would be removed at the server \(new/f\)`)
 	p.sync("--mirror").want(t, 0, "undone there: 2 versions")
 	p.want(here, here)
@@ -76,7 +76,7 @@ func TestOneWaySafeResolveOurs(t *testing.T) {
 			p.sync("--one-way-safe")
 			for _, path := range []string{"theirs", "d"} {
 				args := append([]string{"sync", "resolve", "--ours", "--state", p.state}, flags...)
-				p.run(append(args, filepath.Join(p.here, path), p.url)...).want(t, 0, "of the server's (is|are) kept here")
+				p.run(append(args, filepath.Join(p.here, path), p.url)...).want(t, 0, "(?m)^replaced or removed at the server: 1 version, kept here; to list what is kept: wsd sync lost ")
 			}
 			want := map[string]string{"mine": "1"}
 			p.want(want, want)

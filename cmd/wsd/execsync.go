@@ -160,7 +160,6 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 	var r mirror.Result
 	for again := err == nil; again; again = err == nil && job.met {
 		if r, err = job.mirror(remote).Tick(ctx); err == nil {
-			job.first, job.blank = "", false
 			err = job.afterTick(ctx, remote, &r)
 			break
 		}
@@ -172,6 +171,9 @@ func (s *execSync) step(ctx context.Context, job *syncJob, remote *syncRemote, t
 		job.out.object(syncCount{"undone", n})
 	} else if !s.quiet {
 		job.out.undone(&r)
+	}
+	if err == nil {
+		job.first, job.blank = "", false
 	}
 	if r.Held > 0 && told && job.out.enc != nil {
 		job.out.object(syncCount{"held", r.Held})

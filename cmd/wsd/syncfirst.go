@@ -229,7 +229,7 @@ func (j *syncJob) yield(ctx context.Context, m *mirror.Mirror, c *mirror.Contact
 	}
 	n, err := m.Yield(ctx, c)
 	if err == nil && n > 0 {
-		j.out.note("removed here, since the server does not have them: %s; they are kept; to list them%s: %s", filesText(n), j.afterwards(), j.out.job.lostCommand())
+		j.out.note("only here, and removed: %s, kept as lost versions; to list what is kept%s: %s", filesText(n), j.afterwards(), j.out.job.lostCommand())
 	}
 	return err
 }

@@ -244,7 +244,10 @@ type syncConflict struct {
 	Held   bool        `json:"held,omitempty"`
 }
 
-func (o *syncOutput) conflict(c mirror.Conflict) {
+func (o *syncOutput) conflict(c mirror.Conflict) { o.tellConflict(&c, false) }
+
+// tellConflict tells of a conflict. With planned nothing has been done about it, nor noted.
+func (o *syncOutput) tellConflict(c *mirror.Conflict, planned bool) {
 	if o.enc != nil {
 		out := syncConflict{"conflict", localName(c.Path), versionOf(&c.Local), versionOf(&c.Remote), "", c.Kept.String(), "", c.Lost, c.Held}
 		if c.By != "" {
@@ -257,7 +260,7 @@ func (o *syncOutput) conflict(c mirror.Conflict) {
 		return
 	}
 	kept := "; kept "
-	if o.job.dryRun {
+	if planned {
 		kept = "; would keep "
 	}
 	switch c.Kept {
@@ -275,18 +278,20 @@ func (o *syncOutput) conflict(c mirror.Conflict) {
 		kept = ""
 	}
 	switch {
+	case c.Held && planned:
+		kept = "; would be held"
 	case c.Held:
 		kept = "; held; to decide" + o.job.afterwards() + ", with --ours (the one here), --theirs or --both: " + o.job.resolveCommand(c.Path)
 	case c.Lost != 0 && c.Copy == "":
-		kept += "; to bring the other one back" + o.job.afterwards() + ": " + o.job.restoreCommand(c.Lost, lostPath(&c))
-	case o.job.dryRun && (c.Kept == mirror.KeptRemote && c.Local.Kind != tree.KindDelete || c.Kept == mirror.KeptLocal && c.Remote.Kind != tree.KindDelete):
+		kept += "; to bring the other one back" + o.job.afterwards() + ": " + o.job.restoreCommand(c.Lost, lostPath(c))
+	case planned && (c.Kept == mirror.KeptRemote && c.Local.Kind != tree.KindDelete || c.Kept == mirror.KeptLocal && c.Remote.Kind != tree.KindDelete):
 		kept += ", and the other one as a lost version"
 	}
 	by := ""
 	if c.By != "" {
 		by = " (" + o.name(c.By) + ")"
 	}
-	here, there := versionTexts(&c)
+	here, there := versionTexts(c)
 	o.line(o.stderr, "conflict: %s: here %s, at the server %s%s%s", o.name(c.Path), here, there, by, kept)
 }
 
@@ -305,6 +310,9 @@ func versionTexts(c *mirror.Conflict) (here, there string) {
 		return fmt.Sprintf("mode %04o", c.Local.Mode), fmt.Sprintf("mode %04o", c.Remote.Mode)
 	}
 	here, there = versionText(&c.Local), versionText(&c.Remote)
+	if c.Local.Kind == tree.KindDelete {
+		here = "nothing" // it was removed, or with --one-way-safe was never there
+	}
 	if here == there && c.Local.Hash != "" {
 		here, there = here+" ("+shortHash(c.Local.Hash)+")", there+" ("+shortHash(c.Remote.Hash)+")"
 	}
@@ -454,7 +462,11 @@ func (o *syncOutput) held(r *mirror.Result) {
 // undone tells people of versions of the server that were undone there.
 func (o *syncOutput) undone(r *mirror.Result) {
 	if n := r.Undone - r.NotUndone; n > 0 {
-		o.note("changed at the server, and undone there: %s of the server's are kept here; to list them%s: %s", versionsText(n), o.job.afterwards(), o.job.lostCommand())
+		what := "changed at the server, and undone there"
+		if o.job.resolves || o.job.first == fromHere {
+			what = "replaced or removed at the server"
+		}
+		o.note("%s: %s, kept here; to list what is kept%s: %s", what, versionsText(n), o.job.afterwards(), o.job.lostCommand())
 	}
 	if r.NotUndone > 0 {
 		o.note("changed at the server, and not undone there, since it could not be written: %s; each run tries again; the server's versions are kept here too; to list them%s: %s", paths(r.NotUndone), o.job.afterwards(), o.job.lostCommand())
@@ -575,10 +587,10 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 		return err
 	}
 	if leaves > 0 {
-		o.note("the %s that would be removed, since only this side has them, would be kept as lost versions", filesText(leaves))
+		o.note("only here, and would be removed: %s, kept as lost versions", filesText(leaves))
 	}
 	if p.Undone > 0 {
-		o.note("%s of the server's would make way there, and be kept here as lost versions", versionsText(p.Undone))
+		o.note("would be replaced or removed at the server, and kept here: %s", versionsText(p.Undone))
 	}
 	if o.job.leaves != nil {
 		p.ToRemote, p.BytesToSend, p.ToLocal = 0, 0, p.ToLocal+leaves
@@ -590,8 +602,8 @@ func (o *syncOutput) plan(ctx context.Context, m *mirror.Mirror) error {
 	default:
 		o.made("missing", missingThere, o.job.makes)
 	}
-	for _, c := range p.Conflicts {
-		o.conflict(c)
+	for i := range p.Conflicts {
+		o.tellConflict(&p.Conflicts[i], true)
 	}
 	if p.MoreConflicts > 0 && o.enc == nil {
 		o.line(o.stderr, "and %d more", p.MoreConflicts)

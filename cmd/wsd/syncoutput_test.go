@@ -91,7 +91,7 @@ func TestConflictsInWords(t *testing.T) {
 		{mirror.Conflict{Local: file(5, "1caeb808d7"), Remote: file(1<<20, "f46647a5aa")}, [2]string{"5 B" + when, byteCount(1<<20) + when}},
 		{mirror.Conflict{Local: file(5, "1caeb808d7"), Remote: file(5, "f46647a5aa")}, [2]string{"5 B" + when + " (1caeb808)", "5 B" + when + " (f46647a5)"}},
 		{mirror.Conflict{Local: executable, Remote: file(5, "1caeb808d7")}, [2]string{"mode 0755", "mode 0644"}},
-		{mirror.Conflict{Local: mirror.Version{Kind: tree.KindDelete}, Remote: file(5, "1caeb808d7")}, [2]string{"removed", "5 B" + when}},
+		{mirror.Conflict{Local: mirror.Version{Kind: tree.KindDelete}, Remote: file(5, "1caeb808d7")}, [2]string{"nothing", "5 B" + when}},
 		{mirror.Conflict{Local: mirror.Version{Kind: tree.KindDir}, Remote: mirror.Version{Kind: tree.KindSymlink, Target: "x\x1b"}}, [2]string{"a directory", "a link to x?"}},
 	} {
 		if here, there := versionTexts(&tt.c); here != tt.want[0] || there != tt.want[1] {

@@ -127,17 +127,14 @@ func (o *syncOutput) skipped(held int, here, there []changes.Skipped) error {
 		o.nameSkipped("here", here)
 		o.nameSkipped("server", there)
 	}
-	rest := "; all else is the same on both sides"
-	if o.job.dryRun {
-		rest = ""
-	}
-	left := skippedError(rest, here, there) != nil
+	dryRun := o.job.dryRun
+	left := skippedError(dryRun, here, there) != nil
 	if o.leftBefore && !left {
 		o.note("nothing is left out any more")
 	}
 	o.leftBefore = left
-	err := skippedError(rest, here, there, []changes.Skipped{{Why: heldInConflict, Count: held}})
-	if failed, ok := errors.AsType[*exitError](err); ok && failed.code == exitHeld {
+	err := skippedError(dryRun, here, there, []changes.Skipped{{Why: heldInConflict, Count: held}})
+	if failed, ok := errors.AsType[*exitError](err); ok && failed.code == exitHeld && !dryRun {
 		return &exitError{exitHeld, withHint(err, "to list them, with the command for each: "+o.job.conflictsCommand())}
 	}
 	return err
@@ -178,8 +175,8 @@ func (o *syncOutput) nameSkipped(side string, list []changes.Skipped) {
 }
 
 // skippedError is the error of a run that has left something out. A file that was replaced and
-// lost its owner is not left out. rest says how all other paths are.
-func skippedError(rest string, sides ...[]changes.Skipped) error {
+// lost its owner is not left out. A dry run knows neither how all other paths will be, nor does it hold any.
+func skippedError(dryRun bool, sides ...[]changes.Skipped) error {
 	unwritten, unread, others, held := 0, 0, 0, 0
 	first := ""
 	for _, side := range sides {
@@ -203,12 +200,16 @@ func skippedError(rest string, sides ...[]changes.Skipped) error {
 			}
 		}
 	}
+	heldText, rest := " held in conflict", "; all else is the same on both sides"
+	if dryRun {
+		heldText, rest = " would be held in conflict", ""
+	}
 	var left []string
 	if unwritten > 0 {
 		left = append(left, paths(unwritten)+" could not be written")
 	}
 	if held > 0 {
-		left = append(left, paths(held)+" held in conflict")
+		left = append(left, paths(held)+heldText)
 	}
 	if unread > 0 {
 		left = append(left, paths(unread)+" could not be read")
