@@ -31,8 +31,8 @@ func (r *syncRemote) hasMount(ctx context.Context) (bool, error) {
 	return e != nil && e.Kind != tree.KindDelete, nil
 }
 
-// meetAt is meet over a connection. It notes whether the directory of --remote-path is missing at the server, the
-// first time.
+// meetAt is meet over a connection. It notes whether the directory of --remote-path is missing at the server. It does
+// not ask for it if both sides were in step and this side had files: the directory was there then.
 func (j *syncJob) meetAt(ctx context.Context, remote *syncRemote) error {
 	looks := !j.met && remote.part != ""
 	if looks {
@@ -40,7 +40,11 @@ func (j *syncJob) meetAt(ctx context.Context, remote *syncRemote) error {
 		if err != nil {
 			return err
 		}
-		looks = !begun
+		info, err := j.local.disk.Tree().Info(ctx)
+		if err != nil {
+			return fmt.Errorf("read the size of the local tree: %w", err)
+		}
+		looks = !begun || info.Files == 0
 	}
 	if err := j.meet(ctx, j.mirror(remote)); err != nil || !looks {
 		return err
