@@ -104,8 +104,8 @@ type Progress struct {
 type Result struct {
 	Pushed, Pulled int // entries
 	Changed        int // of the pulled ones, those that changed something here
-	// Same are those of Pushed that said what the remote had before, as far as it is known: where both
-	// sides were strangers.
+	// Same counts the entries of Pushed that the remote had already. It is known only in a call that brings two
+	// sides together for the first time, else it is 0.
 	Same int
 	// Unwritten are those of Pushed that the remote could not write yet, and UnwrittenHere those of
 	// Changed that this side could not.

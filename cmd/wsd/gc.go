@@ -29,15 +29,15 @@ const (
 	indexGrowth = 50 // percent
 )
 
-// A collector that runs again within busyPause is one of a program that works, whose heap may grow to
-// busyHeap. Two minutes after the work the runtime collects by itself, and the heap is small again.
+// A program is busy if the collector runs again within busyPause. Its heap may grow to busyHeap. When the work
+// is over, the runtime forces a collection within two minutes, and the heap is small again.
 const (
 	busyPause = time.Second
 	busyHeap  = 32 << 20
 )
 
-// A growth is how much the heap may grow, in percent, when so many bytes of it live and the run of
-// the collector before was so long ago.
+// A growth returns how much the heap may grow, in percent as for debug.SetGCPercent. live is the number of
+// bytes in use, and pause the time since the last run of the collector.
 type growth func(live uint64, pause time.Duration) int
 
 // gcGrowth is nil while that is up to Go.

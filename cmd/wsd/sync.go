@@ -52,9 +52,9 @@ type syncJob struct {
 	out    *syncOutput
 
 	met bool // both sides have been in step, or may be brought together
-	// makes is the server that had nothing at the path that is synchronised when they met, nil for none.
+	// makes is the server if its directory of --remote-path was missing when the run began, else nil.
 	makes *syncRemote
-	// missed: it was said that there is nothing.
+	// missed: the line about the missing directory has been printed.
 	missed bool
 	// first is how they are brought together, until they are: a value of --from, firstMerge, or
 	// "". leaves is what goes here with fromThere, in a dry run.

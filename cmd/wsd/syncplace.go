@@ -61,8 +61,8 @@ func resolvedPath(path string) string {
 	return path
 }
 
-// keptPlaces are the places of a typed path in what is kept: in the directory of a state, or for "" of any
-// that is found. A state that says of no directory may have any path.
+// keptPlaces returns the places that a typed path has in synchronised directories. state names the state of one
+// directory; with "" every state that is found counts. A state that names no directory may have any path.
 func keptPlaces(ctx context.Context, state, typed string) ([]place, error) {
 	is := func(dir string) (bool, error) {
 		list, err := keptAt(dir)

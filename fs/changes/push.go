@@ -82,7 +82,7 @@ func (s *Server) unwritten(spooled *spool) (list []string, more int, err error) 
 
 // unwrittenOf returns those of some paths that are not on the disk yet. seen, if it is not nil, gets those that are left
 // out for any reason.
-func (s *Server) unwrittenOf(paths, seen map[string]bool) (none Skipped) {
+func (s *Server) unwrittenOf(paths, seen map[string]bool) Skipped {
 	for _, left := range s.ws.Skipped(func(path string) bool {
 		if seen != nil && paths[path] {
 			seen[path] = true
@@ -93,7 +93,7 @@ func (s *Server) unwrittenOf(paths, seen map[string]bool) (none Skipped) {
 			return left
 		}
 	}
-	return none
+	return Skipped{}
 }
 
 func setOf(paths []string) map[string]bool {

@@ -389,7 +389,7 @@ func (p *plan) onlyAdds() bool {
 	return len(p.items) == len(p.order)
 }
 
-// leaveJournal has only those rows of the journal brought that finish writes.
+// leaveJournal has the plan bring only the rows that finish writes: it skips those that the journal has now.
 func (p *plan) leaveJournal(e *tree.Edit) error {
 	rows, err := rowsOf(e)
 	if err != nil {

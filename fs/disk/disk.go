@@ -103,8 +103,8 @@ type Workspace struct {
 	stale bool
 	// late is what TakeLate returns next, counted how often it was called.
 	late, counted atomic.Int64
-	// pending: the journal has rows. stuck are those of their paths that were told of as
-	// such that cannot be brought, stuckDirs the directories above them.
+	// pending: the journal has rows. stuck has the journal's paths that could not be written to disk and have
+	// been reported, stuckDirs the directories above them.
 	pending   bool
 	stuck     map[string]stuckPath
 	stuckDirs map[string]struct{}

@@ -293,7 +293,8 @@ func (b *bringer) discard(dir int, out string, it *item, was found) (string, err
 	return out, b.retireOpen(dir, out, open, it, &st, print, nil)
 }
 
-// stillKnown reports whether what look has found is known, and has the content that it is known for.
+// stillKnown reports whether was, which look has returned, is known to the index. If a command has touched the
+// file since, it also compares the content with the manifest in prints.
 func (b *bringer) stillKnown(dir int, name, path string, was *found) bool {
 	if !was.known || !was.touched {
 		return was.known

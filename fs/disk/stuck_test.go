@@ -67,11 +67,11 @@ func TestStuck(t *testing.T) {
 	})
 }
 
-// refuse lets writing to some paths fail, as if something were mounted there. Before it
+// refuse lets all that is to be done at some paths fail, as if something were mounted there. Before it
 // does, a command does something.
 func (b *bench) refuse(command func(), paths ...string) {
 	b.ws.Hook(func(op, path string) error {
-		if op != "write" || !slices.Contains(paths, path) {
+		if !slices.Contains([]string{"write", "clear", "place"}, op) || !slices.Contains(paths, path) {
 			return nil
 		}
 		if command != nil {

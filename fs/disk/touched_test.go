@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/wsd-dev/wsd/fs/disk"
 )
 
@@ -24,28 +22,14 @@ var touches = map[string]func(b *bench, path string){
 	},
 }
 
-// wait lets all that is to be done at some paths fail, as if their directory were somebody else's.
-func (b *bench) wait(paths ...string) {
-	list := map[string]bool{}
-	for _, path := range paths {
-		list[path] = true
-	}
-	b.ws.Hook(func(op, path string) error {
-		if (op == "write" || op == "clear" || op == "place") && list[path] {
-			return unix.EACCES
-		}
-		return nil
-	})
-}
-
-// old writes a file, and settles it until its times tell whether it changes.
+// old writes files, and settles them once their times tell whether they change.
 func (b *bench) old(files map[string]string) {
 	for path, text := range files {
 		b.write(path, text)
 	}
-	for start := time.Now(); time.Since(start) < 2*disk.Granularity; {
-		b.settle()
-	}
+	b.settle()
+	time.Sleep(2 * disk.Granularity)
+	b.settle()
 }
 
 // Entries wait to be written. A command gives the files that they replace or remove other times, or
@@ -59,7 +43,7 @@ func TestStuckTouched(t *testing.T) {
 						b.ws.Shrink()
 					}
 					b.old(map[string]string{"d/1": "1", "d/2": "2", "e/3": "3", "e/f/4": "4"})
-					b.wait("d/1", "d/2", "e")
+					b.refuse(nil, "d/1", "d/2", "e")
 					b.push(b.file("/workspace/d/1", "new", 0o644), remove("/workspace/d/2"), remove("/workspace/e"))
 					b.settle()
 					rev := b.rev()
@@ -93,7 +77,7 @@ func TestStuckTouchedTwice(t *testing.T) {
 				b.old(map[string]string{"d/2": "2"})
 				b.write("d/1", "1") // its times do not tell whether it changes
 				b.settle()
-				b.wait("d/1", "d/2")
+				b.refuse(nil, "d/1", "d/2")
 				b.push(b.file("/workspace/d/1", "new", 0o644), b.file("/workspace/d/2", "new", 0o644))
 				b.push(b.file("/workspace/d/1", "newer", 0o644), remove("/workspace/d/2"))
 				touch(b, "d/1")
@@ -112,7 +96,7 @@ func TestStuckTouchedTwice(t *testing.T) {
 func TestStuckChanged(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
 		b.old(map[string]string{"d/1": "1", "d/2": "2", "d/3": "3", "d/4": "4"})
-		b.wait("d/1", "d/2", "d/3", "d/4")
+		b.refuse(nil, "d/1", "d/2", "d/3", "d/4")
 		b.push(b.file("/workspace/d/1", "new", 0o644), remove("/workspace/d/2"), b.file("/workspace/d/3", "new", 0o644), remove("/workspace/d/4"))
 		b.write("d/1", "A")
 		b.write("d/2", "B")
@@ -133,11 +117,11 @@ func TestStuckChanged(t *testing.T) {
 func TestStuckWrittenAnew(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
 		b.old(map[string]string{"d/1": "1", "other": "o"})
-		b.wait("d/1", "other")
+		b.refuse(nil, "d/1", "other")
 		b.push(b.file("/workspace/d/1", "2", 0o644), b.file("/workspace/other", "waits", 0o644))
-		b.wait("other")
+		b.refuse(nil, "other")
 		b.settle()
-		b.wait("d/1", "other")
+		b.refuse(nil, "d/1", "other")
 		b.push(b.file("/workspace/d/1", "3", 0o644))
 		b.write("d/1", "1")
 		b.settle()

@@ -294,7 +294,7 @@ func (e *Edit) Place(files ...Became) ([]int64, error) {
 	return drop, nil
 }
 
-// placedAtOnce is of how many files it is found out together what is known of their chunks.
+// placedAtOnce is the number of files whose chunks one query looks up.
 const placedAtOnce = 512
 
 // place is Place for one file. It appends to drop.
