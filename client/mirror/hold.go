@@ -1,7 +1,6 @@
 package mirror
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,16 +56,24 @@ func (m *Mirror) Conflicts(ctx context.Context) ([]Conflict, error) {
 // An Undecided is a path that is held in conflict after Resolve was to decide about it.
 type Undecided struct {
 	Path string // of the local tree
-	// Unkept is the path of a version from here that would have lost and could not be kept, "" for none: it
-	// cannot be read, or with Full there is no room for it.
-	Unkept string
-	Full   bool
-	// Unseen: that version may be another one than the tree has. No policy decides before it can be read.
-	Unseen bool
-	// Lacking: the remote's version is not to be had. The remote cannot read it, or with Full there is no room
-	// for it here.
-	Lacking bool
+	Why  UndecidedReason
+	// Of is the local path of the version here that Why is about: Path, or a path below it. It is "" where Why
+	// is not about a version here.
+	Of string
 }
+
+// An UndecidedReason says why Resolve could not decide about a path.
+type UndecidedReason string
+
+// The reasons. Ours decides in spite of UndecidedUnkept, UndecidedUnread, UndecidedNoRoom and UndecidedLacking.
+const (
+	UndecidedChanged UndecidedReason = "changed" // a side has changed it once more
+	UndecidedUnseen  UndecidedReason = "unseen"  // the version here cannot be read, and may be another one than the tree has
+	UndecidedUnread  UndecidedReason = "unread"  // the version here would lose, and cannot be read to be kept
+	UndecidedUnkept  UndecidedReason = "unkept"  // the version here would lose, and there is no room to keep it
+	UndecidedNoRoom  UndecidedReason = "noRoom"  // there is no room here for the remote's version
+	UndecidedLacking UndecidedReason = "lacking" // the remote cannot read its version
+)
 
 // Resolve decides about a path that is held in conflict, and all such paths below it, by a
 // policy that decides: Ours sends the version here, Theirs takes the remote's, as both are
@@ -111,11 +118,26 @@ func (m *Mirror) undecided() []Undecided {
 			continue
 		}
 		known[top] = true
-		list = append(list, Undecided{
-			Path: top, Unkept: h.Unkept, Full: m.fullHere.has(cmp.Or(h.Unkept, top)), Unseen: m.unseen.has(h.Unkept), Lacking: h.Lacking,
-		})
+		list = append(list, Undecided{Path: top, Why: m.whyUndecided(top, h), Of: h.Unkept})
 	}
 	return list
+}
+
+// whyUndecided is the reason for a path that h holds.
+func (m *Mirror) whyUndecided(path string, h held) UndecidedReason {
+	switch {
+	case m.unseen.has(h.Unkept):
+		return UndecidedUnseen
+	case h.Unkept != "" && m.fullHere.has(h.Unkept):
+		return UndecidedUnkept
+	case h.Unkept != "":
+		return UndecidedUnread
+	case m.fullHere.has(path):
+		return UndecidedNoRoom
+	case h.Lacking:
+		return UndecidedLacking
+	}
+	return UndecidedChanged
 }
 
 // policyAt is the policy for a local path.

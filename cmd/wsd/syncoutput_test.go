@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -96,6 +98,56 @@ func TestConflictsInWords(t *testing.T) {
 	} {
 		if here, there := versionTexts(&tt.c); here != tt.want[0] || there != tt.want[1] {
 			t.Errorf("%q, %q; want %q", here, there, tt.want)
+		}
+	}
+}
+
+// Each reason for which a path was not decided about has its own words, and a "why".
+func TestUndecided(t *testing.T) {
+	f, below := localMount+"/d", localMount+"/d/f"
+	for _, tt := range []struct {
+		u            mirror.Undecided
+		text, object string
+	}{
+		{
+			mirror.Undecided{Path: f, Why: mirror.UndecidedChanged},
+			"it has changed once more; run it again",
+			`"why":"changed"}`,
+		},
+		{
+			mirror.Undecided{Path: f, Why: mirror.UndecidedUnseen, Of: f},
+			"the version here cannot be read, and may have changed; see who may read it",
+			`"why":"unreadable","of":"d"}`,
+		},
+		{
+			mirror.Undecided{Path: f, Why: mirror.UndecidedUnread, Of: below},
+			"the version here of d/f would be lost, since it cannot be read and kept; see who may read it, or say --ours",
+			`"why":"unreadable","of":"d/f"}`,
+		},
+		{
+			mirror.Undecided{Path: f, Why: mirror.UndecidedUnkept, Of: below},
+			"the version here of d/f would be lost, since there is no room to keep it; make room, or say --ours",
+			`"why":"noRoom","of":"d/f"}`,
+		},
+		{
+			mirror.Undecided{Path: f, Why: mirror.UndecidedNoRoom},
+			"there is no room here for the server's version; make room, or say --ours",
+			`"why":"noRoom"}`,
+		},
+		{
+			mirror.Undecided{Path: f, Why: mirror.UndecidedLacking},
+			"the server cannot read its version; see who may read it there, or say --ours",
+			`"why":"lacking"}`,
+		},
+	} {
+		var text, object bytes.Buffer
+		(&syncOutput{stderr: &text}).undecided([]mirror.Undecided{tt.u})
+		(&syncOutput{enc: json.NewEncoder(&object)}).undecided([]mirror.Undecided{tt.u})
+		if want := "not decided: d: " + tt.text + "\n"; text.String() != want {
+			t.Errorf("%s: %q, want %q", tt.u.Why, text.String(), want)
+		}
+		if want := `{"type":"undecided","path":"d",` + tt.object + "\n"; object.String() != want {
+			t.Errorf("%s: %q, want %q", tt.u.Why, object.String(), want)
 		}
 	}
 }

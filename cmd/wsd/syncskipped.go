@@ -81,40 +81,35 @@ type syncUndecided struct {
 	Of   string `json:"of,omitempty"`
 }
 
+// undecidedTexts are the "why" of --json, and a text for people, in which %s stands for the path of the version
+// here if that is another one.
+var undecidedTexts = map[mirror.UndecidedReason][2]string{
+	mirror.UndecidedChanged: {"changed", "it has changed once more; run it again"},
+	mirror.UndecidedUnseen:  {"unreadable", "the version here%s cannot be read, and may have changed; see who may read it"},
+	mirror.UndecidedUnread:  {"unreadable", "the version here%s would be lost, since it cannot be read and kept; see who may read it, or say --ours"},
+	mirror.UndecidedUnkept:  {"noRoom", "the version here%s would be lost, since there is no room to keep it; make room, or say --ours"},
+	mirror.UndecidedNoRoom:  {"noRoom", "there is no room here for the server's version; make room, or say --ours"},
+	mirror.UndecidedLacking: {"lacking", "the server cannot read its version; see who may read it there, or say --ours"},
+}
+
 // undecided names the paths that could not be decided about, and says why.
 func (o *syncOutput) undecided(list []mirror.Undecided) {
 	for _, u := range list {
-		why, text := "changed", "it has changed once more; run it again"
-		switch {
-		case u.Unseen:
-			why, text = "unreadable", "the version here"+o.of(&u)+" cannot be read, and may have changed; see who may read it"
-		case u.Unkept != "" && u.Full:
-			why, text = "noRoom", "the version here"+o.of(&u)+" would be lost, since there is no room to keep it; make room, or say --ours"
-		case u.Unkept != "":
-			why, text = "unreadable", "the version here"+o.of(&u)+" would be lost, since it cannot be read and kept; see who may read it, or say --ours"
-		case u.Full:
-			why, text = "noRoom", "there is no room here for the server's version; make room, or say --ours"
-		case u.Lacking:
-			why, text = "lacking", "the server cannot read its version; see who may read it there, or say --ours"
-		}
-		if o.enc == nil {
-			o.line(o.stderr, "not decided: %s: %s", o.name(u.Path), text)
+		texts := undecidedTexts[u.Why]
+		if o.enc != nil {
+			out := syncUndecided{Type: "undecided", Path: localName(u.Path), Why: texts[0]}
+			if u.Of != "" {
+				out.Of = localName(u.Of)
+			}
+			o.object(out)
 			continue
 		}
-		out := syncUndecided{Type: "undecided", Path: localName(u.Path), Why: why}
-		if u.Unkept != "" {
-			out.Of = localName(u.Unkept)
+		of := ""
+		if u.Of != "" && u.Of != u.Path {
+			of = " of " + o.name(u.Of)
 		}
-		o.object(out)
+		o.line(o.stderr, "not decided: %s: %s", o.name(u.Path), strings.Replace(texts[1], "%s", of, 1))
 	}
-}
-
-// of names the version that cannot be kept, if that is of another path.
-func (o *syncOutput) of(u *mirror.Undecided) string {
-	if u.Unkept == u.Path {
-		return ""
-	}
-	return " of " + o.name(u.Unkept)
 }
 
 // skipped names what is left out, unless it was named before, and returns what that and paths that are
