@@ -106,14 +106,12 @@ func (a *app) collectStore(ctx context.Context, cfg workspace.Config, connect *c
 	if inUse, ok := errors.AsType[*sqlite.InUseError](err); ok {
 		s := serverOf(inUse.Path)
 		if s == nil {
-			a, asked := askDoor(ctx, inUse.Path, &doorRequest{Do: doorCollect, Now: now})
-			if asked == nil {
-				return a.Collected, a.err()
+			err = withHint(err, "a 'wsd sync' collects at its end: wait for that; the server of another user is named by --connect URL")
+			answer, err := a.askWatch(ctx, err, &doorRequest{Do: doorCollect, Now: now})
+			if err != nil {
+				return done, err
 			}
-			if !errors.Is(asked, errNoAnswer) {
-				return done, asked
-			}
-			return done, withHint(err, "a 'wsd sync' collects at its end: wait for that; the server of another user is named by --connect URL")
+			return answer.Collected, nil
 		}
 		c, err := connect.dialRunning(ctx, s, client.Options{ConnectTimeout: connect.timeout})
 		if err != nil {

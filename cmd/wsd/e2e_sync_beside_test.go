@@ -1,15 +1,21 @@
 package main
 
 import (
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/tree"
 )
 
 // A besideWatch is a pair that a watch keeps in step, and what that prints.
@@ -165,18 +171,51 @@ func TestBesideWatchAtOnce(t *testing.T) {
 	w.end()
 }
 
-// A watch that waits to connect again restores and lists.
+// front forwards TCP connections to the server at a socket until the test ends, and returns its address. It refuses
+// them while there is no server.
+func front(t *testing.T, socket string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("unix", socket)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			forward := func(to, from net.Conn) {
+				_, _ = io.Copy(to, from)
+				_ = to.Close()
+				_ = from.Close()
+			}
+			all.Go(func() { forward(near, far) })
+			all.Go(func() { forward(far, near) })
+		}
+	})
+	t.Cleanup(func() { // after the commands have ended
+		_ = l.Close()
+		all.Wait()
+	})
+	return l.Addr().String()
+}
+
+// A watch that waits to connect again restores, lists and collects.
 func TestBesideWatchWithoutServer(t *testing.T) {
 	p := newSyncPair(t)
 	p.runtime = p.home
-	serve := func(url string) {
-		t.Helper()
-		p.server = startReal(t, p.command("serve", "--workspace", p.there, "--store", p.store, "--listen", url))
-	}
-	serve("ws://127.0.0.1:0")
-	url := p.server.url
-	p.url = strings.Replace(url, "ws:", "http:", 1)
+	address := front(t, strings.TrimPrefix(p.url, "unix://"))
+	p.serve()
 	writeFile(t, filepath.Join(p.here, "a"), "base")
+	socket := p.url
+	p.url = "http://" + address
 	p.run("sync", p.here, p.url).want(t, 0)
 	w := &besideWatch{syncPair: p}
 	w.start("--on-conflict", "theirs")
@@ -184,27 +223,32 @@ func TestBesideWatchWithoutServer(t *testing.T) {
 	w.both("a", "theirs a")
 	p.server.end(syscall.SIGTERM)
 	waitFor(t, w.out, "trying again")
+	p.run("gc", p.here).want(t, 0, "deleted ")
 	p.run("sync", "lost", p.here).want(t, 0, "(?m)^1 .* a$")
 	p.run("sync", "restore", filepath.Join(p.here, "a")).want(t, 0, "restored version 1")
 	wantFile(t, filepath.Join(p.here, "a"), "mine a")
-	serve(url)
+	p.url = socket
+	p.serve()
 	w.both("a", "mine a")
 	waitFor(t, w.out, "to the server: 1 path")
 	w.end()
 }
 
-// A watch that is stopped is not waited for long, and does not do later what nobody waits for. One that was
-// killed is none.
+// A watch that was stopped does not do later what a command has asked for that has ended. One that was killed is none.
 func TestBesideWatchThatIsStopped(t *testing.T) {
 	w := newBesideWatch(t, "--on-conflict", "hold")
 	w.conflict("a")
 	if err := w.watch.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
-	w.run("sync", "resolve", "--theirs", filepath.Join(w.here, "a"), w.url).want(t, exitFailure, "is in use by pid", "Hint: another 'wsd sync' of this directory runs; wait for its end, or end it")
-	if d := time.Since(began); d < doorSilence || d > doorSilence+patience/2 {
-		t.Errorf("after %v", d)
+	w.run("sync", w.here, w.url).want(t, exitFailure, "is in use by the 'wsd sync --watch' of this directory", "Hint: the watch brings changes over by itself")
+	resolve := w.command("sync", "resolve", "--theirs", filepath.Join(w.here, "a"), w.url)
+	if err := resolve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = resolve.Process.Signal(syscall.SIGTERM)
+	if err := resolve.Wait(); err == nil {
+		t.Error("it is resolved by a watch that is stopped")
 	}
 	if err := w.watch.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -223,5 +267,80 @@ func TestBesideWatchThatIsStopped(t *testing.T) {
 	w.run("sync", "resolve", "--theirs", filepath.Join(w.here, "a"), w.url).want(t, 0)
 	w.both("a", "theirs a")
 	waitFor(t, w.out, "nothing is held in conflict any more")
+	w.end()
+}
+
+// All lost versions are listed beside a watch, and each can be restored, however many there are.
+func TestBesideWatchManyLost(t *testing.T) {
+	p := newSyncPair(t)
+	p.runtime = p.home
+	p.serve()
+	writeFile(t, filepath.Join(p.here, "a"), "base")
+	p.run("sync", p.here, p.url).want(t, 0)
+	const versions = 1900
+	long := strings.Repeat(strings.Repeat("long", 50)+"/", 18)
+	p.lose(versions, long)
+	before := p.run("sync", "lost", "--json", p.here)
+	before.want(t, 0)
+	if n := strings.Count(before.stdout, "\n"); n != versions {
+		t.Fatalf("%d versions are kept, want %d", n, versions)
+	}
+	w := &besideWatch{syncPair: p}
+	w.start()
+	if o := w.run("sync", "lost", "--json", w.here); o.code != 0 || o.stdout != before.stdout {
+		t.Errorf("the list is another one beside a watch: status %d, %d and %d bytes\n%s", o.code, len(o.stdout), len(before.stdout), o.stderr)
+	}
+	w.run("sync", "lost", filepath.Join(w.here, long, "7")).want(t, 0, `^VERSION .*\n7 .*/7\n$`)
+	w.run("sync", "restore", filepath.Join(w.here, long, "1899")).want(t, 0, "restored version 1899 of ")
+	w.both(long+"1899", "base")
+	w.end()
+}
+
+// lose has the state of a pair keep lost versions: number N is of the file N in a directory.
+func (p *syncPair) lose(versions int, dir string) {
+	p.t.Helper()
+	list := p.states()
+	if len(list) != 1 {
+		p.t.Fatalf("the states: %v", list)
+	}
+	err := withKept(p.t.Context(), list[0], func(s *keptState) error {
+		parts, err := s.forest.Stage(p.t.Context(), strings.NewReader("base"))
+		if err != nil {
+			return err
+		}
+		_, err = s.tree.Update(p.t.Context(), func(e *tree.Edit) error {
+			for i := range versions {
+				v := lost.Version{Path: localMount + "/" + dir + strconv.Itoa(i+1), At: time.Now(), Why: lost.Restored, Entry: tree.Entry{
+					Kind: tree.KindFile, Mode: 0o644, MTime: time.Now(), Size: int64(len("base")), Parts: parts,
+				}}
+				if err := lost.Keep(e, &v); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// A command that does not name the part of the workspace that a watch has in step is told which one that is.
+func TestBesideWatchOfPart(t *testing.T) {
+	p := newSyncPair(t)
+	p.runtime = p.home
+	p.serve()
+	writeFile(t, filepath.Join(p.there, "part/a"), "base")
+	part := []string{"--remote-path", "/workspace/part"}
+	p.run(append(append([]string{"sync"}, part...), p.here, p.url)...).want(t, 0)
+	w := &besideWatch{syncPair: p}
+	w.start(part...)
+	list := p.states()
+	if len(list) != 1 {
+		t.Fatalf("the states: %v", list)
+	}
+	w.run("sync", "conflicts", "--state", list[0], w.here, w.url).want(t, exitRefused, "Hint: name the directory .*, with --remote-path /workspace/part")
+	w.run("sync", "conflicts", "--remote-path", "/workspace/part", w.here, w.url).want(t, 0, "no path is held in conflict")
 	w.end()
 }

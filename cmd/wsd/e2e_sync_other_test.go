@@ -62,7 +62,7 @@ func TestSyncWatchHoldsDirectory(t *testing.T) {
 		{"sync", "--dry-run", p.here, other},
 	} {
 		o := p.run(args...)
-		o.want(t, 1, "is in use by pid [0-9]+", "another 'wsd sync' of this directory runs; wait for its end, or end it")
+		o.want(t, 1, "is in use by the 'wsd sync --watch' of this directory \\(pid [0-9]+\\)", "to run this command, end it first: 'kill [0-9]+'")
 		if strings.Contains(o.stderr, "never in step") {
 			t.Errorf("%v: %s", args, o.stderr)
 		}
@@ -70,7 +70,7 @@ func TestSyncWatchHoldsDirectory(t *testing.T) {
 	p.run("sync", "conflicts", p.here).want(t, 0, "no path is held in conflict") // of the watch
 	p.run("sync", "conflicts", p.here, other).want(t, 0, "no path is held in conflict")
 	p.run("sync", "resolve", "--ours", filepath.Join(p.here, "f")).want(t, exitFailure, "Error: f is not held in conflict")
-	p.run("exec", "--sync", "--dir", p.here, "--", "true").want(t, exitTransport, "is in use by pid [0-9]+", "another 'wsd sync' of this directory runs")
+	p.run("exec", "--sync", "--dir", p.here, "--", "true").want(t, exitTransport, "is in use by the 'wsd sync --watch' of this directory \\(pid [0-9]+\\)", "to run this command, end it first")
 	if list := p.states(); len(list) != 1 {
 		t.Errorf("states: %v", list)
 	}

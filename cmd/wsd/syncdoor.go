@@ -19,26 +19,26 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
 const (
-	// doorPatience is how long a command may take to say what it wants, and a watch to begin with it, or to
-	// send the answer.
-	doorPatience = 5 * time.Second
-	// doorBeat is between two signs of life of a watch that works on an answer, and doorSilence how long a
-	// command waits for one.
-	doorBeat    = time.Second
-	doorSilence = 10 * time.Second
-	// maxDoorRequest and maxDoorAnswer bound what both say, in bytes.
+	// A watch sends a sign of life each heartbeat, from the connection on until its answer.
+	heartbeat = time.Second
+	// idleTimeout is how long a command and a watch wait for the other one to read or to write.
+	idleTimeout = 10 * time.Second
+	// lookTimeout is how long a request waits for the look that is under way.
+	lookTimeout = 30 * time.Second
+	// acceptPause is between two tries to accept a connection, such as while there are too many open files.
+	acceptPause = 100 * time.Millisecond
+	// maxDoorRequest and maxDoorAnswer bound a request and an answer, in bytes.
 	maxDoorRequest = 1 << 20
 	maxDoorAnswer  = 16 << 20
-	// maxSocketPath is how long the path of a socket may be everywhere.
+	// maxSocketPath is the length in bytes that the path of a socket may have on every system.
 	maxSocketPath = 100
 )
 
-// What a doorRequest asks for.
+// The values of doorRequest.Do.
 const (
 	doorCollect   = "collect"
 	doorLost      = "lost"
@@ -55,7 +55,9 @@ type doorRequest struct {
 	Version int64  `json:"version,omitempty"` // to restore
 	Of      string `json:"of,omitempty"`      // the path of that, in the tree
 	To      []byte `json:"to,omitempty"`      // the absolute path to write it to, nil for its own
-	Path    []byte `json:"path,omitempty"`    // to resolve, in LOCAL
+	Path    []byte `json:"path,omitempty"`    // to resolve, in LOCAL; to list, absolute, with all below it
+	After   int64  `json:"after,omitempty"`   // list versions with greater numbers
+	Parts   bool   `json:"parts,omitempty"`   // list them with the parts of their content
 	Policy  string `json:"policy,omitempty"`
 	JSON    bool   `json:"json,omitempty"`
 	// About is which two sides the command is about, and Flags are its flags that say what is synchronised, as
@@ -69,19 +71,13 @@ type doorAnswer struct {
 	Busy      bool                   `json:"busy,omitempty"` // nothing was done
 	Collected protocol.CollectResult `json:"collected"`
 	Versions  []doorVersion          `json:"versions,omitempty"`
+	More      bool                   `json:"more,omitempty"`   // there are later versions
 	Stdout    []byte                 `json:"stdout,omitempty"` // for the command to print
 	Stderr    []byte                 `json:"stderr,omitempty"`
 	// Code is the exit status, and Error and Hint are its reason.
 	Code  int    `json:"code,omitempty"`
 	Error []byte `json:"error,omitempty"`
 	Hint  []byte `json:"hint,omitempty"`
-}
-
-// A doorVersion is a keptVersion.
-type doorVersion struct {
-	lost.Version
-	Dir  []byte
-	Name string
 }
 
 // err is the error of an answer, for report.
@@ -120,7 +116,7 @@ func (a *doorAnswer) fail(err error) {
 }
 
 // A syncDoor lets other commands use a state that this process has open: a socket that belongs to this user
-// alone. Requests are served one after the other.
+// alone. Requests are served concurrently.
 type syncDoor struct {
 	listener net.Listener
 	dir      *os.File
@@ -154,7 +150,8 @@ func socketName(path string) (name string, dir *os.File, err error) {
 	return path, dir, nil
 }
 
-// openDoor opens the door of a state whose lock this process has. serve must end soon after its context.
+// openDoor opens the door of a state whose lock this process has. serve must be safe for concurrent use, and
+// end soon after its context.
 func openDoor(store string, serve func(context.Context, *doorRequest) *doorAnswer) (_ *syncDoor, err error) {
 	path, err := doorPath(store)
 	if err != nil {
@@ -182,26 +179,37 @@ func openDoor(store string, serve func(context.Context, *doorRequest) *doorAnswe
 		stop()
 		return nil, errors.Join(err, dir.Close())
 	}
-	d.done.Go(func() { // ends with Close
-		for {
-			conn, err := d.listener.Accept()
-			if err != nil {
-				return
-			}
-			d.take(ctx, conn)
-		}
-	})
+	d.done.Go(func() { d.accept(ctx) })
 	return d, nil
 }
 
-// take serves one request. It sends a line first: a process that was stopped has no request waiting of a
-// command that has given up. It ends early if the command has gone.
+// accept serves connections until Close.
+func (d *syncDoor) accept(ctx context.Context) {
+	for {
+		conn, err := d.listener.Accept()
+		switch {
+		case err == nil:
+			d.done.Go(func() { d.take(ctx, conn) })
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			select {
+			case <-time.After(acceptPause):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// take serves one request. A command sends its request after the first sign of life, so that a watch that was
+// stopped finds no request of a command that has given up. take ends early if the command has gone.
 func (d *syncDoor) take(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })()
-	_ = conn.SetDeadline(time.Now().Add(doorPatience))
+	_ = conn.SetDeadline(time.Now().Add(idleTimeout))
 	var q doorRequest
 	if _, err := conn.Write([]byte("\n")); err != nil {
 		return
@@ -211,20 +219,20 @@ func (d *syncDoor) take(ctx context.Context, conn net.Conn) {
 	}
 	answered := make(chan []byte, 1)
 	go func() { answered <- d.serve(ctx, &q).line() }() // is waited for below
-	beat := time.NewTicker(doorBeat)
+	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {
 		select {
 		case <-beat.C:
-			_ = conn.SetWriteDeadline(time.Now().Add(doorPatience))
+			_ = conn.SetWriteDeadline(time.Now().Add(idleTimeout))
 			if _, err := conn.Write([]byte("\n")); err != nil {
 				cancel()
 				<-answered
 				return
 			}
 		case line := <-answered:
-			_ = conn.SetWriteDeadline(time.Now().Add(doorPatience))
-			_, _ = conn.Write(line) // who asked may be gone
+			_ = conn.SetWriteDeadline(time.Now().Add(idleTimeout))
+			_, _ = conn.Write(line) // the command may have gone
 			return
 		}
 	}
@@ -252,57 +260,77 @@ func (d *syncDoor) Close() error {
 	return errors.Join(err, d.dir.Close())
 }
 
-// errNoAnswer says that a process that has a state open does not answer, or that nobody who would has.
-var errNoAnswer = errors.New("no answer")
+// Errors of askDoor after which nothing was done, nor is it later.
+var (
+	errNoWatch  = errors.New("no watch has it open")
+	errNoAnswer = errors.New("the watch does not answer")
+	errBusy     = errors.New("the watch is busy")
+)
 
-// askDoor asks the process that has a state open. errNoAnswer says that there is none that answers, and nothing
-// was done; after any other error it is not known whether that was.
+// dialDoor connects to the watch that has a state open.
+func dialDoor(ctx context.Context, store string) (net.Conn, error) {
+	path, err := doorPath(store)
+	if err != nil {
+		return nil, err
+	}
+	name, dir, err := socketName(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return new(net.Dialer).DialContext(ctx, "unix", name)
+}
+
+// askDoor sends a request to the watch that has a state open, and returns the answer. After an error other
+// than errNoWatch, errNoAnswer and errBusy it is not known whether the request was served.
 func askDoor(ctx context.Context, store string, q *doorRequest) (*doorAnswer, error) {
+	conn, err := dialDoor(ctx, store)
+	if err != nil {
+		return nil, errNoWatch
+	}
+	return askOver(ctx, conn, q)
+}
+
+// askOver is askDoor over a connection, which it closes.
+func askOver(ctx context.Context, conn net.Conn, q *doorRequest) (*doorAnswer, error) {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	text, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
 	}
-	path, err := doorPath(store)
-	if err != nil {
+	idle := &idleTimeoutConn{Conn: conn}
+	_, err = idle.Read(make([]byte, 1))
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errNoAnswer
+	case err != nil: // it has just ended
+		return nil, errNoWatch
 	}
-	name, dir, err := socketName(path)
-	if err != nil {
-		return nil, errNoAnswer
-	}
-	defer dir.Close()
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", name)
-	if err != nil {
-		return nil, errNoAnswer
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	patient := &patientConn{Conn: conn}
-	if _, err := patient.Read(make([]byte, 1)); err != nil && ctx.Err() == nil {
-		return nil, errNoAnswer
-	}
-	_ = conn.SetWriteDeadline(time.Now().Add(doorSilence))
+	_ = conn.SetWriteDeadline(time.Now().Add(idleTimeout))
 	a := &doorAnswer{}
 	if _, err = conn.Write(append(text, '\n')); err == nil {
-		err = json.NewDecoder(io.LimitReader(patient, maxDoorAnswer+maxDoorRequest)).Decode(a)
+		err = json.NewDecoder(io.LimitReader(idle, maxDoorAnswer+maxDoorRequest)).Decode(a)
 	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
-		return nil, fmt.Errorf("the process that has %s open has ended, or does not answer any more: it is not known whether that was done: %w", store, err)
+		return nil, fmt.Errorf("the 'wsd sync --watch' that was asked has ended, or does not answer any more: it is not known whether that was done: %w", err)
 	case a.Busy:
-		return nil, errNoAnswer
+		return nil, errBusy
 	}
 	return a, nil
 }
 
-// A patientConn waits for doorSilence each time that it reads.
-type patientConn struct{ net.Conn }
+// An idleTimeoutConn fails a Read that gets nothing for idleTimeout.
+type idleTimeoutConn struct{ net.Conn }
 
 // Read implements io.Reader.
-func (c *patientConn) Read(b []byte) (int, error) {
-	if err := c.SetReadDeadline(time.Now().Add(doorSilence)); err != nil {
+func (c *idleTimeoutConn) Read(b []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(idleTimeout)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Read(b)

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
 // A process that has a state open does what other commands of the user's ask for, and nothing once it has ended.
@@ -35,7 +37,7 @@ func testDoor(t *testing.T, dir string) {
 	writeFile(t, store, "")
 	wantNone := func(what string) {
 		t.Helper()
-		if a, err := askDoor(t.Context(), store, &doorRequest{}); !errors.Is(err, errNoAnswer) {
+		if a, err := askDoor(t.Context(), store, &doorRequest{}); !errors.Is(err, errNoWatch) {
 			t.Fatalf("%s: %+v, %v", what, a, err)
 		}
 	}
@@ -46,7 +48,7 @@ func testDoor(t *testing.T, dir string) {
 	}
 	writeFile(t, path, "of a process that was killed")
 	wantNone("a killed process had it open")
-	gone := make(chan struct{})
+	gone, second := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	door, err := openDoor(store, func(ctx context.Context, q *doorRequest) *doorAnswer {
 		a := &doorAnswer{Busy: q.Do == "busy"}
@@ -59,6 +61,10 @@ func testDoor(t *testing.T, dir string) {
 			cancel()
 			<-ctx.Done()
 			close(gone)
+		case "first":
+			<-second
+		case "second":
+			close(second)
 		case "much":
 			a.Stdout = make([]byte, maxDoorAnswer)
 		default:
@@ -69,8 +75,10 @@ func testDoor(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Lstat(path); err != nil || info.Mode() != iofs.ModeSocket|0o600 {
-		t.Errorf("the socket: %v, %v", info.Mode(), err)
+	if info, err := os.Lstat(path); err != nil {
+		t.Error(err)
+	} else if info.Mode() != iofs.ModeSocket|0o600 {
+		t.Errorf("the socket: %v", info.Mode())
 	}
 	connect := func() net.Conn {
 		t.Helper()
@@ -110,8 +118,19 @@ func testDoor(t *testing.T, dir string) {
 	if a, err = askDoor(t.Context(), store, &doorRequest{Do: "much"}); err != nil || a.err() == nil || len(a.Stdout) != 0 {
 		t.Errorf("more than there may be: %v", err)
 	}
-	if _, err = askDoor(t.Context(), store, &doorRequest{Do: "busy"}); !errors.Is(err, errNoAnswer) {
+	if _, err = askDoor(t.Context(), store, &doorRequest{Do: "busy"}); !errors.Is(err, errBusy) {
 		t.Errorf("busy: %v", err)
+	}
+	first := make(chan error, 1)
+	go func() {
+		_, err := askDoor(t.Context(), store, &doorRequest{Do: "first"})
+		first <- err
+	}()
+	if _, err = askDoor(t.Context(), store, &doorRequest{Do: "second"}); err != nil {
+		t.Errorf("beside another one: %v", err)
+	}
+	if err := <-first; err != nil {
+		t.Errorf("before another one: %v", err)
 	}
 	if _, err = askDoor(ctx, store, &doorRequest{Do: doorResolve}); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up: %v", err)
@@ -132,6 +151,105 @@ func testDoor(t *testing.T, dir string) {
 	wantNone("it is closed")
 	if _, err := os.Lstat(path); !errors.Is(err, iofs.ErrNotExist) {
 		t.Errorf("the socket is there: %v", err)
+	}
+}
+
+// A command waits as long as the watch sends signs of life, and gives up after silence.
+func TestDoorTimeouts(t *testing.T) {
+	for name, c := range map[string]struct {
+		look  time.Duration // until the watch takes the request
+		alive bool
+		want  error
+		after time.Duration
+	}{
+		"silent":    {want: errNoAnswer, after: idleTimeout},
+		"at once":   {alive: true},
+		"slow look": {look: lookTimeout - time.Second, alive: true, after: lookTimeout - time.Second},
+		"long look": {look: time.Hour, alive: true, want: errBusy, after: lookTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				here, there := net.Pipe()
+				defer there.Close()
+				j := &syncJob{asks: make(chan *syncAsk)}
+				if c.alive {
+					go (&syncDoor{serve: j.answer}).take(ctx, there)
+				}
+				go func() {
+					select {
+					case <-time.After(c.look):
+					case <-ctx.Done():
+						return
+					}
+					select {
+					case ask := <-j.asks:
+						ask.done <- &doorAnswer{}
+					case <-ctx.Done():
+					}
+				}()
+				began := time.Now()
+				_, err := askOver(ctx, here, &doorRequest{Do: doorResolve})
+				if d := time.Since(began); !errors.Is(err, c.want) || d != c.after {
+					t.Errorf("%v after %v, want %v after %v", err, d, c.want, c.after)
+				}
+				cancel()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// A failingListener fails to accept some connections first.
+type failingListener struct {
+	net.Listener
+	failures int
+	conns    chan net.Conn
+}
+
+func (l *failingListener) Accept() (net.Conn, error) {
+	if l.failures > 0 {
+		l.failures--
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	if conn, ok := <-l.conns; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// A watch that had too many open files for a while serves requests afterwards.
+func TestDoorAcceptsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		l := &failingListener{failures: 3, conns: make(chan net.Conn, 1)}
+		l.conns <- there
+		d := &syncDoor{listener: l, serve: func(context.Context, *doorRequest) *doorAnswer { return &doorAnswer{} }}
+		d.done.Go(func() { d.accept(t.Context()) })
+		if _, err := askOver(t.Context(), here, &doorRequest{}); err != nil {
+			t.Error(err)
+		}
+		close(l.conns)
+		d.done.Wait()
+	})
+}
+
+// The error for a watch that does not serve a request names it, and says what to do.
+func TestDoorExplains(t *testing.T) {
+	inUse := &sqlite.InUseError{Path: "s.db", PID: 7}
+	for _, c := range []struct {
+		asked error
+		want  string
+	}{
+		{errNoWatch, "Error: s.db is in use by pid 7 (EBUSY): talk to that process, or stop it first\n"},
+		{errNoAnswer, "Error: the 'wsd sync --watch' of this directory (pid 7) does not answer; nothing was done\nHint: if it was stopped, 'kill -CONT 7' has it go on; else end it: 'kill 7'\n"},
+		{errBusy, "Error: the 'wsd sync --watch' of this directory (pid 7) is busy: for 30s it has looked at both sides, or connected; nothing was done\nHint: try again once it is done with that, or end it first: 'kill 7'\n"},
+	} {
+		var out strings.Builder
+		report(&out, explainAsked(c.asked, inUse, inUse))
+		if out.String() != c.want {
+			t.Errorf("%v: %s", c.asked, &out)
+		}
 	}
 }
 

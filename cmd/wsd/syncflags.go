@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/client/mirror"
 	"github.com/wsd-dev/wsd/fs/changes"
-	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
 // exitConflicts is the status of wsd sync when --on-conflict=fail found conflicts.
@@ -102,11 +102,8 @@ func (f *syncFlags) check(cmd *cobra.Command) (err error) {
 }
 
 // explainLocal says what to do about a store that cannot be opened.
-func explainLocal(err error) error {
-	if errors.Is(err, sqlite.ErrInUse) {
-		return withHint(err, "another 'wsd sync' of this directory runs; wait for its end, or end it")
-	}
-	return err
+func explainLocal(ctx context.Context, err error) error {
+	return explainInUse(ctx, err, "another 'wsd sync' of this directory runs; wait for its end, or end it")
 }
 
 // explain says what to do about a server that is not pulled from, or pushed to.

@@ -94,11 +94,11 @@ func openSyncLocal(ctx context.Context, dir string, target *syncTarget, remote *
 		}
 		if err != nil {
 			l.unmake()
-			err = explainLocal(err)
+			err = explainLocal(ctx, err)
 		}
 	}
 	if err == nil {
-		err = explainLocal(l.open(ctx, store, &about, f, dry))
+		err = explainLocal(ctx, l.open(ctx, store, &about, f, dry))
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.close())

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -134,7 +133,7 @@ Exit status: 0; 1 on failure; 2 for a command line that wsd does not understand.
 	return cmd
 }
 
-// listedPath finds the states, if none is named, and the file that are meant with a path of the command line.
+// listedPath finds the file that a path of the command line means, and its states if --state names none.
 func listedPath(ctx context.Context, state, typed string) (states []string, file string, err error) {
 	places, err := keptPlaces(ctx, state, typed)
 	switch {
@@ -159,19 +158,15 @@ func listedPath(ctx context.Context, state, typed string) (states []string, file
 	return []string{state}, file, err
 }
 
-// printLost lists the versions of what is at a path or below it; "" stands for all of them.
+// printLost prints the versions of a path and of all below it. The path "" stands for all versions.
 func printLost(ctx context.Context, a *app, states []string, below string, asJSON bool) error {
 	var all []*keptVersion
 	for _, file := range states {
-		list, err := keptIn(ctx, a, file)
+		list, err := keptIn(ctx, a, file, below, asJSON)
 		if err != nil {
 			return err
 		}
-		for _, v := range list {
-			if file := v.file(); below == "" || v.dir == "" || file == below || strings.HasPrefix(file, strings.TrimSuffix(below, "/")+"/") {
-				all = append(all, v)
-			}
-		}
+		all = append(all, list...)
 	}
 	slices.SortStableFunc(all, func(a, b *keptVersion) int { return a.At.Compare(b.At) })
 	if asJSON {

@@ -17,7 +17,6 @@ import (
 	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
-	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
 // syncRestore is a run of wsd sync restore.
@@ -72,12 +71,16 @@ func (r *syncRestore) run(ctx context.Context, path string) error {
 		return err
 	}
 	err = withKept(ctx, found.store, func(s *keptState) error {
+		found, err := s.get(ctx, found.ID, found.Path) // a watch has listed it without its parts
+		if err != nil {
+			return err
+		}
 		if r.to != "" {
 			return r.export(ctx, s.forest, found)
 		}
 		return r.restore(ctx, s, found)
 	})
-	if errors.Is(err, sqlite.ErrInUse) {
+	if err != nil {
 		_, err = r.app.askWatch(ctx, err, &doorRequest{Do: doorRestore, Version: found.ID, Of: found.Path, To: []byte(absolute(r.to))})
 	}
 	return err
@@ -132,7 +135,7 @@ func (r *syncRestore) find(ctx context.Context, states []string, file string) (*
 	var found *keptVersion
 	others := 0 // versions of the path that have other numbers
 	for _, state := range states {
-		list, err := keptIn(ctx, r.app, state)
+		list, err := keptIn(ctx, r.app, state, file, false)
 		if err != nil {
 			return nil, err
 		}

@@ -106,7 +106,7 @@ func openState(ctx context.Context, file string) (*keptState, error) {
 	w, err := workspace.OpenStore(ctx, workspace.Config{Store: file})
 	switch {
 	case errors.Is(err, sqlite.ErrInUse):
-		return nil, withHint(err, "a 'wsd sync' or 'wsd serve' has it open: wait for its end, or end it, and try again")
+		return nil, explainInUse(ctx, err, "a 'wsd sync' or 'wsd serve' has it open: wait for its end, or end it, and try again")
 	case errors.Is(err, workspace.ErrNoStore):
 		return nil, withHint(err, "--state names the file that 'wsd sync --state' or 'wsd serve --store' named")
 	case err != nil:
@@ -148,6 +148,12 @@ func (v *keptVersion) file() string {
 	return filepath.Join(v.dir, filepath.FromSlash(rawname.Raw(v.name)))
 }
 
+// isBelow reports whether a version is of a path or below it: also if that is "", or its directory is not known.
+func (v *keptVersion) isBelow(path string) bool {
+	file := v.file()
+	return path == "" || v.dir == "" || file == path || strings.HasPrefix(file, strings.TrimSuffix(path, "/")+"/")
+}
+
 func (v *keptVersion) shown() string { return rawname.Show(v.file()) }
 
 // typedPaths are the paths that may be meant with one of a command line: itself, what it is in the form
@@ -162,15 +168,27 @@ func typedPaths(path string) []string {
 	return list
 }
 
-// versions calls fn for the versions that a state keeps, the oldest first.
-func (s *keptState) versions(ctx context.Context, fn func(*keptVersion) error) error {
-	return lost.List(ctx, s.forest, 0, func(v *lost.Version) error {
+// versions calls fn for the versions that a state keeps and whose number is greater than after, the oldest first.
+func (s *keptState) versions(ctx context.Context, after int64, fn func(*keptVersion) error) error {
+	return lost.List(ctx, s.forest, after, func(v *lost.Version) error {
 		kept, err := s.version(ctx, v)
 		if err != nil {
 			return err
 		}
 		return fn(kept)
 	})
+}
+
+// get returns the version with a number, of a path in the tree.
+func (s *keptState) get(ctx context.Context, id int64, path string) (*keptVersion, error) {
+	v, err := lost.Get(ctx, s.forest, id)
+	if err != nil {
+		return nil, fmt.Errorf("read version %d: %w", id, err)
+	}
+	if v.Path != path {
+		return nil, fmt.Errorf("version %d is of another path", id)
+	}
+	return s.version(ctx, v)
 }
 
 func (s *keptState) version(ctx context.Context, v *lost.Version) (*keptVersion, error) {

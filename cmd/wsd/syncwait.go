@@ -27,9 +27,9 @@ type syncWaiter struct {
 	told  chan error // gets the answer of the question under way
 	asked bool       // there is one
 	mute  bool       // the server does not tell
-	// pending: wait has returned since a look has found something.
+	// pending: the last wait has returned because a look has found a change.
 	pending bool
-	// asks are what other commands ask for, and serve answers one.
+	// asks has the requests of other commands, and serve serves one.
 	asks  <-chan *syncAsk
 	serve func(context.Context, *syncAsk)
 }
@@ -59,12 +59,12 @@ func (w *syncWaiter) wait(ctx context.Context, m *mirror.Mirror) error {
 			go func() { w.told <- m.AwaitRemote(ctx) }() // the channel has room for it
 		}
 		stirred := w.local.disk.Stirred()
-		tick, ask := here.C, far.C
+		tick, question := here.C, far.C
 		if stirred != nil {
 			tick = nil
 		}
 		if !w.mute {
-			ask = nil
+			question = nil
 		}
 		look := m.LocalPending
 		select {
@@ -76,7 +76,7 @@ func (w *syncWaiter) wait(ctx context.Context, m *mirror.Mirror) error {
 			case <-ctx.Done():
 			case <-time.After(watchPause):
 			}
-		case <-ask:
+		case <-question:
 			look = m.RemotePending
 		case err := <-w.told:
 			w.asked = false
