@@ -78,6 +78,7 @@ var errEnough = errors.New("there are enough")
 
 // A comeback is what becomes of versions that were overtaken.
 type comeback struct {
+	policyAt  func(path string) Policy
 	entries   []tree.Entry // what is put into its place, or beside
 	drop      []int64      // numbers of versions that are there again
 	holds     map[string]*held
@@ -85,18 +86,28 @@ type comeback struct {
 }
 
 // bringBackSome decides about some of them. It returns what it has decided if that is for
-// good, also with an error.
+// good, also with an error. Without room for what goes back, all of them stay where they are
+// kept.
 func (m *Mirror) bringBackSome(ctx context.Context, list []lost.Version, upTo int64) (*comeback, error) {
 	if len(list) == 0 {
 		next := m.s
 		next.notes.OurLost = upTo
 		return nil, m.commit(ctx, next)
 	}
+	c, err := m.tryComeback(ctx, list, upTo, m.policyAt)
+	if c == nil && changes.Code(err) == changes.CodeNoRoom {
+		c, err = m.tryComeback(ctx, list, upTo, func(string) Policy { return Theirs })
+	}
+	return c, err
+}
+
+// tryComeback is bringBackSome with a policy for each path.
+func (m *Mirror) tryComeback(ctx context.Context, list []lost.Version, upTo int64, policyAt func(string) Policy) (*comeback, error) {
 	var c *comeback
 	var next state
 	_, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
 		var err error
-		c, err = m.comeback(e, list, true)
+		c, err = m.comeback(e, list, policyAt, true)
 		return func(yield func(tree.Entry, error) bool) {
 			if err != nil {
 				yield(tree.Entry{}, err)
@@ -133,8 +144,8 @@ func (m *Mirror) bringBackSome(ctx context.Context, list []lost.Version, upTo in
 
 // comeback decides about versions that were overtaken here. keep has the other versions
 // kept that lose.
-func (m *Mirror) comeback(e *tree.Edit, list []lost.Version, keep bool) (*comeback, error) {
-	c := &comeback{holds: map[string]*held{}}
+func (m *Mirror) comeback(e *tree.Edit, list []lost.Version, policyAt func(string) Policy, keep bool) (*comeback, error) {
+	c := &comeback{policyAt: policyAt, holds: map[string]*held{}}
 	d := decision{m: m, edit: e, keep: keep, unseen: m.unseenHere()}
 	taken, last := names{}, map[string]int{}
 	for i := range list {
@@ -169,7 +180,7 @@ func (c *comeback) one(d *decision, v *lost.Version, last bool, taken names) err
 	}
 	version := v.Entry
 	version.Path = v.Path
-	policy := d.m.policyAt(v.Path)
+	policy := c.policyAt(v.Path)
 	// It can go back to its place as long as nothing else has changed there since.
 	fits := last && !d.unseen.has(v.Path) && tree.Fingerprint(&x) == v.By && (by == nil || x.Path == v.Path && x.Kind != tree.KindDir)
 	switch {
@@ -231,7 +242,7 @@ func (m *Mirror) planBack(ctx context.Context, p *Plan, after *decided) error {
 	}
 	var c *comeback
 	_, err = m.tree.Update(ctx, func(e *tree.Edit) error {
-		if c, err = m.comeback(e, list, false); err != nil {
+		if c, err = m.comeback(e, list, m.policyAt, false); err != nil {
 			return err
 		}
 		return errUndo

@@ -612,3 +612,36 @@ func openObjects(t testing.TB, path string) *objects.Dir {
 	t.Cleanup(func() { _ = dir.Close() })
 	return dir
 }
+
+// Without room for what comes back, a version that was overtaken stays where it is kept, in a
+// conflict that names it, and all else moves.
+func TestL1NoRoomForOvertaken(t *testing.T) {
+	for _, policy := range []Policy{Theirs, Both, Ours, Hold} {
+		for _, once := range []bool{false, true} {
+			t.Run(fmt.Sprint(policy, " ", once), func(t *testing.T) {
+				w := newWorld(t, Config{OnConflict: policy})
+				ws := &tight{Workspace: w.local.ws, full: map[string]bool{"/f": true, "/f.conflict-" + copyHash("mine"): true}, once: once}
+				w.local.ws = ws
+				w.restart()
+				w.local.do("write /f old")
+				w.sync()
+				w.local.overtaken("/f", "mine")
+				w.local.do("write /more 1")
+				w.remote.do("write /other 1")
+				for range 2 {
+					w.sync()
+					w.restart()
+				}
+				for _, path := range []string{"/more", "/other"} {
+					if w.local.hashAt(path) != w.remote.hashAt(path) {
+						t.Errorf("%s has not moved", path)
+					}
+				}
+				if len(w.conflicts) != 1 {
+					t.Errorf("conflicts: %+v", w.conflicts)
+				}
+				w.wantSomewhere("mine")
+			})
+		}
+	}
+}
