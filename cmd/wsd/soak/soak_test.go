@@ -339,7 +339,8 @@ func (x *trial) keep() {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(r.String()), 0o644))
 	}
 	for _, side := range sides {
-		err = errors.Join(err, os.CopyFS(filepath.Join(dir, side), os.DirFS(x.disks[side].dir)))
+		// os.CopyFS takes no names that are not UTF-8.
+		err = errors.Join(err, exec.CommandContext(context.Background(), "cp", "-a", x.disks[side].dir, filepath.Join(dir, side)).Run())
 	}
 	if err != nil {
 		x.t.Error(err)
