@@ -196,8 +196,8 @@ func TestF3RemotePathsHaveOneForm(t *testing.T) {
 	}
 }
 
-// A remote that does not know names of any bytes keeps what it has where a link here leads to such a name. What it
-// changes there meanwhile is a conflict.
+// A remote that does not know names of any bytes keeps what it has where a link here leads to such a name. A change
+// of the remote's there is a conflict.
 func TestRawLinkLeavesWhatIsThere(t *testing.T) {
 	w := newWorld(t, Config{OnConflict: Both})
 	w.cfg.Remote = w.remote.server.PlainNames()

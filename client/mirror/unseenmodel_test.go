@@ -117,8 +117,8 @@ func drawUnseenSteps(rt *rapid.T) []unseenStep {
 	}), 5, 40).Draw(rt, "steps")
 }
 
-// unseenPlay is two sides and a mirror of which one has paths that cannot be read, with the values that nobody who had
-// seen them has overwritten.
+// unseenPlay has two sides and a mirror. One side has paths that cannot be read. It notes the values that must
+// be found in the end: nobody has overwritten them who had seen them.
 type unseenPlay struct {
 	*world
 	ws     *closing

@@ -57,7 +57,7 @@ func testDoor(t *testing.T, dir string) {
 			a.Collected = protocol.CollectResult{Chunks: 2, Bytes: 5, Marked: 1}
 		case doorRestore:
 			a.fail(&exitError{exitHeld, withHint(errors.New("broken"), "mend it")})
-		case doorResolve: // until who asks has gone
+		case doorResolve: // until the command has gone
 			cancel()
 			<-ctx.Done()
 			close(gone)

@@ -110,8 +110,8 @@ type Workspace struct {
 	stuckDirs map[string]struct{}
 	// onlyRoom: the journal has nothing but what is stuck for want of room.
 	onlyRoom bool
-	// prints are the manifests of what the index has of files that the journal has something else
-	// for: of those that may have changed without a trace, and of those that are stuck.
+	// prints are the manifests of files that the index has and that the journal is to replace or remove.
+	// It has those of files that may have changed without a trace, and of stuck paths.
 	prints map[string]tree.Hash
 	// unclean: what a crash has left has not been disposed of. replaced is what the index had,
 	// when it was opened, of paths that were brought since.

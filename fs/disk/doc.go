@@ -87,8 +87,8 @@
 // A path that cannot be brought (somebody else's directory is in the way, something is
 // mounted there, the disk has no room for it, or fails) holds up nothing but itself: the Apply
 // that wanted it returns a PendingError, and every later call tries again, unless the disk has room
-// for no file at all. What is there meanwhile is not taken for news, and the directories above it are
-// made again when they go. Once something did not fit in a call, a file that is larger than what is free is not begun.
+// for no file at all. The file that stands there meanwhile is no news. A directory above it that is
+// removed is made again. Once something did not fit in a call, a file that is larger than what is free is not begun.
 //
 // A file that a command changes after the settle, or while a journal waits for the next
 // start, is found: names are exchanged, not replaced (renameat2), so that what was there comes

@@ -136,9 +136,8 @@ func (l *stuckList) err() error {
 	return &stuckError{l.paths}
 }
 
-// tolerate takes an error of bring, or none, for what it is: paths that are stuck hold up
-// nothing else. Which they are is said once. before is what stuckPath.counted is of those that are
-// stuck now and were not.
+// tolerate takes an error of bring, or none, and keeps the stuck paths that it names: they hold up
+// nothing else. It logs them once. Paths that were not stuck before get before as their counted.
 func (w *Workspace) tolerate(err error, before int64) error {
 	stuck, ok := errors.AsType[*stuckError](err)
 	if !ok && err != nil {

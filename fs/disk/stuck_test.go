@@ -172,8 +172,8 @@ func TestStuckMode(t *testing.T) {
 	})
 }
 
-// A disk has room for no more files, and batch after batch comes. What waits already is not tried again
-// with each of them, but once there is room.
+// A disk has room for no more files, and batch after batch comes. A path that waits already is not tried
+// again with each batch, but once there is room.
 func TestStuckWithoutFiles(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
 		const batches, files = 8, 10
