@@ -99,6 +99,7 @@ func (s *Session) pipeWrite(call *promise, p *pipe, args *evaluated) {
 	}
 	if err == nil {
 		p.queue = append(p.queue, c)
+		s.unread[p] = struct{}{}
 		s.streamBytes += c.size
 		s.keep(call)
 	}
@@ -160,6 +161,7 @@ func (s *Session) pipeFail(p *pipe, reason error) {
 		p.err = reason
 	}
 	p.mu.Unlock()
+	delete(s.unread, p)
 	p.signal()
 	for _, c := range queue {
 		s.chunkDone(c, reason)
@@ -259,6 +261,7 @@ func (p *pipe) pop() (c *chunk, closing *promise, err error) {
 	p.queue = p.queue[1:]
 	if len(p.queue) == 0 {
 		p.queue = nil
+		delete(p.s.unread, p)
 		closing, p.closing = p.closing, nil
 	} else if p.ready() {
 		p.signal()

@@ -84,9 +84,10 @@ type Session struct {
 	callBytes   int
 	heldBytes   int
 	streamBytes int
-	weighed     int           // that memory holds
-	unanswered  int           // exports that the peer pulled and that have no answer
-	answered    chan struct{} // of a batch: closed when it falls to 0
+	unread      map[*pipe]struct{} // pipes with chunks that nobody has taken, released or not
+	weighed     int                // that memory holds
+	unanswered  int                // exports that the peer pulled and that have no answer
+	answered    chan struct{}      // of a batch: closed when it falls to 0
 
 	out      outbox
 	unwrote  error // of the write that failed
@@ -110,7 +111,7 @@ func New(t Transport, cfg Config) *Session {
 	s := &Session{
 		t: t, cfg: cfg, log: cfg.Logger, memory: cfg.Memory,
 		exports: map[int64]*export{}, nextExport: 1, nextOwn: -1, byTarget: map[*Target]int64{},
-		imports: map[int64]*promise{}, nextImport: 1,
+		imports: map[int64]*promise{}, nextImport: 1, unread: map[*pipe]struct{}{},
 		turns: make(chan struct{}, MaxChunksAhead),
 		done:  make(chan struct{}), quiet: make(chan struct{}),
 	}
@@ -267,6 +268,9 @@ func (s *Session) end(reason, tell error) {
 		if p, ok := e.subject.(*pipe); ok {
 			s.pipeFail(p, reason)
 		}
+	}
+	for p := range s.unread { // a released one is no export, and its reader may never have begun
+		s.pipeFail(p, reason)
 	}
 	for id, p := range s.imports {
 		delete(s.imports, id)
