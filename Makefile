@@ -48,7 +48,7 @@ export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help go serve build test race fuzz e2e soak attack interop lint vuln fmt cover bench bench-peer bench-relay bench-sync \
+.PHONY: help go serve build test race fuzz chaos e2e soak attack interop lint vuln fmt cover bench bench-peer bench-relay bench-sync \
 	bench-workspace proto docs cross release ci clean distclean
 
 help: ## print the targets
@@ -94,6 +94,11 @@ fuzz: go ## run every fuzz target for FUZZTIME (60s)
 			grep -q "^    context deadline exceeded$$" $$log && ! grep -q "Failing input\|panic" $$log || exit 1; \
 			echo "no input failed: golang/go#75804"; \
 		fi'
+
+CHAOS ?= 3
+CHAOS_PKGS ?= ./...
+chaos: go ## run the tests of CHAOS_PKGS (all) CHAOS times (3), each use of a channel or a mutex disturbed
+	$(GO) run ./cmd/wsd/chaos -count=$(CHAOS) -p 2 -timeout 60m $(CHAOS_PKGS)
 
 e2e: build ## run bin/wsd long and hard, from outside
 	WSD_BIN=$(CURDIR)/bin/wsd $(GO) test -tags e2e -count=1 -p 1 -timeout 20m ./cmd/wsd/endurance/ ./cmd/wsd/soak/ ./bench/peer/ ./bench/synctools/
