@@ -94,6 +94,9 @@ type Conflict struct {
 	Lost int64
 	// Held: the path stays as it is on both sides until it is resolved.
 	Held bool
+	// Waits: there is no room here for Remote, which was overtaken at the remote and is kept there. Once there is room it
+	// is kept here, and the conflict is reported once more.
+	Waits bool
 }
 
 // OfModes reports whether the two versions differ in their modes alone.

@@ -84,7 +84,7 @@ func (m *Mirror) rebased(s state, lost loss) state {
 	s.notes.Pulled, s.notes.Pushed, s.sent = nil, nil, sent{}
 	s.notes.ShownNames = false
 	s.notes.Shown, s.notes.AgreedPush, s.notes.AgreedFetch = nil, tree.Cursor{}, tree.Cursor{}
-	s.notes.TheirLost, s.notes.Toward = 0, 0
+	s.notes.TheirLost, s.notes.Waits, s.notes.Toward = 0, nil, 0
 	s.rules, s.ignored = s.rules.settled(), nil
 	s.held, _ = s.held.marked(func(string, held) bool { return true })
 	return s

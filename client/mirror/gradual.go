@@ -129,7 +129,7 @@ func (m *Mirror) quiet(ctx context.Context) (bool, error) {
 	if s.notes.Lost > 0 || s.notes.Toward > 0 || len(s.sent.Prints) > 0 || s.held != nil || s.ignored != nil || s.notes.AgreedPush != none || s.notes.AgreedFetch != none {
 		return false, nil
 	}
-	if m.theirLost >= s.notes.TheirLost && (s.notes.TheirLost > 0 || m.theirLost > 0) {
+	if len(s.notes.Waits) > 0 || m.lostMore() {
 		return false, nil
 	}
 	if is, err := m.hasRulesFile(ctx); is || err != nil {

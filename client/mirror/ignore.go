@@ -504,7 +504,7 @@ func (m *Mirror) incomingRules(ctx context.Context, target tree.Cursor, r *Resul
 		return err
 	}
 	var files ruleFiles
-	err = m.withContent(ctx, changed, r, func(gone map[tree.Hash]bool) (err error) {
+	err = m.withContent(ctx, changed, nil, r, func(gone map[tree.Hash]bool) (err error) {
 		files, err = m.readIncoming(ctx, changed, gone)
 		return err
 	})

@@ -140,11 +140,7 @@ func fitting(hashes []tree.Hash, entries []tree.Entry, full map[tree.Hash]bool, 
 // are held as lacking, and named.
 func (m *Mirror) fetchFitting(ctx context.Context, b *batch, hashes []tree.Hash, gone map[tree.Hash]bool, r *Result) error {
 	full := map[tree.Hash]bool{}
-	err := fitting(hashes, b.entries, full,
-		func(some []tree.Hash) error { return m.fetchAll(ctx, some, b.entries, gone, r) },
-		func(some []tree.Hash) ([]tree.Hash, error) { return m.lackingHere(ctx, some) },
-		tree.NoRoom)
-	if err != nil || len(full) == 0 {
+	if err := m.fetchSome(ctx, hashes, b.entries, gone, full, r); err != nil || len(full) == 0 {
 		return err
 	}
 	for i := range b.entries {
@@ -153,6 +149,14 @@ func (m *Mirror) fetchFitting(ctx context.Context, b *batch, hashes []tree.Hash,
 		}
 	}
 	return nil
+}
+
+// fetchSome gets content of entries as far as there is room for it here. full takes the hashes of what does not fit.
+func (m *Mirror) fetchSome(ctx context.Context, hashes []tree.Hash, entries []tree.Entry, gone, full map[tree.Hash]bool, r *Result) error {
+	return fitting(hashes, entries, full,
+		func(some []tree.Hash) error { return m.fetchAll(ctx, some, entries, gone, r) },
+		func(some []tree.Hash) ([]tree.Hash, error) { return m.lackingHere(ctx, some) },
+		tree.NoRoom)
 }
 
 // leaveHere has an entry of a batch wait, for which there is no room here.
@@ -216,7 +220,7 @@ func filesOf(hashes []tree.Hash, entries []tree.Entry) []content {
 // onlyWaiting reports whether all that is to be sent waits since a moment ago, so that it is not to be sent
 // now.
 func (m *Mirror) onlyWaiting(ctx context.Context) (bool, error) {
-	if m.full.none() && m.unread.none() {
+	if m.full.none() && m.unread.none() && m.fullHere.none() {
 		return false, nil
 	}
 	list, err := m.tree.Changes(ctx, tree.ChangesQuery{After: m.s.peer.Push, Ignore: m.filter.names})
@@ -228,7 +232,8 @@ func (m *Mirror) onlyWaiting(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		print := tree.Fingerprint(&e)
-		if !m.full.still(e.Path, print) && !m.unread.still(e.Path, print) && !m.s.notes.Pulled.has(e.Rev) {
+		waits := m.full.still(e.Path, print) || m.unread.still(e.Path, print) || m.fullHere.still(e.Path, print)
+		if !waits && !m.s.notes.Pulled.has(e.Rev) {
 			return false, nil
 		}
 	}

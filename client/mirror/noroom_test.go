@@ -21,8 +21,10 @@ type small struct {
 	*changes.Server
 	room  int64
 	calls int
-	// roomHere is how much of a call there is room for here, 0 for all.
+	// roomHere is how much of a call there is room for here, 0 for all. reason says why there is no more, ENOSPC if it is
+	// nil.
 	roomHere int64
+	reason   error
 }
 
 func (r *small) PushObjects(ctx context.Context, objects changes.Stream[tree.Data]) error {
@@ -49,7 +51,9 @@ func (r *small) FetchObjects(ctx context.Context, hashes []tree.Hash) (changes.S
 	return changes.FromFunc(func(ctx context.Context) (tree.Data, error) {
 		d, err := objects.Next(ctx)
 		if left -= int64(len(d.Bytes)); r.roomHere > 0 && left < 0 && err == nil {
-			err = syscall.ENOSPC
+			if err = r.reason; err == nil {
+				err = syscall.ENOSPC
+			}
 		}
 		return d, err
 	}, func(err error) { objects.Close(err) }), err

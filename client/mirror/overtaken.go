@@ -6,7 +6,6 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/wsd-dev/wsd/fs/changes"
@@ -259,72 +258,81 @@ func (m *Mirror) planBack(ctx context.Context, p *Plan, after *decided) error {
 }
 
 // giveBack gives back versions that were overtaken at the remote since the last time: by
-// pushes whose answers never came, or whose entries came to its disk late. It reports whether
-// it did.
+// pushes whose answers never came, or whose entries came to its disk late. It also keeps those here that
+// have waited for room. It reports whether some went back.
 func (m *Mirror) giveBack(ctx context.Context, target tree.Cursor, r *Result) (bool, error) {
-	if m.theirLost < m.s.notes.TheirLost || m.s.notes.TheirLost == 0 && m.theirLost == 0 {
+	stay, gone, err := m.waitingThere(ctx)
+	if err != nil {
+		return false, err
+	}
+	news := m.lostMore()
+	if !news && len(stay)+len(gone) == 0 {
 		return false, nil
 	}
 	next := m.s
-	var back []string
-	var err error
-	if next.notes.TheirLost == 0 { // what was lost before is nothing to us
-		next.notes.TheirLost = m.theirLost + 1
-	} else if back, next.notes.TheirLost, err = m.giveBackSince(ctx, next.notes.TheirLost, target, r); err != nil {
-		return false, err
-	}
-	_, err = m.tree.Update(ctx, func(e *tree.Edit) error {
-		for _, path := range back {
-			if err := touch(e, path); err != nil {
-				return err
-			}
+	next.notes.Waits = next.notes.Waits.without(gone)
+	back := &returned{next: next.notes.TheirLost}
+	if news && back.next == 0 { // what was lost before is nothing to us
+		back.next = m.theirLost + 1
+	} else if news {
+		if back, err = m.giveBackSince(ctx, back.next, target); err != nil {
+			return false, err
 		}
-		return m.store(e, &next)
-	})
-	if err != nil {
-		m.loaded = false
-		return false, fmt.Errorf("store the cursors: %w", err)
 	}
-	m.s = next
-	return len(back) > 0, nil
+	back.stay = append(stay, back.stay...)
+	return len(back.paths) > 0, m.storeReturned(ctx, next, back, nil, r)
 }
 
-// giveBackSince gives back versions that were overtaken at the remote, from a number on. It
-// returns the local paths, and from which number on there will be others.
-func (m *Mirror) giveBackSince(ctx context.Context, number int64, base tree.Cursor, r *Result) ([]string, int64, error) {
-	var back []string
-	dealt := map[int64]bool{} // versions that were overtaken by what went back
+// lostMore reports whether the remote has lost versions that are not dealt with.
+func (m *Mirror) lostMore() bool {
+	return m.theirLost >= m.s.notes.TheirLost && (m.s.notes.TheirLost > 0 || m.theirLost > 0)
+}
+
+// returned are versions that were overtaken at the remote.
+type returned struct {
+	paths []string       // local paths of those that went back there
+	stay  []lost.Version // that could not go back
+	next  int64          // from which number on there will be others
+}
+
+// giveBackSince gives back versions that were overtaken at the remote, from a number on.
+func (m *Mirror) giveBackSince(ctx context.Context, number int64, base tree.Cursor) (*returned, error) {
+	out := &returned{next: number}
+	dealt := map[int64]bool{}     // versions that were overtaken by what went back
+	prints := map[string]string{} // of the versions that were overtaken from here, by path: each may have gone back
 	for more := true; more; {
-		some, any, err := m.remote().Lost(ctx, number-1, 0)
+		some, any, err := m.remote().Lost(ctx, out.next-1, 0)
 		if errors.Is(err, errors.ErrUnsupported) {
-			return nil, number, nil
+			return &returned{next: out.next}, nil
 		}
 		if err != nil {
-			return nil, number, fmt.Errorf("list what the remote has lost: %w", err)
+			return nil, fmt.Errorf("list what the remote has lost: %w", err)
 		}
 		var list []lost.Version
 		for i := range some {
 			v := &some[i]
-			if v.ID < number {
-				return nil, number, &InvariantError{"the versions that it has lost are not in order"}
+			if v.ID < out.next {
+				return nil, errLostOrder
 			}
-			number = v.ID + 1
+			out.next = v.ID + 1
 			ours, err := m.overtook(ctx, v)
 			if err != nil {
-				return nil, number, err
+				return nil, err
 			}
-			if ours && !dealt[v.ID] {
+			if !ours && (v.Why != lost.Overtaken || v.By == "" || prints[v.Path] != v.By) {
+				continue
+			}
+			prints[v.Path] = tree.Fingerprint(&v.Entry)
+			if !dealt[v.ID] {
 				list = append(list, *v)
 			}
 		}
 		more = any && len(some) > 0
-		paths, err := m.giveBackSome(ctx, list, base, dealt, r)
-		if err != nil {
-			return nil, number, err
+		if err := m.giveBackSome(ctx, list, base, dealt, out); err != nil {
+			return nil, err
 		}
-		back = append(back, paths...)
 	}
-	return back, number, nil
+	return out, nil
 }
 
 // overtook reports whether it was a change from here that overtook a version at the remote:
@@ -356,65 +364,86 @@ func (m *Mirror) wasSent(path string) bool {
 }
 
 // giveBackSome makes versions changes of the remote's own again, of whose tree we know a
-// place at which they were overtaken. It returns their local paths. Those that cannot go
-// back, since their paths have changed once more or a directory is there, are kept here and
-// reported. dealt gets the numbers of versions that these overtake.
-func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tree.Cursor, dealt map[int64]bool, r *Result) ([]string, error) {
-	back := map[string]bool{}
+// place at which they were overtaken. out gets their local paths, and the versions that cannot go
+// back, since their paths have changed once more, a directory is there, or the remote has no room.
+// dealt gets the numbers of versions that these overtake.
+func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tree.Cursor, dealt map[int64]bool, out *returned) error {
 	were := map[string]lost.Version{} // what went back
 	for range maxTries {
 		if len(list) == 0 {
 			break
 		}
-		send, stay, err := m.sortOut(ctx, list)
+		send, err := m.sortOut(ctx, list, out)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i := range send {
 			if v, ok := were[send[i].Path]; ok {
-				stay = append(stay, v) // what comes to its place now was not seen by anybody
+				out.stay = append(out.stay, v) // what comes to its place now was not seen by anybody
 			}
 		}
 		list = nil
 		if len(send) > 0 {
-			entries := make([]tree.Entry, len(send))
-			for i := range send {
-				entries[i] = send[i].Entry
-				entries[i].Path = send[i].Path
-			}
-			m.heard = nil
-			res, err := m.remote().Push(ctx, changes.PushInput{Base: &base, Partly: true}, changes.FromSlice(entries))
+			res, sent, err := m.pushBack(ctx, base, send, out)
 			if err != nil {
-				return nil, fmt.Errorf("give back what was overtaken: %w", err)
+				return fmt.Errorf("give back what was overtaken: %w", err)
 			}
-			for i := range send {
-				if slices.Contains(res.Conflicts, send[i].Path) {
-					stay = append(stay, send[i])
+			for i := range sent {
+				if slices.Contains(res.Conflicts, sent[i].Path) {
+					out.stay = append(out.stay, sent[i])
 					continue
 				}
-				path, _ := m.roots.toLocal(send[i].Path)
-				back[path] = true
-				were[send[i].Path] = send[i]
+				path, _ := m.roots.toLocal(sent[i].Path)
+				out.paths = append(out.paths, path)
+				were[sent[i].Path] = sent[i]
 			}
 			// What was written there in the meantime is newer.
-			list, base = res.Overtaken, tree.At(res.Rev)
+			list = res.Overtaken
+			if len(sent) > 0 {
+				base = tree.At(res.Rev)
+			}
 			for i := range list {
 				dealt[list[i].ID] = true
 			}
 		}
-		if err := m.keepTheirs(ctx, stay, r); err != nil {
-			return nil, err
+	}
+	out.stay = append(out.stay, list...)
+	return nil
+}
+
+// pushBack has the remote apply versions, but for those that it has no room for, which stay. It returns those that it
+// has been sent.
+func (m *Mirror) pushBack(ctx context.Context, base tree.Cursor, send []lost.Version, out *returned) (changes.PushResult, []lost.Version, error) {
+	for len(send) > 0 {
+		entries := make([]tree.Entry, len(send))
+		for i := range send {
+			entries[i] = send[i].Entry
+			entries[i].Path = send[i].Path
+		}
+		m.heard = nil
+		res, err := m.remote().Push(ctx, changes.PushInput{Base: &base, Partly: true}, changes.FromSlice(entries))
+		if changes.Code(err) != changes.CodeNoRoom {
+			return res, send, err
+		}
+		full, n := changes.Path(err), len(send)
+		send = slices.DeleteFunc(send, func(v lost.Version) bool {
+			if v.Path == full {
+				out.stay = append(out.stay, v)
+			}
+			return v.Path == full
+		})
+		if len(send) == n { // it does not say which
+			out.stay = append(out.stay, send...)
+			send = nil
 		}
 	}
-	if err := m.keepTheirs(ctx, list, r); err != nil {
-		return nil, err
-	}
-	return slices.Sorted(maps.Keys(back)), nil
+	return changes.PushResult{}, nil, nil
 }
 
 // sortOut says which versions can go back to their places at the remote: the last one of
-// each path, if there still is what has overtaken it.
-func (m *Mirror) sortOut(ctx context.Context, list []lost.Version) (send, stay []lost.Version, err error) {
+// each path, if there still is what has overtaken it. out gets the others, and the paths of those that have
+// gone back and were not pulled since.
+func (m *Mirror) sortOut(ctx context.Context, list []lost.Version, out *returned) (send []lost.Version, err error) {
 	last := map[string]int{}
 	for i := range list {
 		last[list[i].Path] = i
@@ -422,27 +451,30 @@ func (m *Mirror) sortOut(ctx context.Context, list []lost.Version) (send, stay [
 	for i := range list {
 		v := &list[i]
 		if last[v.Path] != i {
-			stay = append(stay, *v)
+			out.stay = append(out.stay, *v)
 			continue
 		}
 		at, err := m.remote().ReadEntry(ctx, v.Path)
 		fits := false
-		if err == nil && live(at) && tree.Fingerprint(at) == tree.Fingerprint(&v.Entry) {
-			continue // it is back
+		if err == nil && live(at) && tree.Fingerprint(at) == tree.Fingerprint(&v.Entry) { // it is back
+			if path, _ := m.roots.toLocal(v.Path); after(at).Compare(m.s.peer.Fetch) > 0 {
+				out.paths = append(out.paths, path)
+			}
+			continue
 		}
 		if err == nil {
 			fits, err = m.fitsThere(ctx, v, at)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("read what has overtaken %s: %w", v.Path, err)
+			return nil, fmt.Errorf("read what has overtaken %s: %w", v.Path, err)
 		}
 		if fits {
 			send = append(send, *v)
 		} else {
-			stay = append(stay, *v)
+			out.stay = append(out.stay, *v)
 		}
 	}
-	return send, stay, nil
+	return send, nil
 }
 
 // fitsThere reports whether a version can go back to its place at the remote, where there is
@@ -458,60 +490,6 @@ func (m *Mirror) fitsThere(ctx context.Context, v *lost.Version, at *tree.Entry)
 		}
 	}
 	return v.By == "", nil
-}
-
-// keepTheirs keeps versions of the remote's here, and reports them.
-func (m *Mirror) keepTheirs(ctx context.Context, list []lost.Version, r *Result) error {
-	if len(list) == 0 {
-		return nil
-	}
-	entries := make([]tree.Entry, len(list))
-	for i := range list {
-		entries[i] = list[i].Entry
-	}
-	var told []Conflict
-	err := m.withContent(ctx, entries, r, func(gone map[tree.Hash]bool) error {
-		return m.keepAll(ctx, list, gone, &told)
-	})
-	if err != nil {
-		return fmt.Errorf("keep what was overtaken at the remote: %w", err)
-	}
-	r.Conflicts += len(told)
-	m.report(told)
-	return nil
-}
-
-// keepAll keeps those of some versions whose content is not gone, and says of which conflicts
-// they are.
-func (m *Mirror) keepAll(ctx context.Context, list []lost.Version, gone map[tree.Hash]bool, told *[]Conflict) error {
-	_, err := m.tree.Update(ctx, func(e *tree.Edit) error {
-		*told = nil
-		d := decision{m: m, edit: e, keep: true}
-		for i := range list {
-			path, inside := m.roots.toLocal(list[i].Path)
-			if !inside {
-				continue
-			}
-			cur, err := d.at(path)
-			if err != nil {
-				return err
-			}
-			if cur == nil {
-				cur = &tree.Entry{Kind: tree.KindDelete, Path: path}
-			}
-			c := Conflict{Path: path, Local: versionOf(cur), Remote: versionOf(&list[i].Entry), Kept: KeptLocal}
-			v := list[i].Entry
-			v.Path = path
-			if !isGone(&v, gone) {
-				if c.Lost, err = d.keepLost(&v, cur); err != nil {
-					return err
-				}
-			}
-			*told = append(*told, c)
-		}
-		return nil
-	})
-	return err
 }
 
 // keepLost keeps a version that loses to another one, and returns its number: 0 if it is

@@ -527,10 +527,9 @@ func TestManyOvertakenLate(t *testing.T) {
 	}
 	// A removal from here has overtaken them, whose answer never came.
 	w.m.s.sent = sent{Prints: map[string]string{"/d": "print"}}
-	var r Result
-	back, number, err := w.m.giveBackSince(t.Context(), 1, w.m.s.peer.Fetch, &r)
-	if err != nil || len(back) != n || number != n+1 {
-		t.Errorf("%d went back, of %d, up to %d, %v", len(back), n, number, err)
+	back, err := w.m.giveBackSince(t.Context(), 1, w.m.s.peer.Fetch)
+	if err != nil || len(back.paths) != n || len(back.stay) > 0 || back.next != n+1 {
+		t.Errorf("%+v of %d went back, %v", back, n, err)
 	}
 	for _, path := range []string{"/d/0", fmt.Sprintf("/d/%d", n-1)} {
 		if e, err := w.remote.tree.Entry(t.Context(), path); err != nil || e.Target != version.Target {

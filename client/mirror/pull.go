@@ -79,6 +79,10 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
+	full := m.fullHere.isDue()
+	if full {
+		m.fullHere.forget()
+	}
 	if moved, err := m.giveBack(ctx, target, r); err != nil {
 		return err
 	} else if moved {
@@ -88,10 +92,6 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 	}
 	if err := m.rereadLeft(ctx); err != nil {
 		return err
-	}
-	full := m.fullHere.isDue()
-	if full {
-		m.fullHere.forget()
 	}
 	next := m.unholding(m.s)
 	if full {
@@ -280,12 +280,15 @@ func (m *Mirror) fetchContent(ctx context.Context, in <-chan *batch, out chan<- 
 }
 
 // withContent runs fn with the content of entries, but for what is gone from the remote too. It
-// does so again while some vanishes, since the file here that had it has changed.
-func (m *Mirror) withContent(ctx context.Context, entries []tree.Entry, r *Result, fn func(gone map[tree.Hash]bool) error) error {
+// does so again while some vanishes, since the file here that had it has changed. full, unless it is nil, takes
+// the hashes of what there is no room for here.
+func (m *Mirror) withContent(ctx context.Context, entries []tree.Entry, full map[tree.Hash]bool, r *Result, fn func(gone map[tree.Hash]bool) error) error {
 	for attempt := 1; ; attempt++ {
 		gone := map[tree.Hash]bool{}
 		missing, err := m.lackingHere(ctx, hashesOf(entries, allParts))
-		if err == nil {
+		if err == nil && full != nil {
+			err = m.fetchSome(ctx, missing, entries, gone, full, r)
+		} else if err == nil {
 			err = m.fetchAll(ctx, missing, entries, gone, r)
 		}
 		if err != nil {

@@ -472,9 +472,9 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 		return false, err
 	}
 	next := m.s
-	var back []string
+	back := &returned{next: next.notes.TheirLost}
 	if len(res.Overtaken) > 0 {
-		if back, next.notes.TheirLost, err = m.giveBackSince(ctx, next.notes.TheirLost, tree.At(res.Rev), r); err != nil {
+		if back, err = m.giveBackSince(ctx, back.next, tree.At(res.Rev)); err != nil {
 			return false, err
 		}
 	}
@@ -499,20 +499,9 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 		}
 		next.sent = next.sent.answered(b.entries, res.Rev, told)
 	}
-	next = next.tidied()
-	_, err = m.tree.Update(ctx, func(e *tree.Edit) error {
-		for _, path := range slices.Concat(again, back, b.vanished, b.refused) {
-			if err := touch(e, path); err != nil {
-				return err
-			}
-		}
-		return m.store(e, &next)
-	})
-	if err != nil {
-		m.loaded = false
-		return false, fmt.Errorf("store the cursors: %w", err)
+	if err := m.storeReturned(ctx, next.tidied(), back, slices.Concat(again, b.vanished, b.refused), r); err != nil {
+		return false, err
 	}
-	m.s = next
 	m.noteStuck(&res)
 	r.Same += m.noteSent(b, again)
 	n := len(b.entries) - len(again)
@@ -521,7 +510,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 	m.tellStayed(m.spared(b), r)
 	m.disowned(res.Disowned, res.MoreDisowned, true, r)
 	m.meter.count(func(p *Progress) { p.Pushed += int64(n) })
-	return len(again) > 0 || len(back) > 0 || len(b.vanished) > 0, nil
+	return len(again) > 0 || len(back.paths) > 0 || len(b.vanished) > 0, nil
 }
 
 // tooManyConflicts reports whether a remote may have refused a push since more of its paths

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,10 +118,12 @@ func (m *Mirror) here() []changes.Skipped {
 		return true
 	})
 	list = changes.WithSkipped(list, m.unreadBeside(named))
-	full := slices.DeleteFunc(m.fullHere.list(), func(path string) bool {
-		h, _ := m.s.held.at(path)
+	full := slices.AppendSeq(m.fullHere.list(), maps.Values(m.s.notes.Waits))
+	slices.Sort(full)
+	full = slices.DeleteFunc(slices.Compact(full), func(path string) bool {
+		_, known := m.s.held.at(path)
 		_, _, held := m.s.held.conflictAt(path)
-		return !m.looksAt(path) || !h.Lacking && !held
+		return !m.looksAt(path) || !known && !held && !m.s.notes.Waits.has(path)
 	})
 	return slices.Concat(changes.WithSkipped(list, m.notSent()), withoutRoom(full))
 }

@@ -45,6 +45,7 @@ type notes struct {
 	// the one behind that of the remote's, 0 when it is not known yet.
 	OurLost   int64 `json:"ourLost,omitempty"`
 	TheirLost int64 `json:"theirLost,omitempty"`
+	Waits     waits `json:"waits,omitempty"`
 	// First is Config.First until both sides have all that there was at first.
 	First string `json:"first,omitempty"`
 	// Blank is Config.Blank until the remote has taken something.

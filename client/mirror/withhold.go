@@ -439,27 +439,62 @@ func (d *decision) withholdCode(x, cur *tree.Entry) error {
 	return nil
 }
 
-// keepWithheld keeps the remote's versions that did not come over, and that a block takes the place of.
+// keepWithheld keeps the remote's versions that did not come over, and that a block takes the place of. It leaves
+// entries out of the block for which there is no room to do so.
 func (m *Mirror) keepWithheld(ctx context.Context, b *block, r *Result) error {
 	if m.s.held == nil || len(m.s.held.Paths) == 0 {
 		return nil
 	}
 	var list []lost.Version
+	waits := map[string]bool{} // local paths of versions for which there is no room here
 	for i := range b.entries {
 		path, _ := m.roots.toLocal(b.entries[i].Path)
-		h, ok := m.s.held.at(path)
-		if !ok || h.Bits != 0 || h.Conflict || h.Lacking || h.Kind != tree.KindFile && h.Kind != tree.KindSymlink {
+		for p := path; p != "/"; p = above(p) {
+			if h, ok := m.s.held.at(p); ok && h.isWithheld() && m.fullHere.has(p) {
+				waits[p] = true
+			}
+		}
+		if h, ok := m.s.held.at(path); !ok || !h.isWithheld() || waits[path] {
 			continue
 		}
 		e, err := m.remote().ReadEntry(ctx, b.entries[i].Path)
 		if err != nil {
 			return fmt.Errorf("read %s at the remote: %w", b.entries[i].Path, err)
 		}
-		if e != nil && printOf(e) == h.Remote {
+		if h, _ := m.s.held.at(path); e != nil && printOf(e) == h.Remote {
 			list = append(list, lost.Version{Path: e.Path, Entry: *e})
 		}
 	}
-	return m.keepTheirs(ctx, list, r)
+	if len(list) > 0 {
+		var all []Conflict
+		if err := m.keepTheirs(ctx, list, r, func(_ *tree.Edit, of []Conflict) error {
+			all = of
+			return nil
+		}); err != nil {
+			return err
+		}
+		for i := range all {
+			if all[i].Waits {
+				waits[all[i].Path] = true
+			}
+		}
+		all = slices.DeleteFunc(all, func(c Conflict) bool { return c.Waits })
+		r.Conflicts += len(all)
+		m.report(all)
+	}
+	out := b.leaveOut(func(e *tree.Entry) bool {
+		path, _ := m.roots.toLocal(e.Path)
+		return covers(waits, path)
+	})
+	for i := range out {
+		m.leave(b, &out[i], &m.fullHere)
+	}
+	return nil
+}
+
+// isWithheld reports whether it is a version of a file or link that did not come over.
+func (h *held) isWithheld() bool {
+	return h.Bits == 0 && !h.Conflict && !h.Lacking && (h.Kind == tree.KindFile || h.Kind == tree.KindSymlink)
 }
 
 // A heldBack decides about changes from here to paths of which something is withheld.

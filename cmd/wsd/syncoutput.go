@@ -242,6 +242,7 @@ type syncConflict struct {
 	Copy   string      `json:"copy,omitempty"`
 	Lost   int64       `json:"lost,omitempty"` // the number of the version that was not kept
 	Held   bool        `json:"held,omitempty"`
+	Waits  bool        `json:"waits,omitempty"` // the server keeps its version until there is room here
 }
 
 func (o *syncOutput) conflict(c mirror.Conflict) { o.tellConflict(&c, false) }
@@ -249,7 +250,7 @@ func (o *syncOutput) conflict(c mirror.Conflict) { o.tellConflict(&c, false) }
 // tellConflict tells of a conflict. With planned nothing has been done about it, nor noted.
 func (o *syncOutput) tellConflict(c *mirror.Conflict, planned bool) {
 	if o.enc != nil {
-		out := syncConflict{"conflict", localName(c.Path), versionOf(&c.Local), versionOf(&c.Remote), "", c.Kept.String(), "", c.Lost, c.Held}
+		out := syncConflict{"conflict", localName(c.Path), versionOf(&c.Local), versionOf(&c.Remote), "", c.Kept.String(), "", c.Lost, c.Held, c.Waits}
 		if c.By != "" {
 			out.By = localName(c.By)
 		}
@@ -282,6 +283,8 @@ func (o *syncOutput) tellConflict(c *mirror.Conflict, planned bool) {
 		kept = "; would be held"
 	case c.Held:
 		kept = "; held; to decide" + o.job.afterwards() + ", with --ours (the one here), --theirs or --both: " + o.job.resolveCommand(c.Path)
+	case c.Waits:
+		kept += "; there is no room here for the other one, which the server keeps: each run tries to fetch it"
 	case c.Lost != 0 && c.Copy == "":
 		kept += "; to bring the other one back" + o.job.afterwards() + ": " + o.job.restoreCommand(c.Lost, lostPath(c))
 	case planned && (c.Kept == mirror.KeptRemote && c.Local.Kind != tree.KindDelete || c.Kept == mirror.KeptLocal && c.Remote.Kind != tree.KindDelete):

@@ -243,7 +243,7 @@ func (c *contents) copyNow(ctx context.Context, e *tree.Edit, it *item, print tr
 // leaveTight takes the error of copying the content of an item: if there was no room for it, the others are
 // copied all the same.
 func (c *contents) leaveTight(it *item, err error) error {
-	if !noRoom(err) {
+	if !tree.NoRoom(err) {
 		return err
 	}
 	size := sizeOfParts(it.parts)

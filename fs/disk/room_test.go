@@ -120,8 +120,15 @@ func TestL1NoRoomNamesAll(t *testing.T) {
 // not fit, unless blocks are shared. All that does not fit is named; a smaller copy is made.
 func TestL1NoRoomForCopiesIsFoundOnce(t *testing.T) {
 	const copies = 20
-	for name, windows := range map[string]int{"in the transaction": 1, "before it": 5} {
-		t.Run(name, func(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		windows int
+		reason  error
+	}{
+		{"in the transaction", 1, unix.ENOSPC}, {"before it", 5, unix.ENOSPC}, {"beyond a quota", 1, unix.EDQUOT}, {"as one file", 5, unix.EFBIG},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			windows := tt.windows
 			b := newBench(t, disk.Config{})
 			text := func(i int) string { return strings.Repeat(string(rune('a'+i)), windows*tree.ChunkSize) + fmt.Sprint(i) }
 			shared := strings.Repeat("0", (windows+1)*tree.ChunkSize)
@@ -152,7 +159,7 @@ func TestL1NoRoomForCopiesIsFoundOnce(t *testing.T) {
 			b.ws.Hook(func(op, path string) error {
 				if op == "copy" {
 					if written[path]++; written[path] > windows { // as much as there is room
-						return unix.ENOSPC
+						return tt.reason
 					}
 				}
 				return nil

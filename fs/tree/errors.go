@@ -52,9 +52,9 @@ func Code(err error) string {
 	return ""
 }
 
-// NoRoom reports whether an error says that the disk has no room, or none for us.
+// NoRoom reports whether an error says that the disk has no room, or none for us, or none for so large a file.
 func NoRoom(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
 // MissingError says which chunk of a file is not held. It is an ErrUnknownHash.
