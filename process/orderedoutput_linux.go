@@ -94,8 +94,9 @@ func (o *orderedOutput) watchAll() (err error) {
 }
 
 // watch has the epoll set watch a source, or not: the writes of a busy one then wake no thread.
-// A source that is watched has an event at once if there is something to read, and then with
-// each write. That it hangs up is an event in any case.
+// A source that is watched has an event at once if there is something to read, then when a write
+// ends, and when one that still waits for room puts something into the empty pipe. That it hangs
+// up is an event in any case.
 func (o *orderedOutput) watch(s *source, op int, watched bool) (err error) {
 	event := &unix.EpollEvent{Events: unix.EPOLLET, Fd: int32(s.index)}
 	if watched {
@@ -168,7 +169,9 @@ func (o *orderedOutput) Read() (Chunk, error) {
 		s := o.queue[0]
 		if s.turn == 0 && s.watched && !s.hungUp {
 			o.pop()
-			if s.again { // else an event tells when it is written to
+			// An empty pipe has an event when it is written to. One that is not has none before
+			// the write ends, which may wait for room in it.
+			if s.again || s.held() > 0 {
 				o.push(s)
 			}
 			continue

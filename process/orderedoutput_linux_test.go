@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -193,6 +194,48 @@ func TestOrderedOutputIsWhole(t *testing.T) {
 	writers.Wait()
 	if got[protocol.StreamStdout] != total || got[protocol.StreamStderr] != total {
 		t.Errorf("read %v", got)
+	}
+}
+
+// A writer in the midst of one large write fills its pipe again without an event, if that was
+// not empty: what is left after a turn is read nevertheless.
+func TestTurnEndsWithinALargeWrite(t *testing.T) {
+	out, stdout, _ := outputPair(t)
+	const total = 1 << 20
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		_, _ = unix.Write(stdout, make([]byte, total))
+		_ = unix.Close(stdout)
+	})
+	defer writer.Wait()
+	defer out.Close()
+	s, full := out.sources[0], 0
+	if err := s.from.control(func(fd uintptr) { full, _ = unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0) }); err != nil || full == 0 {
+		t.Fatal(full, err)
+	}
+	fill := func() {
+		for s.held() < full {
+			runtime.Gosched()
+		}
+	}
+	fill()
+	if _, exact := out.Buffered(); !exact || !s.queued {
+		t.Fatal("the full pipe is not queued")
+	}
+	s.turn = full / 2 // as if another pipe had become ready when it held that
+	if chunk, err := out.Read(); err != nil || len(chunk.Data) != full/2 {
+		t.Fatalf("read %d bytes, %v", len(chunk.Data), err)
+	}
+	fill()
+	for read := full / 2; read < total; {
+		if err := out.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		chunk, err := out.Read()
+		if err != nil {
+			t.Fatalf("after %d of %d bytes: %v", read, total, err)
+		}
+		read += len(chunk.Data)
 	}
 }
 
