@@ -75,6 +75,9 @@ func (d *decision) decide(b *batch) error {
 			return err
 		}
 	}
+	if err := d.sendFreed(); err != nil {
+		return err
+	}
 	if n := len(d.holds); n > 0 && len(d.m.s.held.with(d.holds).Paths) > maxHeld {
 		err := ErrWithheld
 		if d.m.s.held.with(d.holds).conflicts() > 0 {

@@ -120,6 +120,9 @@ func (m *Mirror) store(e *tree.Edit, next *state) error {
 		if err := m.storeText(e, heldRow, m.s.held, next.held); err != nil {
 			return err
 		}
+		if err := m.sendFreed(e, next); err != nil {
+			return err
+		}
 	}
 	if m.s.rules != next.rules {
 		if err := m.storeText(e, rulesRow, m.s.rules, next.rules); err != nil {

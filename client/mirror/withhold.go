@@ -119,13 +119,19 @@ func (s *heldSet) fresh() *heldSet {
 // above returns the directories that something is in which only the remote has, but for that which a
 // change from here is sent for.
 func (m *Mirror) above(s *heldSet) map[string]bool {
+	return s.above(func(path string, h held) bool { return !h.Lacking || m.waits(path, h) })
+}
+
+// above returns the directories that something is in which only the remote has, as far as fn selects it; nil
+// selects all.
+func (s *heldSet) above(fn func(string, held) bool) map[string]bool {
 	dirs := map[string]bool{}
 	if s == nil {
 		return dirs
 	}
 	deleted := printOf(&tree.Entry{Kind: tree.KindDelete})
 	for path, h := range s.Paths {
-		if h.Bits != 0 || h.Remote == deleted || h.Lacking && !m.waits(path, h) {
+		if h.Bits != 0 || h.Remote == deleted || fn != nil && !fn(path, h) {
 			continue
 		}
 		for p := above(path); p != "/" && !dirs[p]; p = above(p) {

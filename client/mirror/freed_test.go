@@ -1,0 +1,77 @@
+package mirror
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A directory that was removed here, and stays at the remote for what only the remote has in it, goes once there is no
+// such thing any more.
+func TestRemovalIsSentOnceNothingHoldsItUp(t *testing.T) {
+	long := "write /d/e/b " + strings.Repeat("x", 30)
+	for name, do := range map[string]struct {
+		cfg               Config
+		both, there, here string // what both have, and then does each side
+		then, room        string // what the remote does once the removal was held up
+	}{
+		"no room, removed":           {there: long, then: "rm /d/e/b"},
+		"no room, moved away":        {there: long, then: "mv /d/e/b /b"},
+		"no room, moved, then room":  {there: long, then: "mv /d/e/b /b", room: "before"},
+		"no room, all above":         {there: long, here: "rm /d", then: "rm /d/e/b"},
+		"no room, directory removed": {there: long, here: "rm /d", then: "rm /d/e"},
+		"changed, no room":           {both: "write /d/e/b old", there: long, then: "rm /d/e/b"},
+		"code":                       {there: "write /d/e/.envrc x", then: "rm /d/e/.envrc"},
+		"code, removed here":         {both: "write /d/e/.envrc x", there: "write /d/e/.envrc y", then: "write /other 1"},
+		"held":                       {cfg: Config{OnConflict: Hold}, there: "write /d/e/a theirs", then: "rm /d/e/a"},
+		"hidden":                     {cfg: Config{Rules: []string{"*.log"}}, there: "write /d/e/b.log x", then: "rm /d/e/b.log"},
+		"hidden deep":                {cfg: Config{Rules: []string{"*.log"}}, there: "write /d/e/f/b.log x", then: "rm /d/e/f"},
+	} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " ", restarts), func(t *testing.T) {
+				if do.cfg.OnConflict == Theirs {
+					do.cfg.OnConflict = Both
+				}
+				w, remote := newSmall(t, do.cfg)
+				w.local.do("write /d/e/a 1", "write /d/c 2", "write /one 3")
+				w.local.do(lines(do.both)...)
+				w.sync()
+				remote.roomHere = 20
+				if do.cfg.OnConflict == Hold {
+					w.local.do("write /d/e/a mine")
+				}
+				w.remote.do(lines(do.there)...)
+				w.sync()
+				if do.here == "" {
+					do.here = "rm /d/e"
+				}
+				w.local.do(do.here)
+				if restarts {
+					w.restart()
+				}
+				w.sync()
+				w.nothingPends()
+				if got := w.remote.line("/d/e/"); got == "" && name != "code, removed here" {
+					t.Fatalf("the remote has %q", w.remote.list())
+				}
+				if do.room == "before" {
+					remote.roomHere = 0
+				}
+				w.remote.do(do.then)
+				if restarts {
+					w.restart()
+				}
+				w.sync()
+				if got := w.remote.line("/d/e/"); got != "" {
+					t.Errorf("the remote has %q, this side %q", w.remote.list(), w.local.list())
+				}
+				remote.roomHere = 0
+				w.restart()
+				w.sync()
+				w.same()
+				w.conflicts = nil
+				w.rest()
+			})
+		}
+	}
+}
