@@ -1,7 +1,9 @@
 package mirror
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	iofs "io/fs"
 	"maps"
 	"slices"
@@ -66,4 +68,46 @@ func (m *Mirror) sendFreed(e *tree.Edit, next *state) error {
 		}
 	}
 	return nil
+}
+
+// codeGone returns the paths of directories here that the remote has removed or replaced, which was withheld because of
+// names in them that make programs run code, and in which there is no such name any more.
+func (m *Mirror) codeGone(ctx context.Context) (map[string]bool, error) {
+	gone := map[string]bool{}
+	if m.s.held == nil {
+		return gone, nil
+	}
+	for path, h := range m.s.held.Paths {
+		if h.Stale || h.Conflict || h.Lacking || h.Bits != 0 || h.Kind == tree.KindDir || m.isCode(path, h.Kind) {
+			continue
+		}
+		cur, err := m.tree.Entry(ctx, path)
+		if errors.Is(err, iofs.ErrNotExist) || err == nil && cur.Kind != tree.KindDir {
+			continue
+		}
+		if err == nil {
+			err = m.tree.Walk(ctx, path, func(i *tree.FileInfo) error {
+				if i.Path != path && m.isCode(i.Path, i.Kind) {
+					return errEnough
+				}
+				return nil
+			})
+		}
+		switch {
+		case err == nil:
+			gone[path] = true
+		case !errors.Is(err, errEnough):
+			return nil, fmt.Errorf("look for what is withheld: %w", err)
+		}
+	}
+	return gone, nil
+}
+
+// allowing has what codeGone finds fetched again.
+func (m *Mirror) allowing(ctx context.Context, s state) (state, error) {
+	gone, err := m.codeGone(ctx)
+	if err != nil || len(gone) == 0 {
+		return s, err
+	}
+	return s.refetching(func(path string, _ held) bool { return gone[path] }), nil
 }

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -70,6 +71,48 @@ func TestRemovalIsSentOnceNothingHoldsItUp(t *testing.T) {
 				w.sync()
 				w.same()
 				w.conflicts = nil
+				w.rest()
+			})
+		}
+	}
+}
+
+// What the remote has made of a directory is withheld only as long as there is something in it here that makes programs
+// run code.
+func TestWithheldUntilCodeIsGone(t *testing.T) {
+	for name, do := range map[string]struct{ there, want string }{
+		"removed": {there: "rm /d"}, "removed with more": {there: "rm /d/e"}, "replaced": {there: "rm /d; write /d theirs", want: "/d 644 theirs"},
+		"link": {there: "rm /d; ln to /d", want: "/d -> to"},
+	} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " ", restarts), func(t *testing.T) {
+				w := newWorld(t, Config{OnConflict: Both})
+				w.local.do("write /d/e/.envrc 1", "write /d/e/a 2", "write /one 3")
+				w.sync()
+				w.remote.do(lines(do.there)...)
+				for range 2 {
+					w.sync()
+					if got := w.local.line("/d/e/.envrc"); got == "" {
+						t.Fatalf("here is %q", w.local.list())
+					}
+					w.nothingPends()
+				}
+				w.local.do("rm /d/e/.envrc")
+				if restarts {
+					w.restart()
+				}
+				_, plan, err := w.plan()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r := w.sync(); r.Pushed != plan.ToRemote || plan.ToLocal < r.Changed || r.Changed == 0 {
+					t.Errorf("%+v, planned %+v", r, plan)
+				}
+				if do.want != "" && !slices.Contains(w.local.list(), do.want) {
+					t.Errorf("here is %q, want %q", w.local.list(), do.want)
+				}
+				w.same()
+				w.wantConflicts()
 				w.rest()
 			})
 		}

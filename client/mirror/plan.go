@@ -62,7 +62,10 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 		if err := m.rereadLeft(ctx); err != nil {
 			return err
 		}
-		m.s, m.loaded = m.unholding(next), false // it is not stored
+		if next, err = m.allowing(ctx, m.unholding(next)); err != nil {
+			return err
+		}
+		m.s, m.loaded = next, false // it is not stored
 		if err := m.planRules(ctx); err != nil {
 			return err
 		}

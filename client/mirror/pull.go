@@ -93,7 +93,10 @@ func (m *Mirror) pullOnce(ctx context.Context, r *Result) error {
 	if err := m.rereadLeft(ctx); err != nil {
 		return err
 	}
-	next := m.unholding(m.s)
+	next, err := m.allowing(ctx, m.unholding(m.s))
+	if err != nil {
+		return err
+	}
 	if full {
 		next = m.releasing(next)
 	} else if path, err := m.regained(ctx); err != nil {
