@@ -169,8 +169,12 @@ func newPlan(w *Workspace, dirMode uint32, made map[tree.Hash]int64) *plan {
 	return &plan{items: map[string]*item{}, dirMode: dirMode, contents: contents{w: w, made: made}}
 }
 
-// stands reports whether the tree has what an item says, and no later entry's.
+// stands reports whether the tree has what an item says, and no later entry's. It asks the tree only if
+// a later entry may have changed the path.
 func (p *plan) stands(e *tree.Edit, it *item) (bool, error) {
+	if p.items[it.path] == it {
+		return true, nil
+	}
 	now, err := e.Entry(p.w.treePath(it.path))
 	if err != nil && tree.Code(err) == "" {
 		return false, err
