@@ -69,6 +69,7 @@ type UndecidedReason string
 const (
 	UndecidedChanged UndecidedReason = "changed" // a side has changed it once more
 	UndecidedUnseen  UndecidedReason = "unseen"  // the version here cannot be read, and may be another one than the tree has
+	UndecidedSpecial UndecidedReason = "special" // what is here is neither file, directory nor link, or has no name at the remote
 	UndecidedUnread  UndecidedReason = "unread"  // the version here would lose, and cannot be read to be kept
 	UndecidedUnkept  UndecidedReason = "unkept"  // the version here would lose, and there is no room to keep it
 	UndecidedNoRoom  UndecidedReason = "noRoom"  // there is no room here for the remote's version
@@ -127,6 +128,9 @@ func (m *Mirror) undecided() []Undecided {
 func (m *Mirror) whyUndecided(path string, h held) UndecidedReason {
 	switch {
 	case m.unseen.has(h.Unkept):
+		if e, _ := m.unseen.over(h.Unkept); e.Kind == 0 {
+			return UndecidedSpecial
+		}
 		return UndecidedUnseen
 	case h.Unkept != "" && m.fullHere.has(h.Unkept):
 		return UndecidedUnkept

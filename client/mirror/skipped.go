@@ -89,7 +89,15 @@ func (m *Mirror) hidesKind(f *filter, path string) bool {
 
 // left is what the remote leaves out, and whose content it cannot read.
 func (m *Mirror) left() []changes.Skipped {
-	lacking := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool { return !m.looksAt(path) || m.fullHere.has(path) })
+	special := map[string]bool{} // what a pipe is in the place of is named by that
+	for _, s := range m.there {
+		if s.Why == changes.Special {
+			special = setOf(paths(&s))
+		}
+	}
+	lacking := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool {
+		return !m.looksAt(path) || m.fullHere.has(path) || covers(special, path)
+	})
 	there := slices.Concat(m.there, withoutRoom(m.full.list()))
 	if len(lacking) == 0 {
 		return there

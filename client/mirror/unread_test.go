@@ -140,11 +140,15 @@ func TestUnreadableHereWatchPauses(t *testing.T) {
 // A naming Workspace names paths that it cannot read.
 type naming struct {
 	changes.Workspace
-	paths []changes.SkippedPath
+	paths   []changes.SkippedPath
+	special bool // they are pipes
 }
 
 func (n *naming) Skipped(keep func(string) bool) []changes.Skipped {
 	s := changes.Skipped{Why: changes.Unreadable}
+	if n.special {
+		s.Why = changes.Special
+	}
 	for _, p := range n.paths {
 		if keep(p.Path) {
 			s.Count++
@@ -157,11 +161,14 @@ func (n *naming) Skipped(keep func(string) bool) []changes.Skipped {
 	return []changes.Skipped{s}
 }
 
-// Unread has them as files that have changed, but for the directory /closed.
+// Unread has them as files that have changed, but for the directory /closed, or as pipes.
 func (n *naming) Unread() (out []tree.Entry) {
 	for _, p := range n.paths {
 		kind := tree.KindFile
-		if p.Path == "/closed" {
+		switch {
+		case n.special:
+			kind = 0
+		case p.Path == "/closed":
 			kind = tree.KindDir
 		}
 		out = append(out, tree.Entry{Path: p.Path, Kind: kind, Size: 4})

@@ -7,7 +7,8 @@ import (
 )
 
 // An unseen has, by path, what the local directory has and could not read (changes.Workspace.Unread). The tree may
-// have older versions of it.
+// have older versions of it. The kind 0 stands for what no tree can have, such as a pipe: it is in the way of what
+// comes, and no removal takes it.
 type unseen map[string]tree.Entry
 
 // unseenHere asks the local directory what it could not read. Other paths than those that are synchronised do
@@ -50,6 +51,7 @@ func (d *decision) addUnseen(x, cur *tree.Entry, losers *[]tree.Entry) {
 	}
 	if e, ok := d.unseen.over(x.Path); ok {
 		switch {
+		case e.Kind == 0 && x.Kind == tree.KindDelete: // it stays where it is
 		case e.Path == x.Path && e.Kind == tree.KindDir && x.Kind == tree.KindDir: // each side has its own
 		case e.Path == x.Path, e.Kind != tree.KindDir:
 			addLoser(losers, &e)
@@ -66,7 +68,7 @@ func (d *decision) addUnseen(x, cur *tree.Entry, losers *[]tree.Entry) {
 		return
 	}
 	for path, e := range d.unseen {
-		if strings.HasPrefix(path, x.Path+"/") {
+		if e.Kind != 0 && strings.HasPrefix(path, x.Path+"/") {
 			addLoser(losers, &e)
 		}
 	}

@@ -342,8 +342,9 @@ func versionText(v *mirror.Version) string {
 	case tree.KindSymlink:
 		return "a link to " + safe(rawname.Show(v.Target))
 	case tree.KindDir:
+		return "a directory"
 	}
-	return "a directory"
+	return "something that cannot be synchronised"
 }
 
 // conflicts tells of conflicts for which a synchronisation fails.

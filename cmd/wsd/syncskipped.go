@@ -77,7 +77,7 @@ func (o *syncOutput) leftOut(r *mirror.Result) error {
 type syncUndecided struct {
 	Type string `json:"type"`
 	Path string `json:"path"`
-	Why  string `json:"why"` // "unreadable", "noRoom", "lacking", "changed"
+	Why  string `json:"why"` // "unreadable", "special", "noRoom", "lacking", "changed"
 	Of   string `json:"of,omitempty"`
 }
 
@@ -86,6 +86,7 @@ type syncUndecided struct {
 var undecidedTexts = map[mirror.UndecidedReason][2]string{
 	mirror.UndecidedChanged: {"changed", "it has changed once more; run it again"},
 	mirror.UndecidedUnseen:  {"unreadable", "the version here%s cannot be read, and may have changed; see who may read it"},
+	mirror.UndecidedSpecial: {"special", "there is something here%s that cannot be synchronised, such as a pipe; move it away"},
 	mirror.UndecidedUnread:  {"unreadable", "the version here%s would be lost, since it cannot be read and kept; see who may read it, or say --ours"},
 	mirror.UndecidedUnkept:  {"noRoom", "the version here%s would be lost, since there is no room to keep it; make room, or say --ours"},
 	mirror.UndecidedNoRoom:  {"noRoom", "there is no room here for the server's version; make room, or say --ours"},

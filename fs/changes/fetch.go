@@ -59,6 +59,13 @@ func (s *Server) changes(ctx context.Context, q FetchQuery, plain bool) (*listin
 		}
 		s.log.Warn("changes are listed without what is not settled", "err", err)
 	}
+	var occupied map[string]bool
+	if plain {
+		occupied = s.occupiedNow()
+		if _, err := s.offerAgain(ctx, occupied); err != nil {
+			return nil, none, err
+		}
+	}
 	p, err := s.tree.Peer(ctx, s.peer)
 	if err != nil {
 		return nil, none, err
@@ -67,7 +74,7 @@ func (s *Server) changes(ctx context.Context, q FetchQuery, plain bool) (*listin
 	if err != nil {
 		return nil, none, err
 	}
-	l := &listing{Changes: open, Current: open.Current, plain: plain}
+	l := &listing{Changes: open, Current: open.Current, plain: plain, server: s, occupied: occupied}
 	if l.plain {
 		l.Current.Path = rawname.Raw(l.Current.Path)
 	}
@@ -79,6 +86,9 @@ type listing struct {
 	*tree.Changes
 	Current tree.Cursor
 	plain   bool
+	// occupied is for peers of PlainNames.
+	server   *Server
+	occupied map[string]bool
 }
 
 // Next returns up to n entries, and io.EOF after the last one.
@@ -88,7 +98,7 @@ func (l *listing) Next(ctx context.Context, n int) ([]tree.Entry, error) {
 		if err != nil || !l.plain {
 			return list, err
 		}
-		if list = plainEntries(list); len(list) > 0 {
+		if list = plainEntries(l.server.occupied.pass(list, l.occupied)); len(list) > 0 {
 			return list, nil
 		}
 	}

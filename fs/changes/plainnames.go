@@ -22,6 +22,13 @@ func (p plainNames) Watermarks(ctx context.Context, settle bool) (Watermarks, er
 	if err != nil {
 		return w, err
 	}
+	if again, err := p.offerAgain(ctx, p.occupiedNow()); err != nil {
+		return w, err
+	} else if again {
+		if w, err = p.Server.Watermarks(ctx, false); err != nil {
+			return w, err
+		}
+	}
 	w.AnyNames = false
 	hidden, _ := p.ws.NotUTF8(nil)
 	w.Skipped = WithSkipped(w.Skipped, hidden)

@@ -46,6 +46,8 @@ type Server struct {
 	spools spools // of pushes
 	packs  spools // of packs that are made
 	log    *slog.Logger
+	// occupied is for peers of PlainNames.
+	occupied occupied
 	// pushing is held by the push that is applied, whose entries are all here: one push is
 	// applied after the other, and none waits for another's sender.
 	pushing chan struct{}

@@ -33,7 +33,8 @@ type Workspace interface {
 	Skipped(keep func(path string) bool) []Skipped
 	// Unread are the files and directories on disk that could not be read at the last Settle or Apply, in
 	// no order: files that are not those of the tree, with kind, mode, time and size and without content,
-	// and directories, in which anything may have changed. It waits for nothing.
+	// directories, in which anything may have changed, and what no tree can have, with the kind 0. It waits
+	// for nothing.
 	Unread() []tree.Entry
 	// NotUTF8 are, of what disk and tree have, the topmost paths whose names are not UTF-8, and
 	// links to what is not: ends of before package rawname leave them out. It goes by the last

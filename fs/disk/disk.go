@@ -55,6 +55,8 @@ var (
 	errLong    = errors.New("longer than a tree can have it")
 	errTarget  = errors.New("a link to a text that is blank, or longer than a tree can have it")
 	errSpecial = errors.New("neither file, directory nor link")
+	// errInTheWay says that no entry can come to a path. It stays stuck until that is gone.
+	errInTheWay = fmt.Errorf("a pipe, socket or device is in its place: %w", unix.EEXIST)
 )
 
 // A Workspace is a directory in step with a tree. It is safe for concurrent use.

@@ -49,7 +49,8 @@
 //     them. [Workspace.NotUTF8] names them, for ends that do not know such.
 //   - Paths, and targets of links, of more than 4,096 bytes are left out, as are targets that are
 //     blank, and fifos, sockets and devices, which are never opened.
-//     [Workspace.Skipped] names them, and there is one warning for each reason.
+//     [Workspace.Skipped] names them, and there is one warning for each reason. In the place of a file, a
+//     directory or a link they are no removal: the tree keeps what it has there until they are gone.
 //   - What we have no right to read stays as it was known, is named, and looked at again by
 //     each settle. A changed mode of such a file is taken.
 //   - A directory that becomes a link while it is looked at is not followed: everything is
@@ -84,7 +85,7 @@
 // changed meanwhile goes along as it is, and the next settle finds it at its new path. Content that
 // only files have that stay is copied, up to 4 MiB within the transaction, more before it.
 //
-// A path that cannot be brought (somebody else's directory is in the way, something is
+// A path that cannot be brought (somebody else's directory, or a fifo, is in the way, something is
 // mounted there, the disk has no room for it, or fails) holds up nothing but itself: the Apply
 // that wanted it returns a PendingError, and every later call tries again, unless the disk has room
 // for no file at all. The file that stands there meanwhile is no news. A directory above it that is

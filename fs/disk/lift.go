@@ -289,6 +289,9 @@ func (f *fileBringer) become(dir int, name string, it *item, was *found) (made s
 		if *was, err = f.b.look(dir, name, it.path); err != nil {
 			return stat{}, false, err
 		}
+		if was.odd() {
+			return stat{}, false, errInTheWay
+		}
 	}
 	temp := w.temp.next()
 	if out := w.temp.out(name); was.there && out[tempLength+1:] == name {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -150,6 +151,11 @@ func (m *mover) rename(e *tree.Edit, rows Rows, n *node, c *change) (bool, error
 // new, which most of it is not, and nothing for gone.
 func (m *mover) remaining(s *scan) []*change {
 	seen := map[*node]struct{}{}
+	for path, l := range s.left {
+		if l.why != changes.Unreadable && m.below(path) && m.w.index.find(path) != nil {
+			s.later(path) // the tree keeps what it has there
+		}
+	}
 	for _, path := range s.again {
 		if n := m.w.index.find(path); n != nil {
 			seen[n] = struct{}{}

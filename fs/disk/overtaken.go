@@ -100,9 +100,8 @@ func (w *Workspace) version(ctx context.Context, dir int, name string, keep *kee
 	return entry, err
 }
 
-// aside gives something that is neither known nor can be kept as a version, a directory
-// with others' files or a special file, a name beside its path. It is settled there like
-// any other.
+// aside gives something that is neither known nor can be kept as a version, such as a directory
+// with others' files, a name beside its path. It is settled there like any other.
 func (b *bringer) aside(dir int, name, path string) error {
 	_, base := split(path)
 	for range asideAttempts {

@@ -24,6 +24,9 @@ type found struct {
 	mode  *uint16
 }
 
+// odd reports whether it is neither file, directory nor link. It stays where it is.
+func (f *found) odd() bool { return f.there && f.stat.kind == 0 }
+
 // settled reports whether the store has the content.
 func (f *found) settled() bool { return f.there && f.known && !f.racy }
 
@@ -117,6 +120,9 @@ func (b *bringer) swap(dir int, temp, name string, it *item, was found) (string,
 				err = b.replace(dir, temp, name, it, was)
 			}
 			return temp, pathError("rename", it.path, err)
+		}
+		if was.odd() {
+			return temp, errInTheWay
 		}
 		if !isOut(temp) {
 			// Should we die before the version that comes out is kept, its name tells Open.
@@ -215,6 +221,9 @@ func (b *bringer) replace(dir int, temp, name string, it *item, was found) error
 
 // makeWay takes what has a name away from it, and keeps it unless it is known.
 func (b *bringer) makeWay(dir int, name string, it *item, was found) error {
+	if was.odd() {
+		return errInTheWay
+	}
 	out := b.w.temp.out(name)
 	err := rename(dir, name, out)
 	if gone(err) {
@@ -251,6 +260,9 @@ func (b *bringer) discard(dir int, out string, it *item, was found) (string, err
 		return out, b.aside(dir, out, it.path)
 	case tree.KindFile, tree.KindSymlink:
 	default:
+		if it.kind != tree.KindDelete {
+			return out, errInTheWay // it came just now, and is put back
+		}
 		return out, b.aside(dir, out, it.path)
 	}
 	fd, written := -1, false

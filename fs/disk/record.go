@@ -123,7 +123,7 @@ func (g *gradual) part(list []*change) []*change {
 // what no tree can have: what was removed was such a directory. Once there is something else in
 // them, they are news.
 func (w *Workspace) leaveRemnants(ctx context.Context, s *scan) error {
-	if len(s.odd) == 0 {
+	if len(s.oddDirs) == 0 {
 		return nil
 	}
 	used := map[string]bool{} // directories with something else
@@ -133,7 +133,7 @@ func (w *Workspace) leaveRemnants(ctx context.Context, s *scan) error {
 			continue
 		}
 		up, _ := split(c.path)
-		if _, odd := s.odd[c.path]; c.old.kind == 0 && c.stat.kind == tree.KindDir && !used[c.path] && (odd || remnant[c.path]) {
+		if _, odd := s.oddDirs[c.path]; c.old.kind == 0 && c.stat.kind == tree.KindDir && !used[c.path] && (odd || remnant[c.path]) {
 			e, err := w.cfg.Tree.Entry(ctx, w.treePath(c.path))
 			if err != nil && tree.Code(err) == "" {
 				return err

@@ -42,9 +42,9 @@ type scan struct {
 	changes []*change
 	again   []string // what could not be looked at
 	temps   []string // what a crash has left
-	// odd are directories, new ones, that have what no tree can have.
-	odd map[string]struct{}
-	err error
+	// oddDirs are directories, new ones, that have what no tree can have.
+	oddDirs map[string]struct{}
+	err     error
 
 	left map[string]leftOut // what a tree cannot have, and what could not be read
 	// entered are the directories of which all names were looked at, looked single paths. They
@@ -91,10 +91,20 @@ func (s *scan) failed() bool {
 func (s *scan) isOdd(dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.odd == nil {
-		s.odd = map[string]struct{}{}
+	if s.oddDirs == nil {
+		s.oddDirs = map[string]struct{}{}
 	}
-	s.odd[dir] = struct{}{}
+	s.oddDirs[dir] = struct{}{}
+}
+
+// odd leaves out what no tree can have, and reports whether the tree keeps what it has there, which is kid: that is
+// removed only once nothing is in its place.
+func (s *scan) odd(err error, path string, kid *node) (keeps bool) {
+	s.skip(err, path)
+	if kid != nil {
+		s.later(path)
+	}
+	return kid != nil
 }
 
 // later notes that a path is to be looked at again.
@@ -154,9 +164,9 @@ func (s *scan) dir(fd int, n *node, path string) {
 // missing finds the names of a directory that are gone from it.
 func (s *scan) missing(fd int, path string, n *node) error {
 	for name, kid := range n.kids {
-		st, err := statAt(fd, name)
+		_, err := statAt(fd, name)
 		switch {
-		case gone(err) || err == nil && st.kind == 0:
+		case gone(err):
 			s.add(&change{path: under(path, name), old: kid.stat})
 		case err != nil && !denied(err):
 			return err
@@ -261,8 +271,7 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 		s.later(under(dir, name))
 		return true, nil
 	case errors.Is(err, errLong), errors.Is(err, errSpecial):
-		s.skip(err, under(dir, name))
-		return false, nil
+		return s.odd(err, under(dir, name), kid), nil
 	case err != nil:
 		return false, err
 	}
@@ -298,8 +307,7 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 		case err != nil:
 			return false, err
 		case tree.CheckTarget(c.target) != nil:
-			s.skip(errTarget, path)
-			return false, nil
+			return s.odd(errTarget, path, kid), nil
 		}
 		if _, plain := rawname.Plain(c.target); !plain {
 			c.stat.flags |= rawTarget

@@ -33,8 +33,11 @@ func (w *Workspace) Skipped(keep func(path string) bool) []changes.Skipped {
 	w.skips.mu.Lock()
 	defer w.skips.mu.Unlock()
 	paths := map[changes.SkipReason][]changes.SkippedPath{}
-	for _, list := range []map[string]leftOut{w.skips.unwritten, w.skips.left} {
+	for i, list := range []map[string]leftOut{w.skips.unwritten, w.skips.left} {
 		for path, l := range list {
+			if i > 0 && w.skips.waits(path, &l) {
+				continue
+			}
 			if full := w.treePath(path); keep == nil || keep(full) {
 				paths[l.why] = append(paths[l.why], changes.SkippedPath{Path: full, Error: l.text})
 			}
@@ -57,7 +60,7 @@ func (w *Workspace) Unread() (out []tree.Entry) {
 	w.skips.mu.Lock()
 	defer w.skips.mu.Unlock()
 	for path, l := range w.skips.left {
-		if l.why != changes.Unreadable || l.stat.kind == 0 {
+		if l.why == changes.Unreadable && l.stat.kind == 0 || w.skips.waits(path, &l) {
 			continue
 		}
 		e := tree.Entry{Path: w.treePath(path), Kind: l.stat.kind, Mode: uint32(l.stat.mode)}
@@ -67,6 +70,12 @@ func (w *Workspace) Unread() (out []tree.Entry) {
 		out = append(out, e)
 	}
 	return out
+}
+
+// waits reports whether a path that no tree can have is one that an entry waits for.
+func (k *skips) waits(path string, l *leftOut) bool {
+	_, unwritten := k.unwritten[path]
+	return unwritten && l.why != changes.Unreadable
 }
 
 // NotUTF8 implements changes.Workspace.
@@ -112,6 +121,9 @@ func leftOutFor(err error) leftOut {
 
 // systemText is what the system said, without the names that we have for files.
 func systemText(err error) string {
+	if errors.Is(err, errInTheWay) {
+		return "a pipe, socket or device is in its place"
+	}
 	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		return errno.Error()
 	}

@@ -179,9 +179,12 @@ func (f *fileBringer) bring(it *item) (stat, error) {
 		return stat{}, err
 	}
 	var was found
-	if f.b.w.index.find(it.path) != nil {
+	if _, waited := f.b.w.stuck[it.path]; waited || f.b.w.index.find(it.path) != nil {
 		if was, err = f.b.look(fd, name, it.path); err != nil {
 			return stat{}, err
+		}
+		if was.odd() {
+			return stat{}, errInTheWay
 		}
 	} // else most likely nothing is there; place finds it if there is
 	if it.meta && f.keeps(fd, name, it, &was) {
