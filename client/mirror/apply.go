@@ -187,7 +187,7 @@ func (m *Mirror) applied(b *batch, d *decision, changed int, r *Result) {
 	m.meter.count(func(p *Progress) { p.Pulled += int64(len(b.entries)) })
 	m.cameOver(d.changes)
 	if m.cfg.OnChange != nil {
-		for _, c := range d.changes {
+		for _, c := range m.written(d.changes) {
 			m.cfg.OnChange(c)
 		}
 	}

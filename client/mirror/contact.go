@@ -43,9 +43,9 @@ func (m *Mirror) First(ctx context.Context) (first string, err error) {
 	return first, nil
 }
 
-// first is the choice by which something has come over already.
+// first is the choice by which something has come over already, or has been removed here.
 func (s *state) first() string {
-	if s.strangers() {
+	if s.strangers() && !s.notes.Yielded {
 		return ""
 	}
 	return s.notes.First
@@ -254,17 +254,22 @@ func (c *Contact) Leaves() iter.Seq[string] {
 // Yield removes what only this side has, as Contact has found it. The files are kept as lost
 // versions. A directory stays as long as something is in it that is not synchronised, and so does what
 // cannot be read. It returns the number of files, and calls Config.OnChange for each path that it has removed.
-func (m *Mirror) Yield(ctx context.Context, c *Contact) (int, error) {
-	removed := 0
-	var list []*tree.Entry
+// If there is something to remove, Mirror.First is first from then on.
+func (m *Mirror) Yield(ctx context.Context, c *Contact, first string) (int, error) {
+	var list []Change
 	err := m.alone(ctx, func() error {
+		var err error
+		if m.s, err = m.loadState(ctx); err != nil {
+			return fmt.Errorf("load the cursors: %w", err)
+		}
+		m.loaded = false // the next call reads what is stored now
 		unread := map[string]bool{}
 		m.cfg.Local.Skipped(func(path string) bool {
 			unread[path] = true
 			return false
 		})
-		_, err := m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
-			removed, list = 0, nil
+		_, err = m.cfg.Local.Apply(ctx, func(e *tree.Edit) iter.Seq2[tree.Entry, error] {
+			list = nil
 			return func(yield func(tree.Entry, error) bool) {
 				// The list has directories before what is in them.
 				for i := len(c.here) - 1; i >= 0; i-- {
@@ -273,25 +278,35 @@ func (m *Mirror) Yield(ctx context.Context, c *Contact) (int, error) {
 						continue
 					}
 					gone, err := m.yields(e, x)
-					if gone && x.Kind != tree.KindDir {
-						removed++
-					}
-					if gone && m.cfg.OnChange != nil {
-						list = append(list, x)
+					if gone {
+						list = append(list, Change{Path: x.Path, Kind: x.Kind, What: Deleted, Size: x.Size})
 					}
 					if (gone || err != nil) && !yield(tree.Entry{Kind: tree.KindDelete, Path: x.Path}, err) {
 						return
 					}
 				}
 			}
-		}, m.how(), nil)
+		}, m.how(), func(e *tree.Edit) error {
+			if len(list) == 0 {
+				return nil
+			}
+			next := m.s
+			next.notes.First, next.notes.Yielded = first, true
+			return m.store(e, &next)
+		})
 		return partly(err)
 	})
 	if err != nil {
-		return removed, fmt.Errorf("remove what only this side has: %w", err)
+		return 0, fmt.Errorf("remove what only this side has: %w", err)
 	}
-	for _, x := range list {
-		m.cfg.OnChange(Change{Path: x.Path, Kind: x.Kind, What: Deleted, Size: x.Size})
+	removed := 0
+	for _, c := range m.written(list) {
+		if c.Kind != tree.KindDir {
+			removed++
+		}
+		if m.cfg.OnChange != nil {
+			m.cfg.OnChange(c)
+		}
 	}
 	return removed, nil
 }

@@ -148,7 +148,7 @@ func TestUndo(t *testing.T) {
 func TestFromThere(t *testing.T) {
 	w := strangers(t, Config{Ignore: []string{"ignored"}, OnConflict: Theirs, AllowCode: true})
 	there := w.remote.list()
-	n, err := w.m.Yield(t.Context(), w.contact())
+	n, err := w.m.Yield(t.Context(), w.contact(), "there")
 	if n != 2 || err != nil {
 		t.Errorf("%d files were removed, %v", n, err)
 	}
@@ -163,6 +163,27 @@ func TestFromThere(t *testing.T) {
 	}
 }
 
+// A first run that ends once it has removed what only this side has is gone on with.
+func TestFromThereGoesOn(t *testing.T) {
+	w := strangers(t, Config{OnConflict: Theirs, First: "there"})
+	first := func(want string) {
+		t.Helper()
+		if got, err := w.m.First(t.Context()); got != want || err != nil {
+			t.Errorf("first %q, %v; want %q", got, err, want)
+		}
+	}
+	first("")
+	if n, err := w.m.Yield(t.Context(), w.contact(), "there"); n == 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	w.restart()
+	first("there")
+	w.sync()
+	first("")
+	w.restart()
+	first("")
+}
+
 // What only this side has and cannot be read stays, and is named; all else goes.
 func TestFromThereUnreadable(t *testing.T) {
 	w := newWorld(t, Config{OnConflict: Theirs})
@@ -170,7 +191,7 @@ func TestFromThereUnreadable(t *testing.T) {
 	w.remote.do("write /b 3")
 	c := w.contact()
 	w.local.lose("text")
-	n, err := w.m.Yield(t.Context(), c)
+	n, err := w.m.Yield(t.Context(), c, "there")
 	if n != 2 || err != nil {
 		t.Errorf("%d files were removed, %v", n, err)
 	}

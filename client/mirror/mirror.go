@@ -117,7 +117,7 @@ type Result struct {
 	Stayed                   int // paths that stay on one side, with what was never synchronised
 	Held                     int // paths that are held in conflict
 	Undone                   int // versions of the remote that are kept here, since they were to be undone
-	NotUndone                int // those of Undone that are still there, since the remote could not write their paths
+	NotUndone                int // those of Undone that are still there, since the remote could not write their paths, or what is here could not be read
 	// InStep: both ends had all of each other's changes when the call ended.
 	InStep bool
 	// Here and There are the paths that this side and the remote leave out, for each reason, as
@@ -341,7 +341,7 @@ func (m *Mirror) tick(ctx context.Context, r *Result, settle bool) error {
 		}
 	}
 	if next := m.s; pushed && (next.notes.First != "" || next.notes.Blank) {
-		next.notes.First, next.notes.Blank = "", false
+		next.notes.First, next.notes.Yielded, next.notes.Blank = "", false, false
 		return m.commit(ctx, next)
 	}
 	return nil

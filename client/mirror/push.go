@@ -502,7 +502,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 	if err := m.storeReturned(ctx, next.tidied(), back, slices.Concat(again, b.vanished, b.refused), r); err != nil {
 		return false, err
 	}
-	m.noteStuck(&res)
+	m.noteStuck(b, &res)
 	r.Same += m.noteSent(b, again)
 	n := len(b.entries) - len(again)
 	r.Pushed += n

@@ -36,15 +36,33 @@ func (m *Mirror) begin(ctx context.Context) error {
 	return err
 }
 
-// noteStuck notes the paths of a push that the remote could not write.
-func (m *Mirror) noteStuck(res *changes.PushResult) {
+// noteStuck notes the paths of a block that the remote could not write, and those that were to go with a directory
+// that it could not remove: it names the directory alone.
+func (m *Mirror) noteStuck(b *block, res *changes.PushResult) {
 	m.before.moreStuck += res.MoreUnwritten
-	for _, remote := range res.Unwritten {
+	if len(res.Unwritten) == 0 {
+		return
+	}
+	if m.before.stuck == nil {
+		m.before.stuck = map[string]bool{}
+	}
+	stuck, staying := setOf(res.Unwritten), map[string]bool{}
+	for i := range b.entries {
+		if e := &b.entries[i]; e.Kind == tree.KindDelete && stuck[e.Path] {
+			staying[e.Path] = true
+		}
+	}
+	note := func(remote string) {
 		if path, ok := m.roots.toLocal(remote); ok {
-			if m.before.stuck == nil {
-				m.before.stuck = map[string]bool{}
-			}
 			m.before.stuck[path] = true
+		}
+	}
+	for _, remote := range res.Unwritten {
+		note(remote)
+	}
+	for i := range b.entries {
+		if e := &b.entries[i]; e.Kind == tree.KindDelete && covers(staying, e.Path) {
+			note(e.Path)
 		}
 	}
 }
@@ -118,33 +136,60 @@ func (m *Mirror) countUnwritten(ctx context.Context, r *Result) error {
 		stuck := setOf(slices.AppendSeq(named, maps.Keys(m.before.stuck)))
 		r.Unwritten = min(r.Pushed-r.Same, max(len(stuck)+m.before.moreStuck, there.Count-m.before.unwritten))
 		r.NotUndone = m.countNotUndone(stuck)
+	} else {
+		r.NotUndone = m.countNotUndone(nil)
 	}
-	here := unwrittenOf(m.leftHere)
-	if r.Changed == 0 || here.Count == 0 {
+	if r.Changed == 0 {
 		return nil
 	}
-	left := paths(&here)
-	if len(left) < here.Count {
-		left = nil
-		m.cfg.Local.Skipped(func(path string) bool {
-			left = append(left, path)
-			return false
-		})
-	}
-	left, err := m.moved(ctx, left, func(e *tree.Entry) bool { return e.Rev > m.before.rev })
+	left, err := m.moved(ctx, m.unwrittenHere(), func(e *tree.Entry) bool { return e.Rev > m.before.rev })
 	r.UnwrittenHere = min(r.Changed, len(left))
 	return err
 }
 
 // countNotUndone counts the versions of the remote that a call was to undo at paths that the remote could not
-// write.
+// write, or whose version here cannot be read.
 func (m *Mirror) countNotUndone(stuck map[string]bool) (n int) {
 	for _, path := range m.before.undone {
-		if stuck[path] {
+		if stuck[path] || m.unread.has(path) || m.unseen.has(path) {
 			n++
 		}
 	}
 	return n
+}
+
+// unwrittenHere are the paths of the directory that could not be written; of very many also those that are left out
+// for another reason.
+func (m *Mirror) unwrittenHere() []string {
+	s := unwrittenOf(m.cfg.Local.Skipped(nil))
+	list := paths(&s)
+	if len(list) == s.Count {
+		return list
+	}
+	list = nil
+	m.cfg.Local.Skipped(func(path string) bool {
+		list = append(list, path)
+		return false
+	})
+	return list
+}
+
+// written leaves out changes that could not be written to the directory, and removals of what is in a directory that
+// could not be removed.
+func (m *Mirror) written(list []Change) []Change {
+	stuck := setOf(m.unwrittenHere())
+	if len(stuck) == 0 {
+		return list
+	}
+	staying := map[string]bool{}
+	for i := range list {
+		if c := &list[i]; c.What == Deleted && stuck[c.Path] {
+			staying[c.Path] = true
+		}
+	}
+	return slices.DeleteFunc(list, func(c Change) bool {
+		return stuck[c.Path] || c.What == Deleted && covers(staying, c.Path)
+	})
 }
 
 func paths(s *changes.Skipped) []string {

@@ -48,6 +48,8 @@ type notes struct {
 	Waits     waits `json:"waits,omitempty"`
 	// First is Config.First until both sides have all that there was at first.
 	First string `json:"first,omitempty"`
+	// Yielded: Yield has removed something, for First.
+	Yielded bool `json:"yielded,omitempty"`
 	// Blank is Config.Blank until the remote has taken something.
 	Blank bool `json:"blank,omitempty"`
 }

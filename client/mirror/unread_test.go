@@ -150,7 +150,7 @@ func (n *naming) Skipped(keep func(string) bool) []changes.Skipped {
 		s.Why = changes.Special
 	}
 	for _, p := range n.paths {
-		if keep(p.Path) {
+		if keep == nil || keep(p.Path) {
 			s.Count++
 			s.Paths = append(s.Paths, p)
 		}

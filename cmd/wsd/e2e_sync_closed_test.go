@@ -158,7 +158,7 @@ func TestMirrorCannotUndo(t *testing.T) {
 		"not written at the server: ro/removed: permission denied", "to the server: 3 paths, 4 B; from there: 0 paths, 6 B")
 	for _, text := range []string{
 		"changed at the server, and undone there: 2 versions, kept here; ",
-		"changed at the server, and not undone there, since it could not be written: 2 paths; each run tries again; the server's versions are kept here too",
+		"changed at the server, and not undone there, since it could not be written there, or read here: 2 paths; each run tries again; the server's versions are kept here too",
 	} {
 		if !strings.Contains(out, text) {
 			t.Errorf("it did not say %q:\n%s", text, out)

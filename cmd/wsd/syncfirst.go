@@ -227,7 +227,7 @@ func (j *syncJob) yield(ctx context.Context, m *mirror.Mirror, c *mirror.Contact
 		j.leaves = c
 		return nil
 	}
-	n, err := m.Yield(ctx, c)
+	n, err := m.Yield(ctx, c, fromThere)
 	if err == nil && n > 0 {
 		j.out.note("only here, and removed: %s, kept as lost versions; to list what is kept%s: %s", filesText(n), j.afterwards(), j.out.job.lostCommand())
 	}

@@ -405,7 +405,7 @@ type syncResult struct {
 	Kept       int    `json:"kept"`      // paths that were removed on one side and stay on the other
 	Held       int    `json:"held"`      // paths that are held in conflict
 	Undone     int    `json:"undone"`    // versions of the server that were undone there, and are kept here
-	NotUndone  int    `json:"notUndone"` // those that are kept here and are still there, since the server could not write their paths
+	NotUndone  int    `json:"notUndone"` // those that are kept here and are still there, since the server could not write their paths, or what is here could not be read
 	InStep     bool   `json:"inStep"`
 	Skipped    int    `json:"skipped"` // paths that one side left out
 	Late       int    `json:"late"`    // paths that runs before were to write here
@@ -473,7 +473,7 @@ func (o *syncOutput) undone(r *mirror.Result) {
 		o.note("%s: %s, kept here; to list what is kept%s: %s", what, versionsText(n), o.job.afterwards(), o.job.lostCommand())
 	}
 	if r.NotUndone > 0 {
-		o.note("changed at the server, and not undone there, since it could not be written: %s; each run tries again; the server's versions are kept here too; to list them%s: %s", paths(r.NotUndone), o.job.afterwards(), o.job.lostCommand())
+		o.note("changed at the server, and not undone there, since it could not be written there, or read here: %s; each run tries again; the server's versions are kept here too; to list them%s: %s", paths(r.NotUndone), o.job.afterwards(), o.job.lostCommand())
 	}
 }
 
