@@ -32,7 +32,7 @@ func TestResolveSaysWhatItCannotDecide(t *testing.T) {
 		t.Helper()
 		return w.run("sync", "resolve", "--state", filepath.Join(w.dir, "l.db"), how, filepath.Join(w.here, path), w.server.url)
 	}
-	why := ": the version here would be lost, since it cannot be read and kept; see who may read it, or say --ours"
+	why := ": the version here cannot be read, and may have changed; see who may read it"
 	for _, how := range []string{"--theirs", "--both"} {
 		out, code := resolve(how, "a")
 		w.wantLines(out, code, exitHeld, "not decided: a"+why, "Error: 1 path held in conflict, 2 paths could not be read; all else is the same on both sides")

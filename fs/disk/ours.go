@@ -85,6 +85,25 @@ func letIn(up int, name string, dir bool) (fd int, putBack func(), err error) {
 	}, nil
 }
 
+// isOurs reports whether what has a name in an open directory is ours.
+func isOurs(dir int, name string) bool {
+	var st unix.Stat_t
+	err := onName(name, func(raw string) error { return unix.Fstatat(dir, raw, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	return err == nil && int(st.Uid) == unix.Geteuid()
+}
+
+// readable fails for a file of somebody else's that we may not read.
+func readable(dir int, name string) error {
+	fd, err := openWithRights(dir, name)
+	if err == nil {
+		closeFD(fd)
+	}
+	if !forbidden(err) || isOurs(dir, name) {
+		return nil
+	}
+	return err
+}
+
 // openWithRights opens a file that we may read without that.
 func openWithRights(dir int, name string) (int, error) {
 	lettingIn.RLock()

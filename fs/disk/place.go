@@ -27,6 +27,17 @@ type found struct {
 // odd reports whether it is neither file, directory nor link. It stays where it is.
 func (f *found) odd() bool { return f.there && f.stat.kind == 0 }
 
+// mayGo fails for what stays where it is: what is odd, and a file that may have changed and that we may not read.
+func (f *found) mayGo(dir int, name, path string) error {
+	switch {
+	case f.odd():
+		return errInTheWay
+	case !f.there || f.stat.kind != tree.KindFile || f.settled() && !f.touched:
+		return nil
+	}
+	return pathError("read", path, readable(dir, name))
+}
+
 // settled reports whether the store has the content.
 func (f *found) settled() bool { return f.there && f.known && !f.racy }
 
@@ -121,8 +132,8 @@ func (b *bringer) swap(dir int, temp, name string, it *item, was found) (string,
 			}
 			return temp, pathError("rename", it.path, err)
 		}
-		if was.odd() {
-			return temp, errInTheWay
+		if err := was.mayGo(dir, name, it.path); err != nil {
+			return temp, err
 		}
 		if !isOut(temp) {
 			// Should we die before the version that comes out is kept, its name tells Open.
@@ -134,6 +145,9 @@ func (b *bringer) swap(dir int, temp, name string, it *item, was found) (string,
 		}
 		if now, err := statAt(dir, name); err == nil && now.kind == tree.KindFile && now.ctime != was.stat.ctime {
 			was.racy = true // it may have been written while the entry was
+			if err := was.mayGo(dir, name, it.path); err != nil {
+				return temp, err
+			}
 		}
 		err := exchange(dir, temp, name)
 		if gone(err) { // it went just now
@@ -221,8 +235,8 @@ func (b *bringer) replace(dir int, temp, name string, it *item, was found) error
 
 // makeWay takes what has a name away from it, and keeps it unless it is known.
 func (b *bringer) makeWay(dir int, name string, it *item, was found) error {
-	if was.odd() {
-		return errInTheWay
+	if err := was.mayGo(dir, name, it.path); err != nil {
+		return err
 	}
 	out := b.w.temp.out(name)
 	err := rename(dir, name, out)
@@ -246,7 +260,8 @@ func (b *bringer) makeWay(dir int, name string, it *item, was found) error {
 
 // discard disposes of what an item has taken the place of, which has the name out now.
 // What was there at the last look is known to be what it is, unless it has changed. discard
-// returns the name that it has if there is an error.
+// returns the name that it has if there is an error. A file that may have changed and that we may not read is one, unless
+// it has no place to go back to.
 func (b *bringer) discard(dir int, out string, it *item, was found) (string, error) {
 	st, err := statOthers(dir, out)
 	if err != nil {
@@ -289,9 +304,11 @@ func (b *bringer) discard(dir int, out string, it *item, was found) (string, err
 		}
 	}
 	if !known {
-		if print, err = b.save(dir, out, it, was); errors.Is(err, errUnreadable) || tree.Code(err) != "" {
+		print, err = b.save(dir, out, it, was)
+		if unread := errors.Is(err, errUnreadable); unread && b.stuck == nil || !unread && tree.Code(err) != "" {
 			return out, b.aside(dir, out, it.path)
-		} else if err != nil {
+		}
+		if err != nil {
 			return out, err
 		}
 	}

@@ -49,7 +49,7 @@ func (w *Workspace) record(ctx context.Context, root int, s *scan) error {
 		for _, c := range batch {
 			if c.unread != nil {
 				there := c.stat
-				if c.sameContent() {
+				if c.sameContent() && (c.ours || c.old.ctime == c.stat.ctime) {
 					there = stat{}
 				}
 				s.skipUnread(c.unread, c.path, there)
@@ -298,7 +298,7 @@ func (w *Workspace) read(ctx context.Context, walk *walker, c *change) error {
 	case gone(err) || errors.Is(err, errSpecial):
 		c.vanished = true
 	case denied(err):
-		c.unread = err
+		c.unread, c.ours = err, isOurs(fd, name)
 	default:
 		return pathError("read", c.path, err)
 	}
@@ -419,6 +419,7 @@ func (w *Workspace) take(e *tree.Edit, c *change) (bool, error) {
 			return false, nil
 		}
 		c.stat.flags |= again
+		c.stat.ctime = c.old.ctime // it may have changed since then
 		if c.old.mode == c.stat.mode {
 			return true, nil
 		}

@@ -21,8 +21,9 @@ type change struct {
 	read bool
 	// keep: what is read is stored, since it was asked for before and the file had changed.
 	keep bool
-	// unread is why the content could not be read; it is taken to be what it was.
+	// unread is why the content could not be read; it is taken to be what it was. ours: the file is ours.
 	unread error
+	ours   bool
 	// vanished: there was nothing to read any more. The next look will tell.
 	vanished bool
 	target   string

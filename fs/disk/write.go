@@ -180,11 +180,11 @@ func (f *fileBringer) bring(it *item) (stat, error) {
 	}
 	var was found
 	if _, waited := f.b.w.stuck[it.path]; waited || f.b.w.index.find(it.path) != nil {
-		if was, err = f.b.look(fd, name, it.path); err != nil {
-			return stat{}, err
+		if was, err = f.b.look(fd, name, it.path); err == nil {
+			err = was.mayGo(fd, name, it.path)
 		}
-		if was.odd() {
-			return stat{}, errInTheWay
+		if err != nil {
+			return stat{}, err
 		}
 	} // else most likely nothing is there; place finds it if there is
 	if it.meta && f.keeps(fd, name, it, &was) {
