@@ -82,7 +82,7 @@ func (m *Mirror) codeGone(ctx context.Context) (map[string]bool, error) {
 			continue
 		}
 		cur, err := m.tree.Entry(ctx, path)
-		if errors.Is(err, iofs.ErrNotExist) || err == nil && cur.Kind != tree.KindDir {
+		if errors.Is(err, iofs.ErrNotExist) || err == nil && (cur.Kind != tree.KindDir || m.isCode(path, cur.Kind)) {
 			continue
 		}
 		if err == nil {
