@@ -118,3 +118,24 @@ func TestWithheldUntilCodeIsGone(t *testing.T) {
 		}
 	}
 }
+
+// What was changed here while its path was held in conflict is sent once the remote's version there is withheld instead.
+func TestHeldThenWithheld(t *testing.T) {
+	w := newWorld(t, Config{OnConflict: Hold})
+	w.local.do("write /d/e/a 1", "write /one 1")
+	w.sync()
+	w.local.do("rm /d")
+	w.sync()
+	w.remote.do("write /d theirs")
+	w.local.do("write /d/e/a mine")
+	w.sync()
+	w.local.do("write /d/e/.envrc x")
+	w.cfg.OnConflict = Both
+	w.restart()
+	w.sync()
+	w.sync()
+	w.local.want("/d/ 755", "/d/e/ 755", "/d/e/.envrc 644 x", "/d/e/a 644 mine", "/one 644 1")
+	w.local.wantLosers("/d conflict theirs")
+	w.same()
+	w.rest()
+}

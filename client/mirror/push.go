@@ -479,7 +479,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 		}
 	}
 	next.peer.Push = b.cursor
-	next.held = next.held.with(b.holds)
+	next.held = next.held.afterPush(m, b, again).with(b.holds)
 	if len(b.blocked) > 0 {
 		if next.rules, err = next.rules.with(b.blocked); err != nil {
 			return false, err

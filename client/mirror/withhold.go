@@ -437,6 +437,13 @@ func (d *decision) withholdCode(x, cur *tree.Entry) error {
 	if changed && (d.policy == Ours || d.policy == Fail || d.policy == Both && x.Kind == tree.KindDelete) {
 		return d.resolve(x, cur, []tree.Entry{*cur}) // which takes nothing
 	}
+	if known && old.Conflict { // what has changed meanwhile was not sent
+		sent, err := touchAll(d.edit, x.Path, func(e *tree.Entry) bool { return e.Rev > old.Since })
+		if err != nil {
+			return err
+		}
+		d.touched, d.more = true, append(d.more, sent...)
+	}
 	h := held{Remote: printOf(x), Local: printHere(cur), Kind: x.Kind, Apart: changed && live(cur)}
 	if known && old.Apart {
 		h.Apart = true
@@ -453,6 +460,8 @@ func (m *Mirror) keepWithheld(ctx context.Context, b *block, r *Result) error {
 	}
 	var list []lost.Version
 	waits := map[string]bool{} // local paths of versions for which there is no room here
+	known := map[string]bool{}
+	replaces := m.s.held.replaced()
 	for i := range b.entries {
 		path, _ := m.roots.toLocal(b.entries[i].Path)
 		for p := path; p != "/"; p = above(p) {
@@ -460,15 +469,19 @@ func (m *Mirror) keepWithheld(ctx context.Context, b *block, r *Result) error {
 				waits[p] = true
 			}
 		}
-		if h, ok := m.s.held.at(path); !ok || !h.isWithheld() || waits[path] {
-			continue
-		}
-		e, err := m.remote().ReadEntry(ctx, b.entries[i].Path)
-		if err != nil {
-			return fmt.Errorf("read %s at the remote: %w", b.entries[i].Path, err)
-		}
-		if h, _ := m.s.held.at(path); e != nil && printOf(e) == h.Remote {
-			list = append(list, lost.Version{Path: e.Path, Entry: *e})
+		for _, p := range replaces(path, b.entries[i].Kind) {
+			if waits[p] = waits[p] || m.fullHere.has(p); waits[p] || known[p] {
+				continue
+			}
+			known[p] = true
+			remote, _ := m.roots.toRemote(p)
+			e, err := m.remote().ReadEntry(ctx, remote)
+			if err != nil {
+				return fmt.Errorf("read %s at the remote: %w", remote, err)
+			}
+			if h, _ := m.s.held.at(p); e != nil && printOf(e) == h.Remote {
+				list = append(list, lost.Version{Path: e.Path, Entry: *e})
+			}
 		}
 	}
 	if len(list) > 0 {
@@ -490,12 +503,56 @@ func (m *Mirror) keepWithheld(ctx context.Context, b *block, r *Result) error {
 	}
 	out := b.leaveOut(func(e *tree.Entry) bool {
 		path, _ := m.roots.toLocal(e.Path)
-		return covers(waits, path)
+		return covers(waits, path) || slices.ContainsFunc(replaces(path, e.Kind), func(p string) bool { return waits[p] })
 	})
 	for i := range out {
 		m.leave(b, &out[i], &m.fullHere)
 	}
 	return nil
+}
+
+// replaced returns a function that lists the local paths whose versions did not come over, and that a change from here
+// takes the place of at the remote: its own, one above it, or those below it.
+func (s *heldSet) replaced() func(path string, kind tree.Kind) []string {
+	dirs := s.above(func(_ string, h held) bool { return h.isWithheld() })
+	return func(path string, kind tree.Kind) (out []string) {
+		for p := path; p != "/" && (p == path || kind != tree.KindDelete); p = above(p) {
+			if h, ok := s.at(p); ok && h.isWithheld() {
+				out = append(out, p)
+			}
+		}
+		if !dirs[path] || kind != tree.KindFile && kind != tree.KindSymlink {
+			return out
+		}
+		for p, h := range s.Paths {
+			if strings.HasPrefix(p, path+"/") && h.isWithheld() {
+				out = append(out, p)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+}
+
+// afterPush is the set once a block was applied, but for some local paths.
+func (s *heldSet) afterPush(m *Mirror, b *block, again []string) *heldSet {
+	if s == nil || len(s.Paths) == 0 {
+		return s
+	}
+	gone, left, replaces := map[string]*held{}, setOf(again), s.replaced()
+	for i := range b.entries {
+		e := &b.entries[i]
+		path, _ := m.roots.toLocal(e.Path)
+		if left[path] {
+			continue
+		}
+		for _, p := range replaces(path, e.Kind) {
+			if p != path { // else the block says what is held there
+				gone[p] = nil
+			}
+		}
+	}
+	return s.with(gone)
 }
 
 // isWithheld reports whether it is a version of a file or link that did not come over.

@@ -252,28 +252,60 @@ func isConflict(err error) bool {
 }
 
 // A directory that is a repository's own is judged as what it is there.
-// A version that did not come over, and that a change from here takes the place of, is kept and named.
+// A version that did not come over, and that a change from here takes the place of, is kept and named, also where
+// that is above it or below.
 func TestSH8OverWithheldIsKept(t *testing.T) {
-	for name, do := range map[string]string{"written": "write /.envrc mine", "removed": "rm /.envrc"} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, Config{})
-			w.local.do("write /.envrc base", "write /f one")
-			w.sync()
-			w.remote.do("write /.envrc theirs")
-			w.sync()
-			w.local.want("/.envrc 644 base", "/f 644 one")
-			w.local.do(do)
-			w.sync()
-			w.local.wantLosers("/.envrc conflict theirs")
-			if len(w.conflicts) != 1 || !strings.Contains(w.conflicts[0], hash("theirs")+", kept local") {
-				t.Errorf("conflicts: %q", w.conflicts)
-			}
-			w.same()
-			w.sync()
-			if len(w.conflicts) != 1 {
-				t.Errorf("then: %q", w.conflicts)
-			}
-		})
+	for name, do := range map[string]struct{ both, there, here, path string }{
+		"written":                {"write /.envrc base", "write /.envrc theirs", "write /.envrc mine", "/.envrc"},
+		"removed":                {"write /.envrc base", "write /.envrc theirs", "rm /.envrc", "/.envrc"},
+		"directory becomes file": {"write /d/f base", "write /d/e/.envrc theirs", "rm /d; write /d mine", "/d/e/.envrc"},
+		"directory becomes link": {"write /d/f base", "write /d/.envrc theirs", "rm /d; ln mine /d", "/d/.envrc"},
+		"file in place of it":    {"write /d/.envrc base; write /d/f base", "rm /d; write /d theirs", "write /d/f mine", "/d"},
+		"file in place of all":   {"write /d/.envrc base; write /d/e/f base", "rm /d; write /d theirs", "write /d/e/g mine", "/d"},
+		"replaced, edited here":  {"write /d/f base", "rm /d; write /d theirs", "write /d/.envrc mine", ""},
+	} {
+		for _, policy := range []Policy{Theirs, Both} {
+			t.Run(name+" "+policy.String(), func(t *testing.T) {
+				w := newWorld(t, Config{OnConflict: policy})
+				w.local.do("write /f one")
+				w.local.do(lines(do.both)...)
+				w.sync()
+				w.remote.do(lines(do.there)...)
+				if do.path != "" {
+					w.sync()
+				}
+				w.local.do(lines(do.here)...)
+				w.sync()
+				if do.path == "" {
+					w.sync()
+					found := slices.ContainsFunc(slices.Concat(w.local.list(), w.remote.list(), w.local.losers()), func(l string) bool { return strings.HasSuffix(l, " theirs") })
+					if !found {
+						t.Errorf("it is nowhere: here %q, there %q, lost %q", w.local.list(), w.remote.list(), w.local.losers())
+					}
+					return
+				}
+				w.local.wantLosers(do.path + " conflict theirs")
+				if len(w.conflicts) != 1 || !strings.Contains(w.conflicts[0], hash("theirs")+", kept local") {
+					t.Errorf("conflicts: %q", w.conflicts)
+				}
+				w.sync()
+				if len(w.conflicts) != 1 {
+					t.Errorf("then: %q", w.conflicts)
+				}
+				if do.path == "/d" { // the directory was removed there, and comes again as far as it has changed
+					w.restart()
+				} else {
+					w.same()
+				}
+				top, _, _ := strings.Cut(do.path[1:], "/")
+				w.local.do("write /one 1")
+				_ = w.local.run("rm /" + top) // or it is removed already
+				for range 2 {
+					w.sync()
+				}
+				w.same()
+			})
+		}
 	}
 }
 
