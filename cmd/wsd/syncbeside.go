@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/wsd-dev/wsd/client/mirror"
 	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -147,6 +149,10 @@ func (j *syncJob) serve(ctx context.Context, remote *syncRemote, ask *syncAsk) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ask.ctx, cancel)()
+	if ask.ctx.Err() != nil { // the command has gone while it waited
+		ask.done <- &doorAnswer{Busy: true}
+		return
+	}
 	var stdout, stderr bytes.Buffer
 	a := &doorAnswer{}
 	err := j.checkLocal(ctx)
@@ -268,6 +274,8 @@ func (a *app) askWatch(ctx context.Context, err error, q *doorRequest) (*doorAns
 // explainAsked says what to do about a watch that has not served a request. err is the error of opening the state.
 func explainAsked(asked, err error, inUse *sqlite.InUseError) error {
 	switch {
+	case errors.Is(asked, errNoWatch) && hasEnded(inUse.PID):
+		return withHint(fmt.Errorf("the process that had %s open%s has just ended; nothing was done", inUse.Path, pidText(inUse)), "run it again")
 	case errors.Is(asked, errNoWatch):
 		return err
 	case errors.Is(asked, errNoAnswer):
@@ -279,6 +287,9 @@ func explainAsked(asked, err error, inUse *sqlite.InUseError) error {
 	}
 	return asked
 }
+
+// hasEnded reports whether a process, if it is known, is no more.
+func hasEnded(pid int) bool { return pid > 0 && errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
 // pid is the process for a command line.
 func pid(inUse *sqlite.InUseError) string {

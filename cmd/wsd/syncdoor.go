@@ -27,6 +27,8 @@ const (
 	heartbeat = time.Second
 	// idleTimeout is how long a command and a watch wait for the other one to read or to write.
 	idleTimeout = 10 * time.Second
+	// graceTimeout is how long a command then looks for what has come while it was stopped itself.
+	graceTimeout = 100 * time.Millisecond
 	// lookTimeout is how long a request waits for the look that is under way.
 	lookTimeout = 30 * time.Second
 	// acceptPause is between two tries to accept a connection, such as while there are too many open files.
@@ -217,6 +219,11 @@ func (d *syncDoor) take(ctx context.Context, conn net.Conn) {
 	if json.NewDecoder(io.LimitReader(conn, maxDoorRequest)).Decode(&q) != nil {
 		return
 	}
+	_ = conn.SetReadDeadline(time.Time{})
+	go func() { // ends with the connection: a command sends nothing behind its request
+		_, _ = conn.Read(make([]byte, 1))
+		cancel()
+	}()
 	answered := make(chan []byte, 1)
 	go func() { answered <- d.serve(ctx, &q).line() }() // is waited for below
 	beat := time.NewTicker(heartbeat)
@@ -328,10 +335,15 @@ func askOver(ctx context.Context, conn net.Conn, q *doorRequest) (*doorAnswer, e
 // An idleTimeoutConn fails a Read that gets nothing for idleTimeout.
 type idleTimeoutConn struct{ net.Conn }
 
-// Read implements io.Reader.
-func (c *idleTimeoutConn) Read(b []byte) (int, error) {
-	if err := c.SetReadDeadline(time.Now().Add(idleTimeout)); err != nil {
-		return 0, err
+// Read implements io.Reader. A process that was stopped for longer finds what has come meanwhile.
+func (c *idleTimeoutConn) Read(b []byte) (n int, err error) {
+	for _, wait := range []time.Duration{idleTimeout, graceTimeout} {
+		if err = c.SetReadDeadline(time.Now().Add(wait)); err != nil {
+			return 0, err
+		}
+		if n, err = c.Conn.Read(b); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
 	}
-	return c.Conn.Read(b)
+	return n, err
 }

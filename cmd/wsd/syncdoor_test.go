@@ -7,7 +7,9 @@ import (
 	iofs "io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -162,7 +164,7 @@ func TestDoorTimeouts(t *testing.T) {
 		want  error
 		after time.Duration
 	}{
-		"silent":    {want: errNoAnswer, after: idleTimeout},
+		"silent":    {want: errNoAnswer, after: idleTimeout + graceTimeout},
 		"at once":   {alive: true},
 		"slow look": {look: lookTimeout - time.Second, alive: true, after: lookTimeout - time.Second},
 		"long look": {look: time.Hour, alive: true, want: errBusy, after: lookTimeout},
@@ -197,6 +199,70 @@ func TestDoorTimeouts(t *testing.T) {
 				synctest.Wait()
 			})
 		})
+	}
+}
+
+// A watch notices at once that the command which it works for has gone, and does nothing for one that went while it
+// waited.
+func TestDoorNoticesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		began := make(chan context.Context, 1)
+		d := &syncDoor{serve: func(ctx context.Context, _ *doorRequest) *doorAnswer {
+			began <- ctx
+			<-ctx.Done()
+			return &doorAnswer{}
+		}}
+		d.done.Go(func() { d.take(t.Context(), there) })
+		ctx, cancel := context.WithCancel(t.Context())
+		asked := make(chan error, 1)
+		go func() { // sends below
+			_, err := askOver(ctx, here, &doorRequest{})
+			asked <- err
+		}()
+		serving := <-began
+		gone := time.Now()
+		cancel()
+		<-serving.Done()
+		if d := time.Since(gone); d > 0 {
+			t.Errorf("it noticed after %v", d)
+		}
+		if err := <-asked; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		d.done.Wait()
+
+		j := &syncJob{}
+		ask := &syncAsk{&doorRequest{Do: doorRestore}, ctx, make(chan *doorAnswer, 1)}
+		j.serve(t.Context(), nil, ask)
+		if a := <-ask.done; !a.Busy {
+			t.Errorf("it was served: %+v", a)
+		}
+	})
+}
+
+// A sleptConn has what came while its reader was stopped, whose deadline has passed.
+type sleptConn struct {
+	net.Conn
+	reads int
+}
+
+func (c *sleptConn) SetReadDeadline(time.Time) error { return nil }
+
+func (c *sleptConn) Read(b []byte) (int, error) {
+	if c.reads++; c.reads%2 == 1 {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return copy(b, "x"), nil
+}
+
+// A command that was stopped for longer than a watch may be silent takes what the watch has answered meanwhile.
+func TestDoorAnswersAStoppedCommand(t *testing.T) {
+	c := &idleTimeoutConn{&sleptConn{}}
+	for range 2 {
+		if n, err := c.Read(make([]byte, 4)); n != 1 || err != nil {
+			t.Errorf("%d bytes, %v", n, err)
+		}
 	}
 }
 
@@ -236,18 +302,26 @@ func TestDoorAcceptsAgain(t *testing.T) {
 
 // The error for a watch that does not serve a request names it, and says what to do.
 func TestDoorExplains(t *testing.T) {
-	inUse := &sqlite.InUseError{Path: "s.db", PID: 7}
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Skip(err)
+	}
+	live, dead := os.Getpid(), ended.Process.Pid
 	for _, c := range []struct {
 		asked error
+		pid   int
 		want  string
 	}{
-		{errNoWatch, "Error: s.db is in use by pid 7 (EBUSY): talk to that process, or stop it first\n"},
-		{errNoAnswer, "Error: the 'wsd sync --watch' of this directory (pid 7) does not answer; nothing was done\nHint: if it was stopped, 'kill -CONT 7' has it go on; else end it: 'kill 7'\n"},
-		{errBusy, "Error: the 'wsd sync --watch' of this directory (pid 7) is busy: for 30s it has looked at both sides, or connected; nothing was done\nHint: try again once it is done with that, or end it first: 'kill 7'\n"},
+		{errNoWatch, live, "Error: s.db is in use by pid 7 (EBUSY): talk to that process, or stop it first\n"},
+		{errNoWatch, 0, "Error: s.db is in use by another process (EBUSY): talk to that process, or stop it first\n"},
+		{errNoWatch, dead, "Error: the process that had s.db open (pid 7) has just ended; nothing was done\nHint: run it again\n"},
+		{errNoAnswer, live, "Error: the 'wsd sync --watch' of this directory (pid 7) does not answer; nothing was done\nHint: if it was stopped, 'kill -CONT 7' has it go on; else end it: 'kill 7'\n"},
+		{errBusy, live, "Error: the 'wsd sync --watch' of this directory (pid 7) is busy: for 30s it has looked at both sides, or connected; nothing was done\nHint: try again once it is done with that, or end it first: 'kill 7'\n"},
 	} {
 		var out strings.Builder
+		inUse := &sqlite.InUseError{Path: "s.db", PID: c.pid}
 		report(&out, explainAsked(c.asked, inUse, inUse))
-		if out.String() != c.want {
+		if strings.ReplaceAll(out.String(), strconv.Itoa(c.pid), "7") != strings.ReplaceAll(c.want, strconv.Itoa(c.pid), "7") {
 			t.Errorf("%v: %s", c.asked, &out)
 		}
 	}
