@@ -113,6 +113,22 @@ func Begun(ctx context.Context, t *tree.Tree, peerID string) (bool, error) {
 	return s.peer.Push != tree.Cursor{} || s.notes.AgreedPush != tree.Cursor{} || s.notes.Lost > 0 || len(s.notes.Pulled)+len(s.sent.Prints) > 0, nil
 }
 
+// HasFiles reports whether this side has a file or link that is synchronised, as far as it is settled.
+func (m *Mirror) HasFiles(ctx context.Context) (has bool, err error) {
+	err = m.alone(ctx, func() error {
+		m.fresh = false
+		if err := m.loadRules(ctx); err != nil {
+			return err
+		}
+		_, has, err = m.countFiles(ctx, func(files int) bool { return files > 0 })
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("look for files here: %w", err)
+	}
+	return has, nil
+}
+
 // Contact compares two sides that were never in step, or have not all that there was at
 // first (Mirror.First); nil when they were and have. It settles this side, and changes nothing.
 func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {

@@ -32,21 +32,21 @@ func (r *syncRemote) hasMount(ctx context.Context) (bool, error) {
 }
 
 // meetAt is meet over a connection. It notes whether the directory of --remote-path is missing at the server. It does
-// not ask for it if both sides were in step and this side had files: the directory was there then.
+// not ask for it if both sides were in step and this side has files that are synchronised: the directory was there then.
 func (j *syncJob) meetAt(ctx context.Context, remote *syncRemote) error {
-	looks := !j.met && remote.part != ""
+	m, looks := j.mirror(remote), !j.met && remote.part != ""
 	if looks {
 		begun, err := mirror.Begun(ctx, j.local.disk.Tree(), "")
 		if err != nil {
 			return err
 		}
-		info, err := j.local.disk.Tree().Info(ctx)
+		has, err := m.HasFiles(ctx)
 		if err != nil {
-			return fmt.Errorf("read the size of the local tree: %w", err)
+			return err
 		}
-		looks = !begun || info.Files == 0
+		looks = !begun || !has
 	}
-	if err := j.meet(ctx, j.mirror(remote)); err != nil || !looks {
+	if err := j.meet(ctx, m); err != nil || !looks {
 		return err
 	}
 	if _, err := remote.peer.Watermarks(ctx, true); err != nil {
