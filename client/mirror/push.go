@@ -503,8 +503,12 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 		return false, err
 	}
 	m.noteStuck(b, &res)
-	r.Same += m.noteSent(b, again)
 	n := len(b.entries) - len(again)
+	if same := m.unchanged(b, n, &res); same > 0 && same == n {
+		r.Same += same
+	} else {
+		r.Same += max(same, m.noteSent(b, again))
+	}
 	r.Pushed += n
 	m.tellStayed(m.stayedOf(res.Kept, true), r)
 	m.tellStayed(m.spared(b), r)

@@ -88,6 +88,19 @@ func (m *Mirror) noteSent(b *block, again []string) (same int) {
 	return same
 }
 
+// unchanged counts those of n entries of a block that have changed nothing at a remote that takes no times: such as
+// files that were only touched. Each entry that changes something makes a revision. It is not known where something is
+// removed, since one removal takes what others are about.
+func (m *Mirror) unchanged(b *block, n int, res *changes.PushResult) int {
+	if m.setsTimes || res.Before <= 0 || res.Before > res.Rev {
+		return 0
+	}
+	if slices.ContainsFunc(b.entries, func(e tree.Entry) bool { return e.Kind == tree.KindDelete }) {
+		return 0
+	}
+	return int(max(0, int64(n)-(res.Rev-res.Before)))
+}
+
 // tellSent tells Config.OnSent of the entries that a call has sent, also one that has failed, without those of
 // which the remote says that it could not write them.
 func (m *Mirror) tellSent() {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -50,6 +52,36 @@ func TestC071Times(t *testing.T) {
 			w.rest()
 		})
 	}
+}
+
+// A file that was only touched does not count as sent to a remote that takes no times, nor is it listed.
+func TestTouchedIsNotSent(t *testing.T) {
+	var sent []string
+	w := newWorld(t, Config{OnSent: func(m Move) { sent = append(sent, m.Path) }})
+	w.cfg.Remote = plainPeer{w.remote.server}
+	w.restart()
+	w.local.do("write /d/f 1", "write /g 1")
+	counts := func(want int, paths ...string) {
+		t.Helper()
+		r := w.sync()
+		if got := r.Pushed - r.Same; got != want {
+			t.Errorf("%d paths were sent, want %d: %+v", got, want, r)
+		}
+		if diff := cmp.Diff(paths, sent); diff != "" {
+			t.Errorf("sent (-want +got):\n%s", diff)
+		}
+		sent = nil
+	}
+	counts(3, "/d", "/d/f", "/g")
+	at := time.Unix(1_577_836_800, 0)
+	w.local.touch("/g", at)
+	w.local.touch("/d/f", at)
+	counts(0)
+	w.local.touch("/g", at.Add(time.Second))
+	w.local.do("write /d/f 2", "write /n 1")
+	counts(2, "/g", "/d/f", "/n") // which one is the same is not known
+	w.local.do("rm /d", "write /g 2")
+	counts(3, "/d", "/d/f", "/g")
 }
 
 // Times that have lost their fraction on the way, as with a side or a wire that cannot keep
