@@ -112,6 +112,8 @@ type Workspace struct {
 	stuckDirs map[string]struct{}
 	// onlyRoom: the journal has nothing but what is stuck for want of room.
 	onlyRoom bool
+	// fresh: the journal has nothing but what it had when the workspace was opened.
+	fresh bool
 	// prints are the manifests of files that the index has and that the journal is to replace or remove.
 	// It has those of files that may have changed without a trace, and of stuck paths.
 	prints map[string]tree.Hash
@@ -169,7 +171,7 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 		return nil, err
 	}
 	cfg.Dir = abs
-	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, room: freeBytes, noFiles: noFiles, trusts: trusted, reflink: reflink, full: true, unclean: true}
+	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, room: freeBytes, noFiles: noFiles, trusts: trusted, reflink: reflink, full: true, unclean: true, fresh: true}
 	w.home = &home{w: w, name: cfg.Tree.Name(), dir: cfg.Objects, log: cfg.Logger}
 	w.apart.Store(!sameMount(cfg.Objects.Path(), cfg.Dir))
 	cfg.Forest.SetHome(w.home)

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -30,7 +31,7 @@ func (b *clearer) clear(dir int, path, name string) (stays bool, err error) {
 	switch {
 	case err != nil || !was.there:
 		return false, err
-	case !b.stillKnown(dir, name, path, &was):
+	case !b.stillKnown(dir, name, path, &was) && !b.isRemoved(dir, name, path, &was):
 		b.staying = append(b.staying, path)
 		return true, nil
 	case was.stat.kind != tree.KindDir:
@@ -85,7 +86,12 @@ func (b *clearer) unlink(dir int, path, name string, was found) (stays bool, err
 	st, err := statOut(dir, out, fd)
 	known := err == nil && was.same(&st)
 	if known && was.racy && was.stat.kind == tree.KindFile {
-		if known, err = b.unchanged(dir, out, b.printOf(it, &was)); errors.Is(err, errUnreadable) {
+		if print := b.printOf(it, &was); print != nil {
+			known, err = b.unchanged(dir, out, print)
+		} else {
+			known, err = b.removedAs(dir, out, path)
+		}
+		if errors.Is(err, errUnreadable) {
 			err = nil
 		}
 	}
@@ -113,6 +119,51 @@ func (b *clearer) unlink(dir int, path, name string, was found) (stays bool, err
 	}
 	b.staying = append(b.staying, path)
 	return true, errors.Join(err, pathError("rename", path, back))
+}
+
+// isRemoved reports whether a file that the index knows with other times, or as another file, is the version that the tree
+// has removed, although the process ended before the journal had its print. Then it is known, and racy.
+func (b *clearer) isRemoved(dir int, name, path string, was *found) bool {
+	if was.known || was.stat.kind != tree.KindFile {
+		return false
+	}
+	if n := b.w.index.find(path); n == nil || n.stat.kind != tree.KindFile {
+		return false
+	}
+	is, err := b.removedAs(dir, name, path)
+	if err != nil || !is {
+		return false
+	}
+	was.known, was.racy = true, true
+	return true
+}
+
+// removedAs reports whether a file is the version of a path that the tree has removed before the workspace was opened, so
+// that the journal may lack its print. One whose content the tree has elsewhere may be the last that has it.
+func (b *bringer) removedAs(dir int, name, path string) (bool, error) {
+	if !b.recovers || !b.w.wasLeft(path) {
+		return false, nil
+	}
+	ctx := context.WithoutCancel(b.ctx)
+	tomb, err := b.w.cfg.Tree.Entry(ctx, b.w.treePath(path))
+	if err != nil && tree.Code(err) == "" {
+		return false, err
+	}
+	if err != nil || tomb.Kind != tree.KindDelete || tomb.Prior == "" {
+		return false, nil
+	}
+	v, err := b.w.version(ctx, dir, name, nil)
+	if err != nil || tree.Fingerprint(&v) != tomb.Prior {
+		return false, err
+	}
+	wanted := false
+	_, err = b.w.cfg.Tree.Update(ctx, func(e *tree.Edit) (err error) {
+		for i := 0; err == nil && !wanted && i < len(v.Parts); i++ {
+			wanted, err = e.Tx().Referenced(v.Parts[i].Hash)
+		}
+		return err
+	})
+	return err == nil && !wanted, err
 }
 
 // empty removes what is in a directory. A directory that something stays in keeps its mode.

@@ -25,6 +25,8 @@ type stuckPath struct {
 	// counted is how often TakeLate had been called when the path could not be brought first, -1 if
 	// that was before the workspace was opened.
 	counted int64
+	// before: the journal had the path when the workspace was opened, and it could not be brought since.
+	before bool
 }
 
 func (e *stuckError) Error() string {
@@ -154,9 +156,9 @@ func (w *Workspace) tolerate(err error, before int64) error {
 		}
 	}
 	for path, p := range now {
-		p.counted = before
+		p.counted, p.before = before, w.fresh
 		if old, known := w.stuck[path]; known {
-			p.counted = old.counted
+			p.counted, p.before = old.counted, old.before
 		}
 		now[path] = p
 	}
@@ -166,6 +168,7 @@ func (w *Workspace) tolerate(err error, before int64) error {
 			break
 		}
 	}
+	w.fresh = false
 	w.stuck, w.stuckDirs, w.onlyRoom = now, map[string]struct{}{}, len(now) > 0
 	for _, p := range now {
 		w.onlyRoom = w.onlyRoom && noRoom(p.err)
@@ -207,6 +210,17 @@ func (w *Workspace) isLate(path string, planned bool) bool {
 		return !planned // the journal had it when the workspace was opened
 	}
 	return p.counted < w.counted.Load()
+}
+
+// wasLeft reports whether the journal had a path, or something above it, when the workspace was opened, and it could not
+// be brought since.
+func (w *Workspace) wasLeft(path string) bool {
+	for ; !w.fresh && path != ""; path, _ = split(path) {
+		if p, is := w.stuck[path]; is {
+			return p.before
+		}
+	}
+	return w.fresh
 }
 
 // isStuck reports whether a path, or something above it, cannot be brought.

@@ -1,11 +1,16 @@
 package disk_test
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/tree"
 )
 
 // touches are what a command does with a file without changing it.
@@ -65,6 +70,76 @@ func TestStuckTouched(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Files wait to be removed, and the process ended before it had noted what they are. A command gives them other times,
+// another owner, or the content that they have: they are removed, and what has changed meanwhile stays.
+func TestKilledRemovalTouched(t *testing.T) {
+	for name, touch := range touches {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, b *bench) {
+				b.old(map[string]string{"d/2": "2", "d/5": "5", "e/3": "3", "e/f/4": "4", "e/f/6": "6"})
+				b.pend(remove("/workspace/d/2"), remove("/workspace/d/5"), remove("/workspace/e"))
+				b.cfg.Unsettled = true
+				b.reopen()
+				b.refuse(nil, "a", "d/2", "d/5", "e")
+				b.settle()
+				rev := b.rev()
+				for _, path := range []string{"d/2", "e/3", "e/f/4"} {
+					touch(b, path)
+				}
+				b.write("d/5", "edited")
+				b.write("e/f/6", "9")
+				b.settle()
+				b.ws.Hook(nil)
+				b.settle()
+				b.settle()
+				b.want(map[string]string{"d": "dir 0755", "d/5": "file 0644 edited", "e": "dir 0755", "e/f": "dir 0755", "e/f/6": "file 0644 9"})
+				b.told(rev, "+d/5", "+e", "+e/f", "+e/f/6")
+			})
+		})
+	}
+}
+
+// One that was renamed, and may be the last that has its content, does not go before its new name has that.
+func TestKilledRenameTouched(t *testing.T) {
+	for name, touch := range touches {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, b *bench) {
+				b.old(map[string]string{"d/2": "two"})
+				b.write("a/b", "1")
+				b.settle()
+				b.ws.Hook(func(op, path string) error {
+					switch {
+					case op == "lift", op == "read":
+						return unix.EACCES
+					case op == "clear" && path == "a":
+						return errFull
+					}
+					return nil
+				})
+				_, err := b.ws.Apply(t.Context(), seq([]tree.Entry{remove("/workspace/d/2"), known("/workspace/g", "two"), remove("/workspace/a")}), tree.SkipSame, nil)
+				if _, ok := errors.AsType[*changes.PendingError](err); !ok {
+					t.Fatal(err)
+				}
+				b.cfg.Unsettled = true
+				b.reopen()
+				b.refuse(nil, "a", "d/2", "g")
+				b.settle()
+				touch(b, "d/2")
+				b.refuse(nil, "a", "g")
+				b.settle()
+				b.settle()
+				b.ws.Hook(nil)
+				b.settle()
+				b.settle()
+				if text, err := os.ReadFile(b.path("g")); err != nil || string(text) != "two" {
+					t.Errorf("%q, %v", text, err)
+				}
+				b.check()
+			})
+		})
 	}
 }
 
