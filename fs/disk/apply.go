@@ -399,10 +399,8 @@ func (p *plan) leaveJournal(e *tree.Edit) error {
 	if err != nil {
 		return err
 	}
-	return rows.DiskJournal(p.w.root.ID, func(id int64, _ []byte) error {
-		p.after = max(p.after, id)
-		return nil
-	})
+	p.after, err = rows.LastDiskJournal(p.w.root.ID)
+	return err
 }
 
 // finish writes the journal.

@@ -121,7 +121,7 @@ func (w *Workspace) Consistent(ctx context.Context) error {
 		if err := stored.load(rows, w.root.ID); err != nil {
 			return err
 		}
-		return rows.DiskJournal(w.root.ID, func(_ int64, paths []byte) error {
+		return rows.DiskJournal(w.root.ID, 0, func(_ int64, paths []byte) error {
 			eachOfRow(paths, func(path string, _ bool) { journal[path] = struct{}{} }, func(string, tree.Hash) {})
 			return nil
 		})
@@ -183,7 +183,7 @@ func (w *Workspace) Journaled(ctx context.Context) (n int) {
 		if err != nil {
 			return err
 		}
-		return rows.DiskJournal(w.root.ID, func(_ int64, paths []byte) error {
+		return rows.DiskJournal(w.root.ID, 0, func(_ int64, paths []byte) error {
 			eachOfRow(paths, func(string, bool) { n++ }, func(string, tree.Hash) {})
 			return nil
 		})

@@ -27,10 +27,7 @@ func (w *Workspace) journalPage(ctx context.Context, after int64) (page, error) 
 		if err != nil {
 			return err
 		}
-		err = rows.DiskJournal(w.root.ID, func(id int64, paths []byte) error {
-			if id <= after {
-				return nil
-			}
+		err = rows.DiskJournal(w.root.ID, after, func(id int64, paths []byte) error {
 			if len(p.items) >= w.limits.page {
 				return errPageFull
 			}

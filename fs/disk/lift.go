@@ -432,7 +432,7 @@ func (w *Workspace) recoverAll(ctx context.Context, root int) error {
 		if err != nil {
 			return err
 		}
-		return rows.DiskJournal(w.root.ID, func(_ int64, row []byte) error {
+		return rows.DiskJournal(w.root.ID, 0, func(_ int64, row []byte) error {
 			eachOfRow(row, func(path string, _ bool) {
 				dir, _ := split(path)
 				dirs[dir], paths[path] = struct{}{}, struct{}{}

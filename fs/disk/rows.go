@@ -30,8 +30,10 @@ type Rows interface {
 	// where there is none.
 	MoveDiskStats(root int64, from, to string) error
 
-	// DiskJournal calls fn for the rows of a root in the order in which they were added.
-	DiskJournal(root int64, fn func(id int64, paths []byte) error) error
+	// DiskJournal calls fn for the rows of a root whose ids are above after, in the order in which they were added.
+	DiskJournal(root, after int64, fn func(id int64, paths []byte) error) error
+	// LastDiskJournal returns the largest id of the rows of a root, 0 if there are none.
+	LastDiskJournal(root int64) (int64, error)
 	AddDiskJournal(root int64, paths []byte) error
 	DeleteDiskJournal(root int64, ids []int64) error
 }

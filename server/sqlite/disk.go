@@ -193,7 +193,7 @@ func (tx *treeTx) MoveDiskStats(root int64, from, to string) error {
 	return of(diskRows, err)
 }
 
-func (tx *treeTx) DiskJournal(root int64, fn func(int64, []byte) error) error {
+func (tx *treeTx) DiskJournal(root, after int64, fn func(int64, []byte) error) error {
 	var id int64
 	var paths []byte
 	return tx.list("the directory's journal", func(s scanner) error {
@@ -201,7 +201,14 @@ func (tx *treeTx) DiskJournal(root int64, fn func(int64, []byte) error) error {
 			return of("the directory's journal", err)
 		}
 		return fn(id, paths)
-	}, "SELECT id, paths FROM disk_journal WHERE root = ? ORDER BY id", root)
+	}, "SELECT id, paths FROM disk_journal WHERE root = ? AND id > ? ORDER BY id", root, after)
+}
+
+func (tx *treeTx) LastDiskJournal(root int64) (id int64, err error) {
+	err = tx.list("the directory's journal", func(s scanner) error {
+		return of("the directory's journal", s.Scan(&id))
+	}, "SELECT coalesce(max(id), 0) FROM disk_journal WHERE root = ?", root)
+	return id, err
 }
 
 func (tx *treeTx) AddDiskJournal(root int64, paths []byte) error {

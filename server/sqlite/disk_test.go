@@ -139,8 +139,8 @@ func TestDiskJournal(t *testing.T) {
 				return err
 			}
 		}
-		read := func(root int64) (text string, ids []int64) {
-			err := rows.DiskJournal(root, func(id int64, paths []byte) error {
+		read := func(root, after int64) (text string, ids []int64) {
+			err := rows.DiskJournal(root, after, func(id int64, paths []byte) error {
 				text, ids = text+" "+string(paths), append(ids, id)
 				return nil
 			})
@@ -149,22 +149,33 @@ func TestDiskJournal(t *testing.T) {
 			}
 			return text, ids
 		}
-		text, ids := read(one.ID)
+		text, ids := read(one.ID, 0)
 		if text != " first second third" {
 			t.Error(text)
 		}
+		if text, _ := read(one.ID, ids[0]); text != " second third" {
+			t.Error(text)
+		}
+		last := func(root, want int64) {
+			t.Helper()
+			if id, err := rows.LastDiskJournal(root); id != want || err != nil {
+				t.Errorf("the last row is %d, %v; want %d", id, err, want)
+			}
+		}
+		last(one.ID, ids[2])
+		last(one.ID+two.ID, 0)
 		if err := rows.DeleteDiskJournal(one.ID, ids[:2]); err != nil {
 			return err
 		}
-		if text, _ := read(one.ID); text != " third" {
+		if text, _ := read(one.ID, 0); text != " third" {
 			t.Error(text)
 		}
-		if text, _ := read(two.ID); len(text) != 6 {
+		if text, _ := read(two.ID, 0); len(text) != 6 {
 			t.Errorf("the other root has %q", text)
 		}
 		// An error of the function is the call's.
 		enough := errors.New("enough")
-		if err := rows.DiskJournal(two.ID, func(int64, []byte) error { return enough }); !errors.Is(err, enough) {
+		if err := rows.DiskJournal(two.ID, 0, func(int64, []byte) error { return enough }); !errors.Is(err, enough) {
 			t.Error(err)
 		}
 		return nil
