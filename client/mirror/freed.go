@@ -52,8 +52,8 @@ func (d *decision) sendFreed() error {
 	return nil
 }
 
-// sendFreed sends the removals of directories again that are free once next is stored. What a batch
-// that comes with it has removed is no change from here.
+// sendFreed sends the removals of directories again that are free once next is stored. The removals of the
+// batch that comes with it are no changes from here.
 func (m *Mirror) sendFreed(e *tree.Edit, next *state) error {
 	for _, dir := range freed(m.s.held, next.held, nil, next.ignored) {
 		at, err := e.Entry(dir)

@@ -77,8 +77,8 @@ func TestRemovalIsSentOnceNothingHoldsItUp(t *testing.T) {
 	}
 }
 
-// What the remote has made of a directory is withheld only as long as there is something in it here that makes programs
-// run code.
+// A change of the remote's to a directory is withheld only as long as the directory has something here that makes
+// programs run code.
 func TestWithheldUntilCodeIsGone(t *testing.T) {
 	for name, do := range map[string]struct{ there, want string }{
 		"removed": {there: "rm /d"}, "removed with more": {there: "rm /d/e"}, "replaced": {there: "rm /d; write /d theirs", want: "/d 644 theirs"},
@@ -119,7 +119,7 @@ func TestWithheldUntilCodeIsGone(t *testing.T) {
 	}
 }
 
-// What was changed here while its path was held in conflict is sent once the remote's version there is withheld instead.
+// A change made here while its path was held in conflict is sent once the remote's version there is withheld instead.
 func TestHeldThenWithheld(t *testing.T) {
 	w := newWorld(t, Config{OnConflict: Hold})
 	w.local.do("write /d/e/a 1", "write /one 1")

@@ -290,7 +290,7 @@ func (m *Mirror) lostMore() bool {
 
 // returned are versions that were overtaken at the remote.
 type returned struct {
-	paths []string       // local paths of those that went back there
+	paths []string       // local paths of the versions that went back there
 	stay  []lost.Version // that could not go back
 	next  int64          // from which number on there will be others
 }
@@ -441,8 +441,8 @@ func (m *Mirror) pushBack(ctx context.Context, base tree.Cursor, send []lost.Ver
 }
 
 // sortOut says which versions can go back to their places at the remote: the last one of
-// each path, if there still is what has overtaken it. out gets the others, and the paths of those that have
-// gone back and were not pulled since.
+// each path, if there still is what has overtaken it. out gets the others, and the paths of versions that
+// have gone back and were not pulled since.
 func (m *Mirror) sortOut(ctx context.Context, list []lost.Version, out *returned) (send []lost.Version, err error) {
 	last := map[string]int{}
 	for i := range list {

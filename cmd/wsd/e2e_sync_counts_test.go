@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is in a directory that could not be removed at the server does not count as removed there.
+// Files in a directory that could not be removed at the server do not count as removed there.
 func TestBelowUnremovedIsNotSent(t *testing.T) {
 	for _, how := range []string{"removed here", "mirror", "from here"} {
 		t.Run(how, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestBelowUnremovedIsNotSent(t *testing.T) {
 	}
 }
 
-// What could not be written here is not listed as if it had been, nor counted.
+// A file that could not be written here is neither listed nor counted as written.
 func TestUnwrittenHereIsNotListed(t *testing.T) {
 	w := newUserWorld(t)
 	for _, name := range []string{"d/e/a", "ro/r", "f"} {
@@ -74,7 +74,7 @@ func TestUnwrittenHereIsNotListed(t *testing.T) {
 	}
 }
 
-// What --from there could not remove here is neither counted nor listed as removed.
+// A file that --from there could not remove here is neither counted nor listed as removed.
 func TestFromThereCountsWhatIsRemoved(t *testing.T) {
 	w := newUserWorld(t)
 	for _, name := range []string{"d/e/a", "d/e/b", "g"} {

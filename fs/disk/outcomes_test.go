@@ -111,7 +111,7 @@ func TestLeftOut(t *testing.T) {
 		if s.SkippedNames < 4 || s.SkippedSpecial < 4 || strings.Count(log.String(), "level=WARN") != 2 {
 			t.Errorf("%+v, log:\n%s", s, log.String())
 		}
-		// What takes the place of a file is not the end of it.
+		// A pipe in the place of a file is no removal of it.
 		b.must(os.Remove(b.path("d/ok")))
 		b.must(unix.Mkfifo(b.path("d/ok"), 0o644))
 		b.settle()

@@ -32,12 +32,15 @@ var stilted = []*regexp.Regexp{
 	regexp.MustCompile(`\bwho (?:has|have|had|is|are|asks?|reads?|waits?|logged|awaits|calls?)\b`),
 }
 
-// stiltedIn lists what is stilted in the paragraph, whose lines may be broken anywhere.
+// stiltedIn lists the stilted places of the paragraph, each with some words that follow. The lines of the
+// paragraph may be broken anywhere.
 func stiltedIn(paragraph string) []string {
 	paragraph = strings.Join(strings.Fields(paragraph), " ")
 	var found []string
 	for _, shape := range stilted {
-		found = append(found, shape.FindAllString(paragraph, -1)...)
+		for _, at := range shape.FindAllStringIndex(paragraph, -1) {
+			found = append(found, paragraph[at[0]:min(at[1]+40, len(paragraph))])
+		}
 	}
 	return found
 }
