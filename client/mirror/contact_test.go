@@ -144,7 +144,7 @@ func TestUndo(t *testing.T) {
 	w.local.wantLosers("/dir undone 9", "/gone undone 10", "/k/in undone 8", "/l undone other", "/m undone 4", "/new/f undone 7")
 }
 
-// What only this side has goes, and is kept; what is ignored stays.
+// Files that only this side has go, and are kept; ignored ones stay.
 func TestFromThere(t *testing.T) {
 	w := strangers(t, Config{Ignore: []string{"ignored"}, OnConflict: Theirs, AllowCode: true})
 	there := w.remote.list()
@@ -184,7 +184,7 @@ func TestFromThereGoesOn(t *testing.T) {
 	first("")
 }
 
-// What only this side has and cannot be read stays, and is named; all else goes.
+// A file that only this side has and that cannot be read stays, and is named; all else goes.
 func TestFromThereUnreadable(t *testing.T) {
 	w := newWorld(t, Config{OnConflict: Theirs})
 	w.local.do("write /a 1", "write /d/secret text", "write /z 2")
@@ -379,7 +379,7 @@ func TestMayDeleteBeforePush(t *testing.T) {
 	}
 }
 
-// What is ignored, or lies outside of the roots, does not count as what a side has.
+// Paths that are ignored, or lie outside of the roots, do not count as those of a side.
 func TestMayDeleteOfLookedAt(t *testing.T) {
 	for name, side := range map[string]func(*world) *end{
 		"here":  func(w *world) *end { return w.local },

@@ -55,7 +55,7 @@ func TestGuardTimes(t *testing.T) {
 	}
 }
 
-// What only the remote has made is nothing here: ours removes it there, and keeps it here. Theirs and
+// A path that only the remote has made is nothing here: ours removes it there, and keeps it here. Theirs and
 // both bring it.
 func TestGuardResolvesWhatIsNotHere(t *testing.T) {
 	for name, guard := range map[string]bool{"with the flag": true, "without": false} {

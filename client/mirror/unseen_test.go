@@ -260,7 +260,7 @@ func TestUnseenVersionIsRemovedBelow(t *testing.T) {
 	w.rest()
 }
 
-// What changed in it meanwhile is a conflict, and only that.
+// A file in it that changed meanwhile is a conflict, and nothing else is.
 func TestUnseenVersionInDirectoryAndChange(t *testing.T) {
 	for _, policy := range []Policy{Theirs, Both, Ours, Hold} {
 		t.Run(policy.String(), func(t *testing.T) {
