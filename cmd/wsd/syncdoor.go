@@ -220,8 +220,8 @@ func (d *syncDoor) take(ctx context.Context, conn net.Conn) {
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	go func() { // ends with the connection: a command sends nothing behind its request
-		_, _ = conn.Read(make([]byte, 1))
+	go func() { // ends with the connection: a command sends nothing behind its request but the end of its line
+		_, _ = io.Copy(io.Discard, conn)
 		cancel()
 	}()
 	answered := make(chan []byte, 1)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	iofs "io/fs"
@@ -324,6 +325,33 @@ func TestDoorExplains(t *testing.T) {
 		if strings.ReplaceAll(out.String(), strconv.Itoa(c.pid), "7") != strings.ReplaceAll(c.want, strconv.Itoa(c.pid), "7") {
 			t.Errorf("%v: %s", c.asked, &out)
 		}
+	}
+}
+
+// A request is served whatever its length: the end of its line may come after all that the decoder reads.
+func TestDoorRequestLengths(t *testing.T) {
+	for _, n := range []int{511, 512, 513, 1535, 1536, 1537} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testDoorRequestLength(t, n) })
+		})
+	}
+}
+
+func testDoorRequestLength(t *testing.T, n int) {
+	q := &doorRequest{Do: doorRestore, Of: "x"}
+	text, err := json.Marshal(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Of = strings.Repeat("x", 1+n-len(text))
+	here, there := net.Pipe()
+	d := &syncDoor{serve: func(ctx context.Context, _ *doorRequest) *doorAnswer {
+		synctest.Wait() // all is read that was sent
+		return &doorAnswer{Busy: ctx.Err() != nil}
+	}}
+	go d.take(t.Context(), there)
+	if _, err := askOver(t.Context(), here, q); err != nil {
+		t.Error(err)
 	}
 }
 
