@@ -50,19 +50,19 @@ func main() {
 // run runs go test with args on the disturbed module.
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("name the packages to test, with flags of go test before them: go run ./cmd/wsd/chaos -count=20 ./relay/...")
+		return errors.New("name the packages to test, with flags of go test before them, such as -count=20 ./relay/arq")
 	}
 	dir, err := os.MkdirTemp("", "wsd-chaos-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	overlay, err := disturb(dir)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	overlay, err := disturb(ctx, dir)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-vet=off", "-skip", undisturbed, "-overlay", overlay}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go test ends its tests, too
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -71,8 +71,8 @@ func run(args []string) error {
 
 // disturb writes the changed sources of the module into dir, and returns the file that tells
 // the go command where each is.
-func disturb(dir string) (overlay string, err error) {
-	files, err := sources()
+func disturb(ctx context.Context, dir string) (overlay string, err error) {
+	files, err := sources(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -104,8 +104,8 @@ func disturb(dir string) (overlay string, err error) {
 }
 
 // sources lists the Go files of the module, tests among them, without those of this command.
-func sources() ([]string, error) {
-	out, err := exec.Command("go", "list", "-tags", "e2e,interop,attack",
+func sources(ctx context.Context) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-tags", "e2e,interop,attack",
 		"-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles", module+"/...").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
