@@ -8,10 +8,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -256,37 +259,178 @@ func (n *noRoomFor) Push(ctx context.Context, in changes.PushInput, entries chan
 }
 
 // Without room here for a version of the remote's that was withheld, the change from here that takes its place is not
-// sent, and all else is.
+// sent, and all else is. The version is named each time.
 func TestL1NoRoomForWithheld(t *testing.T) {
-	for _, mine := range []string{"write /.envrc mine", "mkdir /.envrc; write /.envrc/f mine"} {
-		t.Run(mine, func(t *testing.T) {
-			w, remote := newSmall(t, Config{})
-			long := strings.Repeat("R", 30)
-			w.remote.do("write /.envrc " + long)
-			w.sync()
-			w.local.do(lines(mine)...)
-			w.local.do("write /more 1")
-			remote.roomHere = 20
-			for i := range 3 {
-				r := w.sync()
-				if diff := cmp.Diff(unwritten("/.envrc"), r.Here); diff != "" {
-					t.Errorf("run %d: left out (-want +got):\n%s", i, diff)
+	long := strings.Repeat("R", 30)
+	for name, do := range map[string]struct{ both, there, here, path, then string }{
+		"changed":                {there: "write /.envrc " + long, here: "write /.envrc mine", path: "/.envrc"},
+		"below":                  {there: "write /.envrc " + long, here: "mkdir /.envrc; write /.envrc/f mine", path: "/.envrc"},
+		"directory becomes file": {both: "write /d/f base", there: "write /d/e/.envrc " + long, here: "rm /d; write /d mine", path: "/d/e/.envrc"},
+		"directory becomes link": {both: "write /d/f base", there: "write /d/e/.envrc " + long, here: "rm /d; ln to /d", path: "/d/e/.envrc"},
+		"file in the place":      {both: "write /d/.envrc base; write /d/f base", there: "rm /d; write /d " + long, here: "write /d/f mine", path: "/d", then: "write /d/.envrc mine"},
+	} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " ", restarts), func(t *testing.T) {
+				w, remote := newSmall(t, Config{})
+				w.local.do("write /one 1")
+				w.local.do(lines(do.both)...)
+				w.sync()
+				w.remote.do(lines(do.there)...)
+				w.sync()
+				w.local.do(lines(do.here)...)
+				w.local.do("write /more 1")
+				*w.local.clock = w.local.clock.Add(2 * tree.DefaultUnseen)
+				if _, err := w.local.forest.Collect(t.Context(), tree.Policy{Grace: -1}); err != nil {
+					t.Fatal(err)
 				}
-				w.remote.want("/.envrc 644 "+long, "/more 644 1")
-				w.nothingPends()
-				if i > 0 { // also without a restart
-					w.restart()
+				remote.roomHere = 20
+				for i := range 3 {
+					r := w.sync()
+					if diff := cmp.Diff(unwritten(do.path), r.Here); diff != "" {
+						t.Errorf("run %d: left out (-want +got):\n%s", i, diff)
+					}
+					if got := w.remote.line(do.path); got != do.path+" 644 "+long || w.remote.line("/more") == "" {
+						t.Errorf("run %d: the remote has %q", i, w.remote.list())
+					}
+					w.nothingPends()
+					if restarts {
+						w.restart()
+					}
 				}
-			}
-			w.wantConflicts()
-			remote.roomHere = 0
-			w.restart()
-			w.sync()
-			w.local.wantLosers("/.envrc conflict " + long)
-			if len(w.conflicts) != 1 {
-				t.Errorf("told %q", w.conflicts)
-			}
-			w.rest()
-		})
+				w.wantConflicts()
+				remote.roomHere = 0
+				w.restart()
+				if r := w.sync(); len(r.Here) > 0 {
+					t.Errorf("left out: %v", r.Here)
+				}
+				w.local.wantLosers(do.path + " conflict " + long)
+				if len(w.conflicts) != 1 {
+					t.Errorf("told %q", w.conflicts)
+				}
+				if do.then != "" {
+					w.local.do(do.then)
+					w.sync()
+				}
+				w.rest()
+			})
+		}
 	}
+}
+
+// Of the versions that one change takes the place of, none is kept or reported until there is room for all. What other
+// changes take the place of is.
+func TestL1NoRoomForSomeWithheld(t *testing.T) {
+	w, remote := newSmall(t, Config{OnConflict: Both})
+	long := strings.Repeat("R", 30)
+	w.local.do("write /d/f base", "write /one 1")
+	w.sync()
+	w.remote.do("write /d/e/.envrc short", "write /d/g/.envrc "+long, "write /.envrc other")
+	w.sync()
+	w.local.do("rm /d", "write /d mine", "write /.envrc my")
+	remote.roomHere = 20
+	for i := range 4 {
+		r := w.sync()
+		if diff := cmp.Diff(unwritten("/d/g/.envrc"), r.Here); diff != "" {
+			t.Errorf("run %d: left out (-want +got):\n%s", i, diff)
+		}
+		w.restart()
+	}
+	w.local.wantLosers("/.envrc conflict other")
+	if len(w.conflicts) != 1 {
+		t.Errorf("told %q", w.conflicts)
+	}
+	remote.roomHere, w.conflicts = 0, nil
+	w.restart()
+	w.sync()
+	w.local.wantLosers("/.envrc conflict other", "/d/e/.envrc conflict short", "/d/g/.envrc conflict "+long)
+	if len(w.conflicts) != 2 {
+		t.Errorf("told %q", w.conflicts)
+	}
+	w.rest()
+}
+
+// A mirror that is cut off keeps and reports a withheld version once that it takes the place of, and does so again for
+// another one.
+func TestWithheldIsKeptOnce(t *testing.T) {
+	w := newWorld(t, Config{OnConflict: Both})
+	w.remote.do("write /.envrc theirs")
+	w.sync()
+	w.local.do("write /.envrc mine")
+	cut := &noPush{Peer: w.remote.server}
+	w.cfg.Remote = cut
+	w.restart()
+	for range 3 {
+		if _, err := w.m.Sync(t.Context()); !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		w.restart()
+	}
+	w.local.wantLosers("/.envrc conflict theirs")
+	if len(w.conflicts) != 1 {
+		t.Errorf("told %q", w.conflicts)
+	}
+	w.remote.do("write /.envrc newer")
+	if _, err := w.m.Pull(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.local.do("write /.envrc more")
+	for range 2 {
+		if _, err := w.m.Sync(t.Context()); !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+	}
+	// One that is kept no more is kept again.
+	w.local.wantLosers("/.envrc conflict newer", "/.envrc conflict theirs")
+	last, err := lost.Last(t.Context(), w.local.forest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.local.tree.Update(t.Context(), func(e *tree.Edit) error { return lost.Drop(e, last) }); err != nil {
+		t.Fatal(err)
+	}
+	w.cfg.Remote = nil
+	w.restart()
+	w.sync()
+	w.local.wantLosers("/.envrc conflict newer", "/.envrc conflict theirs")
+	w.rest()
+}
+
+// noPush is a Peer whose connection breaks at each push.
+type noPush struct{ changes.Peer }
+
+func (*noPush) Push(_ context.Context, _ changes.PushInput, entries changes.Stream[tree.Entry]) (changes.PushResult, error) {
+	entries.Close(errCut)
+	return changes.PushResult{}, errCut
+}
+
+// What many versions are kept of is asked for at once, up to a bound.
+func TestWithheldIsReadAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{OnConflict: Both})
+		w.local.do("write /d/f 1", "write /one 1")
+		w.sync()
+		for i := range 10 * maxLooks {
+			w.remote.do(fmt.Sprintf("write /d/%d/.envrc x%d", i, i))
+		}
+		w.sync()
+		w.local.do("rm /d", "write /d mine")
+		w.cfg.Remote = &slowReads{w.remote.server}
+		w.restart()
+		begin := time.Now()
+		w.sync()
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if n := len(w.local.losers()); n != 10*maxLooks {
+			t.Errorf("kept %d", n)
+		}
+	})
+}
+
+// slowReads is a Peer that is a second away if asked for an entry.
+type slowReads struct{ changes.Peer }
+
+func (s *slowReads) ReadEntry(ctx context.Context, path string) (*tree.Entry, error) {
+	time.Sleep(time.Second)
+	return s.Peer.ReadEntry(ctx, path)
 }

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/wsd-dev/wsd/client/withheld"
-	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -37,6 +36,8 @@ type held struct {
 	Bits   uint32    `json:"bits,omitempty"` // as Withheld.Bits
 	// Apart: what is here is no version that the remote has had.
 	Apart bool `json:"apart,omitempty"`
+	// Kept is the number of the lost version here that the remote's version is kept as, 0 for none.
+	Kept int64 `json:"kept,omitempty"`
 	// Stale: all is fetched anew, and this path has not come yet.
 	Stale bool `json:"stale,omitempty"`
 	// Lacking: the remote cannot read the content of its version. It is asked for each time.
@@ -204,7 +205,7 @@ func (d *decision) hold(path string, h held) {
 	old, known := d.isHeld(path)
 	if known && old.Remote == h.Remote && old.Bits == h.Bits && h.Bits == 0 {
 		// The same as before: what has been changed here since is still to be sent.
-		h.Local, h.Apart = old.Local, old.Apart
+		h.Local, h.Apart, h.Kept = old.Local, old.Apart, old.Kept
 	}
 	if !known || old.Remote != h.Remote || old.Bits != h.Bits {
 		d.withheld = append(d.withheld, Withheld{Path: path, Kind: h.Kind, Bits: h.Bits})
@@ -450,88 +451,6 @@ func (d *decision) withholdCode(x, cur *tree.Entry) error {
 	}
 	d.hold(x.Path, h)
 	return nil
-}
-
-// keepWithheld keeps the remote's versions that did not come over, and that a block takes the place of. It leaves
-// entries out of the block for which there is no room to do so.
-func (m *Mirror) keepWithheld(ctx context.Context, b *block, r *Result) error {
-	if m.s.held == nil || len(m.s.held.Paths) == 0 {
-		return nil
-	}
-	var list []lost.Version
-	waits := map[string]bool{} // local paths of versions for which there is no room here
-	known := map[string]bool{}
-	replaces := m.s.held.replaced()
-	for i := range b.entries {
-		path, _ := m.roots.toLocal(b.entries[i].Path)
-		for p := path; p != "/"; p = above(p) {
-			if h, ok := m.s.held.at(p); ok && h.isWithheld() && m.fullHere.has(p) {
-				waits[p] = true
-			}
-		}
-		for _, p := range replaces(path, b.entries[i].Kind) {
-			if waits[p] = waits[p] || m.fullHere.has(p); waits[p] || known[p] {
-				continue
-			}
-			known[p] = true
-			remote, _ := m.roots.toRemote(p)
-			e, err := m.remote().ReadEntry(ctx, remote)
-			if err != nil {
-				return fmt.Errorf("read %s at the remote: %w", remote, err)
-			}
-			if h, _ := m.s.held.at(p); e != nil && printOf(e) == h.Remote {
-				list = append(list, lost.Version{Path: e.Path, Entry: *e})
-			}
-		}
-	}
-	if len(list) > 0 {
-		var all []Conflict
-		if err := m.keepTheirs(ctx, list, r, func(_ *tree.Edit, of []Conflict) error {
-			all = of
-			return nil
-		}); err != nil {
-			return err
-		}
-		for i := range all {
-			if all[i].Waits {
-				waits[all[i].Path] = true
-			}
-		}
-		all = slices.DeleteFunc(all, func(c Conflict) bool { return c.Waits })
-		r.Conflicts += len(all)
-		m.report(all)
-	}
-	out := b.leaveOut(func(e *tree.Entry) bool {
-		path, _ := m.roots.toLocal(e.Path)
-		return covers(waits, path) || slices.ContainsFunc(replaces(path, e.Kind), func(p string) bool { return waits[p] })
-	})
-	for i := range out {
-		m.leave(b, &out[i], &m.fullHere)
-	}
-	return nil
-}
-
-// replaced returns a function that lists the local paths whose versions did not come over, and that a change from here
-// takes the place of at the remote: its own, one above it, or those below it.
-func (s *heldSet) replaced() func(path string, kind tree.Kind) []string {
-	dirs := s.above(func(_ string, h held) bool { return h.isWithheld() })
-	return func(path string, kind tree.Kind) (out []string) {
-		for p := path; p != "/" && (p == path || kind != tree.KindDelete); p = above(p) {
-			if h, ok := s.at(p); ok && h.isWithheld() {
-				out = append(out, p)
-			}
-		}
-		if !dirs[path] || kind != tree.KindFile && kind != tree.KindSymlink {
-			return out
-		}
-		for p, h := range s.Paths {
-			if strings.HasPrefix(p, path+"/") && h.isWithheld() {
-				out = append(out, p)
-			}
-		}
-		slices.Sort(out)
-		return out
-	}
 }
 
 // afterPush is the set once a block was applied, but for some local paths.
