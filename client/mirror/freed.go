@@ -71,9 +71,10 @@ func (m *Mirror) sendFreed(e *tree.Edit, next *state) error {
 }
 
 // codeGone returns the paths of directories here that the remote has removed or replaced, which was withheld because of
-// names in them that make programs run code, and in which there is no such name any more.
+// names in them that make programs run code, and in which there is no such name any more. It remembers the name that it
+// finds in each, and looks for another one only once that is gone.
 func (m *Mirror) codeGone(ctx context.Context) (map[string]bool, error) {
-	gone := map[string]bool{}
+	gone, seen := map[string]bool{}, map[string]string{}
 	if m.s.held == nil {
 		return gone, nil
 	}
@@ -86,21 +87,41 @@ func (m *Mirror) codeGone(ctx context.Context) (map[string]bool, error) {
 			continue
 		}
 		if err == nil {
-			err = m.tree.Walk(ctx, path, func(i *tree.FileInfo) error {
-				if i.Path != path && m.isCode(i.Path, i.Kind) {
-					return errEnough
-				}
-				return nil
-			})
+			seen[path], err = m.codeIn(ctx, path, m.codeSeen[path])
 		}
-		switch {
-		case err == nil:
-			gone[path] = true
-		case !errors.Is(err, errEnough):
+		if err != nil {
 			return nil, fmt.Errorf("look for what is withheld: %w", err)
 		}
+		if seen[path] == "" {
+			gone[path] = true
+		}
 	}
+	m.codeSeen = seen
 	return gone, nil
+}
+
+// codeIn returns the path of something in a directory whose name makes programs run code, "" for none. It looks at last first.
+func (m *Mirror) codeIn(ctx context.Context, dir, last string) (found string, err error) {
+	if last != "" {
+		switch e, err := m.tree.Entry(ctx, last); {
+		case errors.Is(err, iofs.ErrNotExist):
+		case err != nil:
+			return "", err
+		case live(&e) && m.isCode(last, e.Kind):
+			return last, nil
+		}
+	}
+	err = m.tree.Walk(ctx, dir, func(i *tree.FileInfo) error {
+		if i.Path != dir && m.isCode(i.Path, i.Kind) {
+			found = i.Path
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return found, err
 }
 
 // allowing has what codeGone finds fetched again.

@@ -139,3 +139,36 @@ func TestHeldThenWithheld(t *testing.T) {
 	w.same()
 	w.rest()
 }
+
+// Whether a name is still there that has a change withheld is found without looking through all of the directory each time.
+func TestWithheldCostsLittle(t *testing.T) {
+	for _, code := range []string{"/d/zz/.envrc", "/d/aa/.envrc"} {
+		t.Run(code, func(t *testing.T) {
+			w := newWorld(t, Config{Rules: []string{"modules/"}})
+			w.local.do("write "+code+" 1", "write /one 3")
+			for i := range 1000 {
+				w.local.do(fmt.Sprintf("write /d/modules/%d x", i))
+			}
+			w.sync()
+			w.remote.do("rm /d")
+			w.sync()
+			cost := testing.AllocsPerRun(3, func() {
+				if gone, err := w.m.codeGone(t.Context()); err != nil || len(gone) > 0 {
+					t.Fatalf("gone %v, %v", gone, err)
+				}
+			})
+			if cost > 300 {
+				t.Errorf("%v allocations", cost)
+			}
+			// Another name does so too.
+			w.local.do("write /d/mm/.envrc 1", "rm "+code)
+			if gone, err := w.m.codeGone(t.Context()); err != nil || gone["/d"] {
+				t.Fatalf("gone %v, %v", gone, err)
+			}
+			w.local.do("mv /d/mm/.envrc /d/mm/other")
+			if gone, err := w.m.codeGone(t.Context()); err != nil || !gone["/d"] {
+				t.Fatalf("gone %v, %v", gone, err)
+			}
+		})
+	}
+}

@@ -191,11 +191,13 @@ type Mirror struct {
 	// leftHere and leftThere are what the last result has of paths that are left out.
 	leftHere, leftThere []changes.Skipped
 	// found are versions whose content the remote has said to have again, by path.
-	found  map[string]string
-	heard  *heard // nil if the remote is to be asked how far it is
-	asked  pushAsked
-	listed *listed // nil if nothing is
-	unsent int     // files and links here that are new or changed, as mayPush has counted them
+	found map[string]string
+	// codeSeen has a name that makes programs run code by the directory here in which codeGone saw it last.
+	codeSeen map[string]string
+	heard    *heard // nil if the remote is to be asked how far it is
+	asked    pushAsked
+	listed   *listed // nil if nothing is
+	unsent   int     // files and links here that are new or changed, as mayPush has counted them
 	// settledNow: this call has settled this side and found that something is pending.
 	// settledBefore: the call before it has.
 	settledNow, settledBefore bool
