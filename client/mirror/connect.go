@@ -19,6 +19,13 @@ func (m *Mirror) connect(ctx context.Context, settle bool) error {
 	}
 	if next.strangers() || next.notes.Blank {
 		next.notes.First, next.notes.Blank = m.cfg.First, m.cfg.Blank
+		if next.notes.Yielded == 0 {
+			info, err := m.tree.Info(ctx)
+			if err != nil {
+				return err
+			}
+			next.notes.Begun = info.Rev
+		}
 	}
 	// Also when nothing is new: from now on the tree keeps the old paths of what is moved.
 	if err := m.tree.Share(ctx); err != nil {

@@ -25,8 +25,13 @@ type Contact struct {
 	Cut bool
 	// DifferNames, HereNames and ThereNames are the first few paths of each kind, of the local tree.
 	DifferNames, HereNames, ThereNames []string
+	// Newer are paths that are new or changed here since the call by which there is a Mirror.First, and that only this
+	// side has, or that differ and would come from there; 0 without one. NewerNames are the first few.
+	Newer      int
+	NewerNames []string
 
 	here []tree.Entry // what only this side has, directories too
+	rev  int64        // the revision here of which all this is
 }
 
 // First is the Config.First of calls that have begun to bring both sides together and have
@@ -45,10 +50,15 @@ func (m *Mirror) First(ctx context.Context) (first string, err error) {
 
 // first is the choice by which something has come over already, or has been removed here.
 func (s *state) first() string {
-	if s.strangers() && !s.notes.Yielded {
+	if s.strangers() && s.notes.Yielded == 0 {
 		return ""
 	}
 	return s.notes.First
+}
+
+// newer reports whether a revision here is neither the remote's nor older than the choice of first.
+func (s *state) newer(rev int64) bool {
+	return s.first() != "" && rev > max(s.notes.Yielded, s.notes.Begun) && !s.notes.Pulled.has(rev)
 }
 
 // Blank reports whether two sides were never in step, and the remote has nothing.
@@ -158,9 +168,19 @@ func (m *Mirror) Contact(ctx context.Context) (*Contact, error) {
 }
 
 func (m *Mirror) contact(ctx context.Context, s *state) (*Contact, error) {
-	c := &Contact{Cut: s.notes.Blank && s.unanswered()}
+	info, err := m.tree.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Contact{Cut: s.notes.Blank && s.unanswered(), rev: info.Rev}
+	note := func(e *tree.Entry) {
+		if s.newer(e.Rev) {
+			c.Newer++
+			c.NewerNames = named(c.NewerNames, e.Path)
+		}
+	}
 	there := map[string]bool{} // live paths there
-	err := m.allThere(ctx, m.filter.names, func(x *tree.Entry) error {
+	err = m.allThere(ctx, m.filter.names, func(x *tree.Entry) error {
 		if m.filter.hides(x.Path, x.Kind == tree.KindDir) {
 			return nil
 		}
@@ -182,6 +202,9 @@ func (m *Mirror) contact(ctx context.Context, s *state) (*Contact, error) {
 		default:
 			c.Differ++
 			c.DifferNames = named(c.DifferNames, x.Path)
+			if remote, _ := m.roots.toRemote(x.Path); tree.AtPath(x.Rev, remote).Compare(s.peer.Fetch) > 0 {
+				note(&cur)
+			}
 		}
 		return nil
 	})
@@ -200,6 +223,7 @@ func (m *Mirror) contact(ctx context.Context, s *state) (*Contact, error) {
 			continue
 		}
 		c.here = append(c.here, e)
+		note(&e)
 		if e.Kind != tree.KindDir {
 			c.Here++
 			c.HereNames = named(c.HereNames, e.Path)
@@ -307,7 +331,7 @@ func (m *Mirror) Yield(ctx context.Context, c *Contact, first string) (int, erro
 				return nil
 			}
 			next := m.s
-			next.notes.First, next.notes.Yielded = first, true
+			next.notes.First, next.notes.Yielded = first, c.rev
 			return m.store(e, &next)
 		})
 		return partly(err)

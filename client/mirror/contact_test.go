@@ -184,6 +184,45 @@ func TestFromThereGoesOn(t *testing.T) {
 	first("")
 }
 
+// Work done here after a --from there that was cut off is known as newer, before and after something has come over.
+func TestFromThereKnowsNewer(t *testing.T) {
+	for _, how := range []string{"removed", "pulled", "pulled, nothing to remove"} {
+		t.Run(how, func(t *testing.T) {
+			w := newWorld(t, Config{OnConflict: Theirs, First: "there"})
+			w.local.do("write /f L", "write /d/same 1")
+			w.remote.do("write /f R", "write /d/same 1", "write /d/there 2", "write /g 3")
+			if how != "pulled, nothing to remove" {
+				w.local.do("write /here 1", "mkdir /empty")
+			}
+			want := func(names ...string) {
+				t.Helper()
+				w.restart()
+				if c := w.contact(); c.Newer != len(names) || !slices.Equal(c.NewerNames, names) {
+					t.Errorf("newer are %d, %q; want %q", c.Newer, c.NewerNames, names)
+				}
+			}
+			want()
+			if _, err := w.m.Yield(t.Context(), w.contact(), "there"); err != nil {
+				t.Fatal(err)
+			}
+			if how == "removed" {
+				want()
+				w.local.do("write /f evening", "write /new/work 1", "write /d/there mine")
+				want("/f", "/d/there", "/new", "/new/work")
+				return
+			}
+			if _, err := w.m.Pull(t.Context()); err != nil { // it ends before the push
+				t.Fatal(err)
+			}
+			want()
+			w.remote.do("write /g 4", "rm /d/there") // what came from there is not newer
+			want()
+			w.local.do("write /new/work 1", "write /g mine", "write /f mine") // of those the last would be sent
+			want("/g", "/new", "/new/work")
+		})
+	}
+}
+
 // A file that only this side has and that cannot be read stays, and is named; all else goes.
 func TestFromThereUnreadable(t *testing.T) {
 	w := newWorld(t, Config{OnConflict: Theirs})

@@ -48,8 +48,10 @@ type notes struct {
 	Waits     waits `json:"waits,omitempty"`
 	// First is Config.First until both sides have all that there was at first.
 	First string `json:"first,omitempty"`
-	// Yielded: Yield has removed something, for First.
-	Yielded bool `json:"yielded,omitempty"`
+	// Begun is the revision here at which First began, and Yielded that of the Contact of which Yield has removed
+	// something, 0 if it has not.
+	Begun   int64 `json:"begun,omitempty"`
+	Yielded int64 `json:"yieldedAt,omitempty"`
 	// Blank is Config.Blank until the remote has taken something.
 	Blank bool `json:"blank,omitempty"`
 }

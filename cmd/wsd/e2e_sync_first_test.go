@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -217,8 +218,8 @@ func TestFirstContactFromThere(t *testing.T) {
 	wantFile(t, filepath.Join(p.here, "f"), "1\n")
 }
 
-// begun has the state of a pair say that a first run with a choice did not come to its end.
-func (p *syncPair) begun(first string) {
+// begun has the state of a pair say that a first run with a choice did not come to its end, which began at a revision here.
+func (p *syncPair) begun(first string, rev int64) {
 	p.t.Helper()
 	w, err := workspace.OpenStore(p.t.Context(), workspace.Config{Store: p.state})
 	if err != nil {
@@ -229,7 +230,7 @@ func (p *syncPair) begun(first string) {
 		p.t.Fatal(err)
 	}
 	_, err = of.Update(p.t.Context(), func(e *tree.Edit) error {
-		return e.ResetPeer(tree.Peer{ID: mirror.DefaultPeerID + " notes", Fetch: tree.AtPath(0, `{"first":"`+first+`"}`)})
+		return e.ResetPeer(tree.Peer{ID: mirror.DefaultPeerID + " notes", Fetch: tree.AtPath(0, fmt.Sprintf(`{"first":%q,"begun":%d}`, first, rev))})
 	})
 	if err := errors.Join(err, w.Close()); err != nil {
 		p.t.Fatal(err)
@@ -248,7 +249,7 @@ func TestFirstContactGoesOn(t *testing.T) {
 			writeFile(t, filepath.Join(p.here, "new-here"), "1\n")
 			writeFile(t, filepath.Join(p.there, "new-there"), "2\n")
 			here, there := readTree(t, p.here), readTree(t, p.there)
-			p.begun(first)
+			p.begun(first, math.MaxInt64) // what is new here now is older
 			for _, flags := range [][]string{{"--from", other}, {"--from", other, "--dry-run"}} {
 				p.sync(flags...).want(t, 3, "has begun to bring .* together with --.*"+first+" and did not come to its end: --from "+other+" cannot take its place",
 					"Hint: leave --from "+other+" out to go on; to begin anew, remove ")
@@ -271,6 +272,26 @@ func TestFirstContactGoesOn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is new here since a --from there that did not come to its end goes with the flag alone.
+func TestFromThereAsksAgain(t *testing.T) {
+	p := newSyncPair(t)
+	p.strangers()
+	p.serve()
+	p.sync("--merge").want(t, 0)
+	writeFile(t, filepath.Join(p.here, "evening"), "1\n")
+	writeFile(t, filepath.Join(p.here, "same"), "no longer\n")
+	writeFile(t, filepath.Join(p.there, "same"), "other\n")
+	p.begun("there", 1)
+	here, there := readTree(t, p.here), readTree(t, p.there)
+	for _, flags := range [][]string{nil, {"--dry-run"}, {"--watch"}} {
+		p.sync(flags...).want(t, 3, `did not come to its end: [0-9]+ paths new or changed here since then \(.*same.*evening.* would be removed or replaced; nothing was changed`, "Hint: --from there has that removed or replaced too")
+	}
+	p.want(here, there)
+	p.sync("--from", "there").want(t, 0, "only here, and removed: 1 file, kept as lost versions")
+	p.want(there, there)
+	p.sync().want(t, 0, "nothing has changed")
 }
 
 // Both sides that are empty, or the same, are no strangers; neither are those that have

@@ -151,6 +151,9 @@ func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
 		if c.There+c.Differ+c.Same == 0 {
 			return refused(hint, "the server has no files, and all in %s would be removed", j.local.dir)
 		}
+		if c.Newer > 0 && j.flags.from == "" {
+			return j.refuseNewer(c)
+		}
 		if limit := &j.flags.maxDelete; limit.given && !limit.allows(c.Here, c.Here+c.Differ+c.Same) {
 			return j.out.tooMany(&mirror.DeletesError{Count: c.Here, Of: c.Here + c.Differ + c.Same, Names: c.HereNames})
 		}
@@ -210,6 +213,18 @@ func (j *syncJob) goesOn(first, asked string) error {
 	}
 	j.out.line(j.out.stderr, "going on with %s, since an earlier run with it did not come to its end", firstFlag(first))
 	return nil
+}
+
+// refuseNewer names what an earlier --from there is not about, and a run that goes on with it would remove or replace.
+func (j *syncJob) refuseNewer(c *mirror.Contact) error {
+	names := make([]string, len(c.NewerNames))
+	for i, name := range c.NewerNames {
+		names[i] = localName(name)
+	}
+	dir := safe(j.local.dir)
+	return refused("--from there has that removed or replaced too, and kept as lost versions; to send it instead, move it out of "+dir+", run this again, and move it back",
+		"an earlier run has begun to make %s what the server has, with --from there, and did not come to its end: %s new or changed here since then%s would be removed or replaced; nothing was changed",
+		dir, paths(c.Newer), namesText(names, c.Newer-len(names)))
 }
 
 // anew is a hint.
