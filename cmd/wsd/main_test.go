@@ -34,7 +34,7 @@ func (c cleaner) Run() int {
 }
 
 // scriptPatience is when scripts that still run have hung.
-const scriptPatience = 5 * time.Minute
+const scriptPatience = 8 * time.Minute
 
 // TestScripts runs testdata/*.txt. Besides the usual commands they have
 //
