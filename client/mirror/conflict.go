@@ -97,6 +97,9 @@ type Conflict struct {
 	// Waits: there is no room here for Remote, which was overtaken at the remote and is kept there. Once there is room it
 	// is kept here, and the conflict is reported once more.
 	Waits bool
+	// Gone: the version of the remote's that was not kept is not to be had there any more, and is not kept here. Remote is
+	// a delete if that was found later: after there was no room here for it.
+	Gone bool
 }
 
 // OfModes reports whether the two versions differ in their modes alone.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -91,7 +93,9 @@ func (m *Mirror) rebased(s state, lost loss) state {
 	s.notes.Pulled, s.notes.Pushed, s.sent = nil, nil, sent{}
 	s.notes.ShownNames = false
 	s.notes.Shown, s.notes.AgreedPush, s.notes.AgreedFetch = nil, tree.Cursor{}, tree.Cursor{}
-	s.notes.TheirLost, s.notes.Waits, s.notes.Toward = 0, nil, 0
+	s.notes.Gone = slices.AppendSeq(slices.Clone(s.notes.Gone), maps.Values(s.notes.Waits))
+	slices.Sort(s.notes.Gone)
+	s.notes.TheirLost, s.notes.Waits, s.notes.Pass, s.notes.Toward = 0, nil, nil, 0
 	s.rules, s.ignored = s.rules.settled(), nil
 	s.held, _ = s.held.marked(func(string, held) bool { return true })
 	return s

@@ -44,6 +44,9 @@ const (
 	// maxHeld bounds the paths that are remembered as withheld, or held in conflict. A remote
 	// that has more is not pulled from.
 	maxHeld = 20_000
+	// maxWaits bounds the versions that are remembered as waiting at the remote for room here, and how many that were
+	// overtaken there are dealt with in one transaction. With so many no others are looked at until some have come.
+	maxWaits = 1000
 	// maxIgnored bounds the paths of the remote that are remembered since rules hide them, and
 	// maxIgnoredBytes their bytes. A remote that has more is not pulled from.
 	maxIgnored      = 100_000

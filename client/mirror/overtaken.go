@@ -257,30 +257,44 @@ func (m *Mirror) planBack(ctx context.Context, p *Plan, after *decided) error {
 	return nil
 }
 
-// giveBack gives back versions that were overtaken at the remote since the last time: by
+// giveBack puts back versions that were overtaken at the remote since the last time: by
 // pushes whose answers never came, or whose entries came to its disk late. It also keeps those here that
 // have waited for room. It reports whether some went back.
 func (m *Mirror) giveBack(ctx context.Context, target tree.Cursor, r *Result) (bool, error) {
-	stay, gone, err := m.waitingThere(ctx)
+	stay, numbers, err := m.waitingThere(ctx)
 	if err != nil {
 		return false, err
 	}
-	news := m.lostMore()
-	if !news && len(stay)+len(gone) == 0 {
-		return false, nil
+	gone := m.s.notes.Gone
+	for _, n := range numbers {
+		gone = append(gone[:len(gone):len(gone)], m.s.notes.Waits[n])
 	}
-	next := m.s
-	next.notes.Waits = next.notes.Waits.without(gone)
-	back := &returned{next: next.notes.TheirLost}
-	if news && back.next == 0 { // what was lost before is nothing to us
-		back.next = m.theirLost + 1
-	} else if news {
-		if back, err = m.giveBackSince(ctx, back.next, target); err != nil {
+	if len(stay)+len(gone) > 0 {
+		next := m.s
+		next.notes.Waits = next.notes.Waits.without(numbers)
+		back := &returned{next: next.notes.TheirLost, pass: next.notes.Pass, stay: stay, gone: gone}
+		if err := m.storeReturned(ctx, next, back, nil, r); err != nil {
 			return false, err
 		}
 	}
-	back.stay = append(stay, back.stay...)
-	return len(back.paths) > 0, m.storeReturned(ctx, next, back, nil, r)
+	moved := false
+	for more := m.lostMore(); more; {
+		back := &returned{next: m.theirLost + 1} // what was lost before is nothing to us
+		if from := m.s.notes.TheirLost; from > 0 {
+			if back, err = m.giveBackSince(ctx, from, target); err != nil {
+				return moved, err
+			}
+		}
+		if back.next == m.s.notes.TheirLost && back.pass == m.s.notes.Pass {
+			break // nothing is new, or there is no room for more
+		}
+		if err := m.storeReturned(ctx, m.s, back, nil, r); err != nil {
+			return moved, err
+		}
+		moved = moved || len(back.paths) > 0
+		more = back.pass != nil
+	}
+	return moved, nil
 }
 
 // lostMore reports whether the remote has lost versions that are not dealt with.
@@ -292,18 +306,30 @@ func (m *Mirror) lostMore() bool {
 type returned struct {
 	paths []string       // local paths of the versions that went back there
 	stay  []lost.Version // that could not go back
+	gone  []string       // local paths whose versions the remote keeps no more
 	next  int64          // from which number on there will be others
+	pass  *lostPass      // nil if they are all
+	room  int            // how many more it may be about
+	later bool           // some that went back have overtaken others that are not dealt with
 }
 
-// giveBackSince gives back versions that were overtaken at the remote, from a number on.
+// giveBackSince puts back versions that were overtaken at the remote, from a number on: no more than may wait there
+// for room here.
 func (m *Mirror) giveBackSince(ctx context.Context, number int64, base tree.Cursor) (*returned, error) {
-	out := &returned{next: number}
-	dealt := map[int64]bool{}     // versions that were overtaken by what went back
+	out := &returned{next: number, pass: m.s.notes.Pass, room: maxWaits - len(m.s.notes.Waits)}
+	all := out.pass != nil        // that were overtaken
 	prints := map[string]string{} // of the versions that were overtaken from here, by path: each may have gone back
+	if out.room <= 0 && all {
+		return out, nil
+	}
+	out.pass = out.pass.from(number)
+	if out.room <= 0 {
+		return out, nil
+	}
 	for more := true; more; {
 		some, any, err := m.remote().Lost(ctx, out.next-1, 0)
 		if errors.Is(err, errors.ErrUnsupported) {
-			return &returned{next: out.next}, nil
+			return &returned{next: number, pass: m.s.notes.Pass}, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list what the remote has lost: %w", err)
@@ -311,38 +337,50 @@ func (m *Mirror) giveBackSince(ctx context.Context, number int64, base tree.Curs
 		var list []lost.Version
 		for i := range some {
 			v := &some[i]
-			if v.ID < out.next {
+			if v.ID < out.next || !isNumber(v.ID) {
 				return nil, errLostOrder
 			}
+			if out.room == 0 {
+				break
+			}
 			out.next = v.ID + 1
-			ours, err := m.overtook(ctx, v)
+			ours, err := m.overtook(ctx, v, all || v.By != "" && prints[v.Path] == v.By)
 			if err != nil {
 				return nil, err
 			}
-			if !ours && (v.Why != lost.Overtaken || v.By == "" || prints[v.Path] != v.By) {
+			if !ours {
 				continue
 			}
 			prints[v.Path] = tree.Fingerprint(&v.Entry)
-			if !dealt[v.ID] {
+			if !out.pass.Dealt[v.ID] {
 				list = append(list, *v)
+				out.room--
 			}
 		}
-		more = any && len(some) > 0
-		if err := m.giveBackSome(ctx, list, base, dealt, out); err != nil {
+		if err := m.giveBackSome(ctx, list, base, out); err != nil {
 			return nil, err
 		}
+		more = any && len(some) > 0
+		if out.later || out.room == 0 && len(some) > 0 && (more || out.next <= some[len(some)-1].ID) {
+			return out, nil
+		}
 	}
+	out.pass = nil
 	return out, nil
 }
 
-// overtook reports whether it was a change from here that overtook a version at the remote:
-// one of a push that was not answered yet, or what both sides have at its path.
-func (m *Mirror) overtook(ctx context.Context, v *lost.Version) (bool, error) {
-	path, inside := m.roots.toLocal(v.Path)
-	if v.Why != lost.Overtaken || !inside || m.roots.isRoot(path) || m.filter.hides(path, v.Entry.Kind == tree.KindDir) {
+// overtook reports whether it was a change from here that overtook a version at the remote: one of a push that was not
+// answered yet, what both sides have at its path, or any that was overtaken, with may.
+func (m *Mirror) overtook(ctx context.Context, v *lost.Version, may bool) (bool, error) {
+	path, is := m.lostPath(v)
+	if !is {
+		m.log.Debug("left alone what the remote says to have lost: it is not here, or cannot be", "path", v.Path, "version", v.ID)
 		return false, nil
 	}
-	if m.wasSent(v.Path) {
+	if v.Why != lost.Overtaken || m.filter.hides(path, false) {
+		return false, nil
+	}
+	if may || m.wasSent(v.Path) {
 		return true, nil
 	}
 	e, err := m.tree.Entry(ctx, path)
@@ -366,8 +404,8 @@ func (m *Mirror) wasSent(path string) bool {
 // giveBackSome makes versions changes of the remote's own again, of whose tree we know a
 // place at which they were overtaken. out gets their local paths, and the versions that cannot go
 // back, since their paths have changed once more, a directory is there, or the remote has no room.
-// dealt gets the numbers of versions that these overtake.
-func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tree.Cursor, dealt map[int64]bool, out *returned) error {
+// It also takes note of the numbers of versions that these overtake.
+func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tree.Cursor, out *returned) error {
 	were := map[string]lost.Version{} // what went back
 	for range maxTries {
 		if len(list) == 0 {
@@ -398,17 +436,36 @@ func (m *Mirror) giveBackSome(ctx context.Context, list []lost.Version, base tre
 				were[sent[i].Path] = sent[i]
 			}
 			// What was written there in the meantime is newer.
-			list = res.Overtaken
+			list = m.overtakenBack(res.Overtaken, out)
 			if len(sent) > 0 {
 				base = tree.At(res.Rev)
-			}
-			for i := range list {
-				dealt[list[i].ID] = true
 			}
 		}
 	}
 	out.stay = append(out.stay, list...)
 	return nil
+}
+
+// overtakenBack returns those of some versions that what went back has overtaken that are dealt with before their turn.
+// The others are listed later.
+func (m *Mirror) overtakenBack(all []lost.Version, out *returned) (list []lost.Version) {
+	for i := range all {
+		v := &all[i]
+		if _, is := m.lostPath(v); !is || v.ID < out.next {
+			m.log.Warn("the remote says to have lost what cannot be; it is left out", "path", v.Path, "version", v.ID)
+			continue
+		}
+		switch {
+		case out.pass.Dealt[v.ID]:
+		case out.room == 0 || len(out.pass.Dealt) >= maxWaits:
+			out.later = true
+		default:
+			out.pass.Dealt[v.ID] = true
+			out.room--
+			list = append(list, *v)
+		}
+	}
+	return list
 }
 
 // pushBack has the remote apply versions, but for those that it has no room for, which stay. It returns those that it
@@ -503,7 +560,7 @@ func (d *decision) keepLost(e, by *tree.Entry) (int64, error) {
 	return v.ID, err
 }
 
-// touch has a path sent once more.
+// touch makes a path a change once more.
 func touch(e *tree.Edit, path string) error {
 	_, err := e.Touch(path)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -512,7 +569,7 @@ func touch(e *tree.Edit, path string) error {
 	return err
 }
 
-// touchAll has a path sent once more, and what is below it, as far as it is wanted: nil for
+// touchAll makes a path a change once more, and what is below it, as far as it is wanted: nil for
 // all. It returns what that is.
 func touchAll(e *tree.Edit, path string, wanted func(*tree.Entry) bool) ([]tree.Entry, error) {
 	at, err := e.Entry(path)

@@ -472,11 +472,12 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 		return false, err
 	}
 	next := m.s
-	back := &returned{next: next.notes.TheirLost}
+	back := &returned{next: next.notes.TheirLost, pass: next.notes.Pass, gone: next.notes.Gone}
 	if len(res.Overtaken) > 0 {
 		if back, err = m.giveBackSince(ctx, back.next, tree.At(res.Rev)); err != nil {
 			return false, err
 		}
+		back.gone = next.notes.Gone
 	}
 	next.peer.Push = b.cursor
 	next.held = next.held.afterPush(m, b, again).with(b.holds)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/rawname"
+	"github.com/wsd-dev/wsd/fs/tree"
 )
 
 // watermarks asks the remote how far it is, and notes what it leaves out.
@@ -22,7 +23,7 @@ func (m *Mirror) watermarks(ctx context.Context, settle bool) (changes.Watermark
 	}
 	m.heard = &heard{wm: wm, unused: settle}
 	m.takeNames(&wm)
-	m.checksBase, m.setsTimes, m.checksAlone, m.theirLost = wm.ChecksBase, wm.SetsTimes, wm.ChecksAlone, wm.Lost
+	m.checksBase, m.setsTimes, m.checksAlone, m.theirLost = wm.ChecksBase, wm.SetsTimes, wm.ChecksAlone, min(wm.Lost, tree.MaxRev)
 	m.there = nil
 	for _, s := range wm.Skipped {
 		paths := s.Paths
@@ -126,12 +127,14 @@ func (m *Mirror) here() []changes.Skipped {
 		return true
 	})
 	list = changes.WithSkipped(list, m.unreadBeside(named))
-	full := slices.AppendSeq(m.fullHere.list(), maps.Values(m.s.notes.Waits))
+	waits := slices.Collect(maps.Values(m.s.notes.Waits))
+	waitsThere := setOf(waits)
+	full := append(m.fullHere.list(), waits...)
 	slices.Sort(full)
 	full = slices.DeleteFunc(slices.Compact(full), func(path string) bool {
 		_, known := m.s.held.at(path)
 		_, _, held := m.s.held.conflictAt(path)
-		return !m.looksAt(path) || !known && !held && !m.s.notes.Waits.has(path)
+		return !m.looksAt(path) || !known && !held && !waitsThere[path]
 	})
 	return slices.Concat(changes.WithSkipped(list, m.notSent()), withoutRoom(full))
 }

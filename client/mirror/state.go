@@ -45,7 +45,12 @@ type notes struct {
 	// the one behind that of the remote's, 0 when it is not known yet.
 	OurLost   int64 `json:"ourLost,omitempty"`
 	TheirLost int64 `json:"theirLost,omitempty"`
-	Waits     waits `json:"waits,omitempty"`
+	// Waits are versions that wait at the remote for room here, at most maxWaits, and Gone the local paths of some that went
+	// with a store of the remote's, until that is reported. Pass is nil once all before TheirLost are dealt with, and
+	// none behind it is.
+	Waits waits     `json:"waits,omitempty"`
+	Gone  []string  `json:"gone,omitempty"`
+	Pass  *lostPass `json:"pass,omitempty"`
 	// First is Config.First until both sides have all that there was at first.
 	First string `json:"first,omitempty"`
 	// Begun is the revision here at which First began, and Yielded that of the Contact of which Yield has removed
@@ -102,6 +107,7 @@ func (m *Mirror) loadState(ctx context.Context) (state, error) {
 			return s, fmt.Errorf("read %s%s: %w: %w", m.cfg.PeerID, suffix, tree.ErrDamaged, err)
 		}
 	}
+	s.notes.Waits = m.checked(s.notes.Waits)
 	if s.rules != nil {
 		if err := s.rules.compile(m.roots.local); err != nil {
 			return s, fmt.Errorf("read %s%s: %w: %w", m.cfg.PeerID, rulesRow, tree.ErrDamaged, err)

@@ -243,14 +243,15 @@ type syncConflict struct {
 	Lost   int64       `json:"lost,omitempty"` // the number of the version that was not kept
 	Held   bool        `json:"held,omitempty"`
 	Waits  bool        `json:"waits,omitempty"` // the server keeps its version until there is room here
+	Gone   bool        `json:"gone,omitempty"`  // the server's version is kept nowhere any more
 }
 
 func (o *syncOutput) conflict(c mirror.Conflict) { o.tellConflict(&c, false) }
 
-// tellConflict tells of a conflict. With planned nothing has been done about it, nor noted.
+// tellConflict reports a conflict. With planned nothing has been done about it, nor noted.
 func (o *syncOutput) tellConflict(c *mirror.Conflict, planned bool) {
 	if o.enc != nil {
-		out := syncConflict{"conflict", localName(c.Path), versionOf(&c.Local), versionOf(&c.Remote), "", c.Kept.String(), "", c.Lost, c.Held, c.Waits}
+		out := syncConflict{"conflict", localName(c.Path), versionOf(&c.Local), versionOf(&c.Remote), "", c.Kept.String(), "", c.Lost, c.Held, c.Waits, c.Gone}
 		if c.By != "" {
 			out.By = localName(c.By)
 		}
@@ -285,6 +286,10 @@ func (o *syncOutput) tellConflict(c *mirror.Conflict, planned bool) {
 		kept = "; held; to decide" + o.job.afterwards() + ", with --ours (the one here), --theirs or --both: " + o.job.resolveCommand(c.Path)
 	case c.Waits:
 		kept += "; there is no room here for the other one, which the server keeps: each run tries to fetch it"
+	case c.Gone && c.Remote.Kind == tree.KindDelete:
+		kept += "; there was no room here for that one: it is lost"
+	case c.Gone:
+		kept += "; the server does not have the content of the other one any more: it is lost"
 	case c.Lost != 0 && c.Copy == "":
 		kept += "; to bring the other one back" + o.job.afterwards() + ": " + o.job.restoreCommand(c.Lost, lostPath(c))
 	case planned && (c.Kept == mirror.KeptRemote && c.Local.Kind != tree.KindDelete || c.Kept == mirror.KeptLocal && c.Remote.Kind != tree.KindDelete):
@@ -315,6 +320,9 @@ func versionTexts(c *mirror.Conflict) (here, there string) {
 	here, there = versionText(&c.Local), versionText(&c.Remote)
 	if c.Local.Kind == tree.KindDelete {
 		here = "nothing" // it was removed, or with --one-way-safe was never there
+	}
+	if c.Gone && c.Remote.Kind == tree.KindDelete {
+		there = "a version that it keeps no more"
 	}
 	if here == there && c.Local.Hash != "" {
 		here, there = here+" ("+shortHash(c.Local.Hash)+")", there+" ("+shortHash(c.Remote.Hash)+")"

@@ -102,6 +102,29 @@ func TestConflictsInWords(t *testing.T) {
 	}
 }
 
+// A version that the server kept for want of room here, and keeps no more, is named as lost. So is one whose content is gone.
+func TestConflictGone(t *testing.T) {
+	there := mirror.Version{Kind: tree.KindSymlink, Target: "x"}
+	for _, tt := range []struct {
+		remote mirror.Version
+		text   string
+	}{
+		{mirror.Version{Kind: tree.KindDelete}, "a version that it keeps no more; kept the one here; there was no room here for that one: it is lost"},
+		{there, "a link to x; kept the one here; the server does not have the content of the other one any more: it is lost"},
+	} {
+		c := mirror.Conflict{Path: localMount + "/f", Local: mirror.Version{Kind: tree.KindDir}, Remote: tt.remote, Kept: mirror.KeptLocal, Gone: true}
+		var text, object bytes.Buffer
+		(&syncOutput{stderr: &text}).conflict(c)
+		(&syncOutput{enc: json.NewEncoder(&object)}).conflict(c)
+		if want := "conflict: f: here a directory, at the server " + tt.text + "\n"; text.String() != want {
+			t.Errorf("%q, want %q", text.String(), want)
+		}
+		if want := `"kept":"local","gone":true}` + "\n"; !strings.HasSuffix(object.String(), want) {
+			t.Errorf("%q, want %q", object.String(), want)
+		}
+	}
+}
+
 // Each reason for which a path was not decided about has its own words, and a "why".
 func TestUndecided(t *testing.T) {
 	f, below := localMount+"/d", localMount+"/d/f"
