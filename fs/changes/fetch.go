@@ -98,7 +98,10 @@ func (l *listing) Next(ctx context.Context, n int) ([]tree.Entry, error) {
 		if err != nil || !l.plain {
 			return list, err
 		}
-		if list = plainEntries(l.server.occupied.pass(list, l.occupied)); len(list) > 0 {
+		if list, err = l.server.pass(ctx, list, l.occupied); err != nil {
+			return nil, err
+		}
+		if list = plainEntries(list); len(list) > 0 {
 			return list, nil
 		}
 	}

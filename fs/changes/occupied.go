@@ -2,9 +2,11 @@ package changes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,14 +14,50 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// A pipe, or something else that no tree can have, may be in the place of what the tree has. That is for peers that have
-// it, and nobody has its content any more. Peers of PlainNames that do not have it would ask for it for ever: they are
-// not offered it until the pipe is gone.
+// A pipe, or something else that no tree can have, may be in the place of a file of the tree. The tree keeps the file for
+// peers that have it. Nobody has its content any more. Peers of PlainNames that do not have the file would ask for its
+// content for ever: they are not offered it until the pipe is gone.
 
 // occupied are paths of the tree in whose place something is that no tree can have. It is safe for concurrent use.
 type occupied struct {
-	mu     sync.Mutex
-	passed map[string]bool // those of which, or below which, something was not offered
+	mu sync.Mutex
+	// passed are those of which, or below which, something was not offered, as stored in the row of Server.occupiedID;
+	// nil until that is read.
+	passed map[string]bool
+}
+
+// occupiedID is the row of peers that has the paths of occupied.passed, as JSON, in place of a path.
+func (s *Server) occupiedID() string { return s.peer + " occupied" }
+
+// loadPassed reads occupied.passed, with its lock held.
+func (s *Server) loadPassed(ctx context.Context) error {
+	if s.occupied.passed != nil {
+		return nil
+	}
+	row, err := s.tree.Peer(ctx, s.occupiedID())
+	if err != nil {
+		return err
+	}
+	var list []string
+	if text := row.Fetch.Path; text != "" {
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			return fmt.Errorf("read %s: %w: %w", row.ID, tree.ErrDamaged, err)
+		}
+	}
+	s.occupied.passed = map[string]bool{}
+	for _, path := range list {
+		s.occupied.passed[path] = true
+	}
+	return nil
+}
+
+// storePassed stores what is to be occupied.passed.
+func (s *Server) storePassed(e *tree.Edit, passed map[string]bool) error {
+	text, err := json.Marshal(slices.Sorted(maps.Keys(passed)))
+	if err != nil {
+		return err
+	}
+	return e.ResetPeer(tree.Peer{ID: s.occupiedID(), Fetch: tree.AtPath(0, string(text))})
 }
 
 // occupiedNow returns the paths that are occupied as of the last Settle.
@@ -42,9 +80,15 @@ func (s *Server) occupiedNow() map[string]bool {
 func (s *Server) offerAgain(ctx context.Context, now map[string]bool) (bool, error) {
 	s.occupied.mu.Lock()
 	defer s.occupied.mu.Unlock()
+	if err := s.loadPassed(ctx); err != nil {
+		return false, err
+	}
 	var free []string
+	stay := map[string]bool{}
 	for path := range s.occupied.passed {
-		if !now[path] {
+		if now[path] {
+			stay[path] = true
+		} else {
 			free = append(free, path)
 		}
 	}
@@ -58,14 +102,12 @@ func (s *Server) offerAgain(ctx context.Context, now map[string]bool) (bool, err
 				return err
 			}
 		}
-		return nil
+		return s.storePassed(e, stay)
 	})
 	if err != nil {
 		return false, fmt.Errorf("offer again what was out of reach: %w", err)
 	}
-	for _, path := range free {
-		delete(s.occupied.passed, path)
-	}
+	s.occupied.passed = stay
 	return true, nil
 }
 
@@ -99,12 +141,14 @@ func touchBelow(e *tree.Edit, path string) error {
 	}
 }
 
-// pass leaves entries out that are occupied: all but removals.
-func (o *occupied) pass(list []tree.Entry, now map[string]bool) []tree.Entry {
+// pass leaves entries out that are occupied: all but removals. What it leaves out is stored, so that it is offered again
+// also by a server that is started later.
+func (s *Server) pass(ctx context.Context, list []tree.Entry, now map[string]bool) ([]tree.Entry, error) {
 	if len(now) == 0 {
-		return list
+		return list, nil
 	}
-	return slices.DeleteFunc(list, func(e tree.Entry) bool {
+	passed := map[string]bool{}
+	list = slices.DeleteFunc(list, func(e tree.Entry) bool {
 		if e.Kind == tree.KindDelete {
 			return false
 		}
@@ -116,12 +160,25 @@ func (o *occupied) pass(list []tree.Entry, now map[string]bool) []tree.Entry {
 			}
 			path = path[:i]
 		}
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if o.passed == nil {
-			o.passed = map[string]bool{}
-		}
-		o.passed[path] = true
+		passed[path] = true
 		return true
 	})
+	if len(passed) == 0 {
+		return list, nil
+	}
+	s.occupied.mu.Lock()
+	defer s.occupied.mu.Unlock()
+	if err := s.loadPassed(ctx); err != nil {
+		return nil, err
+	}
+	known := len(s.occupied.passed)
+	maps.Copy(passed, s.occupied.passed)
+	if len(passed) == known {
+		return list, nil
+	}
+	if _, err := s.tree.Update(ctx, func(e *tree.Edit) error { return s.storePassed(e, passed) }); err != nil {
+		return nil, fmt.Errorf("note what is out of reach: %w", err)
+	}
+	s.occupied.passed = passed
+	return list, nil
 }

@@ -1,6 +1,7 @@
 package changes_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,13 @@ import (
 // F3: a pipe in the place of a file is no removal. A peer of PlainNames that does not have the file is not offered it,
 // since nobody has its content, until it is there again.
 func TestF3OccupiedIsOfferedLater(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) { testOccupiedIsOfferedLater(t, restart) })
+	}
+}
+
+// testOccupiedIsOfferedLater is a case of TestF3OccupiedIsOfferedLater. With restart another server goes on once the pipes are gone.
+func testOccupiedIsOfferedLater(t *testing.T, restart bool) {
 	dir := t.TempDir()
 	must := func(err error) {
 		t.Helper()
@@ -28,7 +36,8 @@ func TestF3OccupiedIsOfferedLater(t *testing.T) {
 	for _, name := range []string{"d/e/f", "f", "g"} {
 		must(os.WriteFile(at(name), []byte(name), 0o644))
 	}
-	s := changes.New(changes.Config{Workspace: openDisk(t, dir, true)})
+	ws := openDisk(t, dir, true)
+	s := changes.New(changes.Config{Workspace: ws})
 	w, err := s.Watermarks(t.Context(), true)
 	must(err)
 	fetch := func(p changes.Peer, after tree.Cursor, want ...string) tree.Cursor {
@@ -60,6 +69,9 @@ func TestF3OccupiedIsOfferedLater(t *testing.T) {
 	}
 	must(os.Rename(at("was"), at("f")))
 	must(os.Rename(at("dir"), at("d")))
+	if restart {
+		s = changes.New(changes.Config{Workspace: ws})
+	}
 	marks, err := s.PlainNames().Watermarks(t.Context(), true)
 	must(err)
 	at2 := fetch(s.PlainNames(), now, "delete dir", "delete dir/e", "delete dir/e/f", "delete was", "dir d", "dir d/e", "file d/e/f", "file f")
