@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/lost"
@@ -220,6 +221,34 @@ func TestF1DiedOnTheWayOut(t *testing.T) {
 		slices.Sort(got)
 		if !slices.Equal(got, []string{"d/l link nowhere", "d/p file 0644 by a command"}) {
 			t.Errorf("kept: %q", got)
+		}
+	})
+}
+
+// A pipe that came just before a removal during which wsd died goes back, unless there is something newer.
+func TestDiedWithAPipeOnTheWayOut(t *testing.T) {
+	both(t, func(t *testing.T, b *bench) {
+		b.write("q", "newer")
+		b.settle()
+		b.close()
+		b.must(unix.Mkfifo(b.path(".wsd-out-0123456789abcdef-p"), 0o600))
+		b.must(unix.Mkfifo(b.path(".wsd-out-0123456789abcdee-q"), 0o600))
+		b.open()
+		b.settle()
+		names, err := os.ReadDir(b.path(""))
+		b.must(err)
+		pipes := ""
+		for _, e := range names {
+			if e.Type() == os.ModeNamedPipe {
+				name, _, _ := strings.Cut(e.Name(), "-")
+				pipes += name + " "
+			}
+		}
+		if pipes != "p q.conflict " {
+			t.Errorf("pipes: %q", pipes)
+		}
+		if text, err := os.ReadFile(b.path("q")); string(text) != "newer" {
+			t.Errorf("q is %q, %v", text, err)
 		}
 	})
 }

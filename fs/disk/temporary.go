@@ -141,7 +141,15 @@ func (b *bringer) reclaim(dir int, path, name string) error {
 	case err != nil:
 		return err
 	case isOut(name):
-		it := &item{path: under(path, name[tempLength+1:]), kind: tree.KindDelete}
+		base := name[tempLength+1:]
+		switch st.kind {
+		case tree.KindFile, tree.KindSymlink, tree.KindDir:
+		default: // a pipe that came just before the removal, and was not put back
+			if renameNew(dir, name, base) == nil {
+				return nil
+			}
+		}
+		it := &item{path: under(path, base), kind: tree.KindDelete}
 		was, known := b.w.replaced[it.path]
 		if n := b.w.index.find(it.path); !known && n != nil {
 			was = n.stat
