@@ -11,9 +11,10 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// The removal of a directory here is not sent, or takes not all of it, while the remote has something in it that
-// this side does not have: what is held (heldBack.leavesNoRoom), or what rules hide. The cursor moves on all the same. Once
-// the remote has no such thing there any more, the removal is sent again: nothing else would ever remove the directory.
+// The remote may have something in a directory that this side does not have: what is held (heldBack.leavesNoRoom), or
+// what rules hide. As long as it has, a removal of the directory here is not sent, or removes only a part of it. The
+// cursor moves on all the same. Once the remote has no such thing there any more, the removal is sent again: nothing else
+// would ever remove the directory.
 
 // freed returns the directories in which only the remote had something, and has nothing of the kind any more.
 func freed(held, nextHeld *heldSet, ignored, nextIgnored *ignoredSet) []string {

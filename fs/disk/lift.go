@@ -314,7 +314,7 @@ func (f *fileBringer) cannotTake(err error) error {
 	if errors.Is(err, unix.EXDEV) {
 		f.b.w.apart.Store(true)
 	}
-	if noRoom(err) {
+	if isFull(err) {
 		return err
 	}
 	return nil

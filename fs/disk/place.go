@@ -259,8 +259,8 @@ func (b *bringer) makeWay(dir int, name string, it *item, was found) error {
 }
 
 // discard disposes of what an item has taken the place of, which has the name out now.
-// What was there at the last look is known to be what it is, unless it has changed. discard
-// returns the name that it has if there is an error. A file that may have changed and that we may not read is one, unless
+// What was there at the last look is known to be what it is, unless it has changed. If there is an error, discard
+// returns the name that the thing has then. A file that may have changed and that we may not read is an error, unless
 // it has no place to go back to.
 func (b *bringer) discard(dir int, out string, it *item, was found) (string, error) {
 	st, err := statOthers(dir, out)

@@ -52,8 +52,9 @@ func (b *clearer) clear(dir int, path, name string) (stays bool, err error) {
 	}
 }
 
-// noRoom reports whether the disk is full, or all that its user may have of it.
-func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+// isFull reports whether the disk is full, or all that its user may have of it. A file that is too large for the disk,
+// which tree.NoRoom has too, is not it.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // unlink removes a file or link that is known. It is looked at once more where no command
 // finds it, and put back if it has changed.
@@ -61,7 +62,7 @@ func (b *clearer) unlink(dir int, path, name string, was found) (stays bool, err
 	out := b.w.temp.out(name)
 	it := &item{path: path, kind: tree.KindDelete}
 	err = rename(dir, name, out)
-	if (noRoom(err) || errors.Is(err, unix.ENAMETOOLONG)) && was.settled() && !b.recovers && !b.w.beingWritten(dir, name) {
+	if (isFull(err) || errors.Is(err, unix.ENAMETOOLONG)) && was.settled() && !b.recovers && !b.w.beingWritten(dir, name) {
 		// A removal must not need room for a longer name.
 		return false, b.retire(dir, name, it, &was.stat, b.printOf(it, &was))
 	}

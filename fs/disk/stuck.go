@@ -77,7 +77,7 @@ func (l *stuckList) note(path string, err error, mode bool) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if noRoom(errno) {
+	if isFull(errno) {
 		l.full = true
 	}
 	if l.paths == nil {
@@ -171,7 +171,7 @@ func (w *Workspace) tolerate(err error, before int64) error {
 	w.fresh = false
 	w.stuck, w.stuckDirs, w.onlyRoom = now, map[string]struct{}{}, len(now) > 0
 	for _, p := range now {
-		w.onlyRoom = w.onlyRoom && noRoom(p.err)
+		w.onlyRoom = w.onlyRoom && isFull(p.err)
 	}
 	w.skips.stuck(now)
 	for path := range now {

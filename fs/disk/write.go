@@ -275,7 +275,7 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 		replaced = name
 	}
 	err := f.make(dir, temp, replaced, it)
-	if noRoom(err) && f.b.w.reap(f.b.ctx, true) {
+	if isFull(err) && f.b.w.reap(f.b.ctx, true) {
 		cleanTemp(dir, temp)
 		err = f.make(dir, temp, replaced, it)
 	}
