@@ -317,8 +317,8 @@ func TestL1NoRoomForWithheld(t *testing.T) {
 	}
 }
 
-// Of the versions that one change takes the place of, none is kept or reported until there is room for all. What other
-// changes take the place of is.
+// Of the versions that one change takes the place of, none is kept or reported until there is room for all. Versions
+// that other changes take the place of are kept.
 func TestL1NoRoomForSomeWithheld(t *testing.T) {
 	w, remote := newSmall(t, Config{OnConflict: Both})
 	long := strings.Repeat("R", 30)
@@ -403,7 +403,7 @@ func (*noPush) Push(_ context.Context, _ changes.PushInput, entries changes.Stre
 	return changes.PushResult{}, errCut
 }
 
-// What many versions are kept of is asked for at once, up to a bound.
+// Withheld versions that are to be kept are read beside each other, up to a bound.
 func TestWithheldIsReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{OnConflict: Both})

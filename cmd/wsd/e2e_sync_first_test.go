@@ -274,7 +274,7 @@ func TestFirstContactGoesOn(t *testing.T) {
 	}
 }
 
-// What is new here since a --from there that did not come to its end goes with the flag alone.
+// A file that is new here since a --from there that did not come to its end goes with the flag alone.
 func TestFromThereAsksAgain(t *testing.T) {
 	p := newSyncPair(t)
 	p.strangers()

@@ -141,8 +141,8 @@ func touchBelow(e *tree.Edit, path string) error {
 	}
 }
 
-// pass leaves entries out that are occupied: all but removals. What it leaves out is stored, so that it is offered again
-// also by a server that is started later.
+// pass leaves entries out that are occupied: all but removals. It stores their paths, so that a server that is started
+// later offers them again.
 func (s *Server) pass(ctx context.Context, list []tree.Entry, now map[string]bool) ([]tree.Entry, error) {
 	if len(now) == 0 {
 		return list, nil
