@@ -64,7 +64,7 @@ var errGone = errors.New("versions here that would lose change each time they ar
 // applyBatch applies a batch together with its cursor.
 func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, r *Result) error {
 	m.before.theirs.add(b.entries)
-	kept, failed := map[string]copied{}, unkeepable{map[string]string{}, map[string]bool{}}
+	kept, failed := map[string]copied{}, unkeepable{map[string]string{}, map[string]error{}}
 	for attempt := 1; ; attempt++ {
 		var d *decision
 		var next state

@@ -199,7 +199,7 @@ func (m *Mirror) keepTheirs(ctx context.Context, list []lost.Version, r *Result,
 		entries[i] = list[i].Entry
 	}
 	var all []Conflict
-	full := map[tree.Hash]bool{}
+	full := noRoom{}
 	err := m.withContent(ctx, entries, full, r, func(gone map[tree.Hash]bool) error {
 		_, err := m.tree.Update(ctx, func(e *tree.Edit) (err error) {
 			if all, err = m.keepAll(e, list, gone, full); err != nil {
@@ -220,7 +220,7 @@ func (m *Mirror) keepTheirs(ctx context.Context, list []lost.Version, r *Result,
 
 // keepAll keeps those of some versions whose content is neither gone nor does not fit here, and returns the conflicts
 // that all of them are in.
-func (m *Mirror) keepAll(e *tree.Edit, list []lost.Version, gone, full map[tree.Hash]bool) ([]Conflict, error) {
+func (m *Mirror) keepAll(e *tree.Edit, list []lost.Version, gone map[tree.Hash]bool, full noRoom) ([]Conflict, error) {
 	var all []Conflict
 	d := decision{m: m, edit: e, keep: true}
 	for i := range list {
@@ -238,11 +238,13 @@ func (m *Mirror) keepAll(e *tree.Edit, list []lost.Version, gone, full map[tree.
 		switch {
 		case isGone(&v, gone):
 			c.Gone = true
-		case isGone(&v, full):
+		case full.of(&v) != nil:
 			c.Waits = true
+			m.fullHere.explain(path, full.of(&v))
 		default:
 			if err = d.secure(&v); tree.NoRoom(err) {
 				c.Waits = true
+				m.fullHere.explain(path, err)
 			} else if err == nil {
 				c.Lost, err = d.keepLost(&v, cur)
 			}

@@ -5,28 +5,55 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// withoutRoom names paths for which there is no room.
-func withoutRoom(all []string) (list []changes.Skipped) {
+// withoutRoom names paths for which a side has no room, each with the reason.
+func withoutRoom(all []string, among *waiting) (list []changes.Skipped) {
 	if len(all) == 0 {
 		return nil
 	}
 	s := changes.Skipped{Why: changes.Unwritten, Count: len(all)}
 	for _, path := range all[:min(len(all), changes.MaxSkipped)] {
-		s.Paths = append(s.Paths, changes.SkippedPath{Path: path, Error: syscall.ENOSPC.Error()})
+		s.Paths = append(s.Paths, changes.SkippedPath{Path: path, Error: among.reason(path).Error()})
 	}
 	return append(list, s)
 }
 
+// noRoomReason is the system's reason in an error that says that there is no room. The wire has one name for all
+// reasons, so that of a remote is found by the text that its error ends with.
+func noRoomReason(err error) syscall.Errno {
+	for _, reason := range []syscall.Errno{syscall.EFBIG, syscall.EDQUOT} {
+		if errors.Is(err, reason) || strings.HasSuffix(err.Error(), ": "+reason.Error()) {
+			return reason
+		}
+	}
+	return syscall.ENOSPC
+}
+
+// A noRoom has hashes of content for which a side has no room, with its errors.
+type noRoom map[tree.Hash]error
+
+// of returns the error about the content of an entry, nil if there is room for it.
+func (full noRoom) of(e *tree.Entry) error {
+	for _, p := range e.Parts {
+		if err := full[p.Hash]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // leaveRefused leaves entries out of a block whose content the remote has no room for.
-func (m *Mirror) leaveRefused(b *block, full map[tree.Hash]bool) {
-	for _, e := range b.leaveOut(func(e *tree.Entry) bool { return isGone(e, full) }) {
+func (m *Mirror) leaveRefused(b *block, full noRoom) {
+	for _, e := range b.leaveOut(func(e *tree.Entry) bool { return full.of(e) != nil }) {
 		m.leave(b, &e, &m.full)
+		path, _ := m.roots.toLocal(e.Path)
+		m.full.explain(path, full.of(&e))
 	}
 }
 
@@ -78,13 +105,15 @@ func (m *Mirror) leaveTooLarge(b *block, err error) bool {
 	out := b.leaveOut(func(e *tree.Entry) bool { return e.Path == path && e.Kind == tree.KindFile })
 	for i := range out {
 		m.leave(b, &out[i], &m.full)
+		local, _ := m.roots.toLocal(path)
+		m.full.explain(local, err)
 	}
 	return len(out) > 0
 }
 
 // sendFitting sends content of entries as far as the remote has room for it, that of the smallest files
 // first. full takes the hashes of what does not fit.
-func (m *Mirror) sendFitting(ctx context.Context, hashes []tree.Hash, entries []tree.Entry, gone, full map[tree.Hash]bool, sent func(bytes int)) error {
+func (m *Mirror) sendFitting(ctx context.Context, hashes []tree.Hash, entries []tree.Entry, gone map[tree.Hash]bool, full noRoom, sent func(bytes int)) error {
 	send := func(hashes []tree.Hash) error {
 		var sizes []int
 		err := m.sendObjects(ctx, hashes, entries, gone, func(bytes int) { sizes = append(sizes, bytes) })
@@ -102,7 +131,7 @@ func (m *Mirror) sendFitting(ctx context.Context, hashes []tree.Hash, entries []
 
 // fitting moves content of entries as far as there is room for it, that of the smallest files first. full
 // takes the hashes of what does not fit.
-func fitting(hashes []tree.Hash, entries []tree.Entry, full map[tree.Hash]bool, move func([]tree.Hash) error, lacking func([]tree.Hash) ([]tree.Hash, error), isFull func(error) bool) error {
+func fitting(hashes []tree.Hash, entries []tree.Entry, full noRoom, move func([]tree.Hash) error, lacking func([]tree.Hash) ([]tree.Hash, error), isFull func(error) bool) error {
 	err := move(hashes)
 	if !isFull(err) {
 		return err
@@ -127,7 +156,7 @@ func fitting(hashes []tree.Hash, entries []tree.Entry, full map[tree.Hash]bool, 
 		default: // nor is there for what is larger
 			for _, f := range files {
 				for _, h := range f.hashes {
-					full[h] = true
+					full[h] = err
 				}
 			}
 			return nil
@@ -139,20 +168,20 @@ func fitting(hashes []tree.Hash, entries []tree.Entry, full map[tree.Hash]bool, 
 // fetchFitting gets content of a batch as far as there is room for it here. Entries with other content
 // are held as lacking, and named.
 func (m *Mirror) fetchFitting(ctx context.Context, b *batch, hashes []tree.Hash, gone map[tree.Hash]bool, r *Result) error {
-	full := map[tree.Hash]bool{}
+	full := noRoom{}
 	if err := m.fetchSome(ctx, hashes, b.entries, gone, full, r); err != nil || len(full) == 0 {
 		return err
 	}
 	for i := range b.entries {
-		if e := &b.entries[i]; isGone(e, full) {
-			m.leaveHere(b, e)
+		if e := &b.entries[i]; full.of(e) != nil {
+			m.leaveHere(b, e, full.of(e))
 		}
 	}
 	return nil
 }
 
 // fetchSome gets content of entries as far as there is room for it here. full takes the hashes of what does not fit.
-func (m *Mirror) fetchSome(ctx context.Context, hashes []tree.Hash, entries []tree.Entry, gone, full map[tree.Hash]bool, r *Result) error {
+func (m *Mirror) fetchSome(ctx context.Context, hashes []tree.Hash, entries []tree.Entry, gone map[tree.Hash]bool, full noRoom, r *Result) error {
 	return fitting(hashes, entries, full,
 		func(some []tree.Hash) error { return m.fetchAll(ctx, some, entries, gone, r) },
 		func(some []tree.Hash) ([]tree.Hash, error) { return m.lackingHere(ctx, some) },
@@ -160,9 +189,10 @@ func (m *Mirror) fetchSome(ctx context.Context, hashes []tree.Hash, entries []tr
 }
 
 // leaveHere has an entry of a batch wait, for which there is no room here.
-func (m *Mirror) leaveHere(b *batch, e *tree.Entry) {
+func (m *Mirror) leaveHere(b *batch, e *tree.Entry, err error) {
 	b.lack(e.Path)
 	m.fullHere.add(e.Path, "")
+	m.fullHere.explain(e.Path, err)
 }
 
 // leaveUnfitting has the entries of a batch wait for which there was no room when they were applied, and
@@ -177,7 +207,7 @@ func (m *Mirror) leaveUnfitting(b *batch, err error) bool {
 	}
 	for i := range b.entries {
 		if e := &b.entries[i]; paths[e.Path] && e.Kind == tree.KindFile && !b.lacking[e.Path] {
-			m.leaveHere(b, e)
+			m.leaveHere(b, e, err)
 			left = true
 		}
 	}

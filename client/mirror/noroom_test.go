@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -21,10 +22,10 @@ type small struct {
 	*changes.Server
 	room  int64
 	calls int
-	// roomHere is how much of a call there is room for here, 0 for all. reason says why there is no more, ENOSPC if it is
-	// nil.
-	roomHere int64
-	reason   error
+	// roomHere is how much of a call there is room for here, 0 for all. reason says why there is no more here, and
+	// reasonThere at the remote, ENOSPC if it is nil.
+	roomHere            int64
+	reason, reasonThere error
 }
 
 func (r *small) PushObjects(ctx context.Context, objects changes.Stream[tree.Data]) error {
@@ -34,7 +35,7 @@ func (r *small) PushObjects(ctx context.Context, objects changes.Stream[tree.Dat
 	for d, err := objects.Next(ctx); err == nil; d, err = objects.Next(ctx) {
 		list, size = append(list, d), size+int64(len(d.Bytes))
 		if size > r.room {
-			err = &changes.Error{Code: changes.CodeNoRoom, Err: syscall.ENOSPC}
+			err = &changes.Error{Code: changes.CodeNoRoom, Err: orNoSpace(r.reasonThere)}
 			objects.Close(err)
 			return err
 		}
@@ -51,12 +52,18 @@ func (r *small) FetchObjects(ctx context.Context, hashes []tree.Hash) (changes.S
 	return changes.FromFunc(func(ctx context.Context) (tree.Data, error) {
 		d, err := objects.Next(ctx)
 		if left -= int64(len(d.Bytes)); r.roomHere > 0 && left < 0 && err == nil {
-			if err = r.reason; err == nil {
-				err = syscall.ENOSPC
-			}
+			err = orNoSpace(r.reason)
 		}
 		return d, err
 	}, func(err error) { objects.Close(err) }), err
+}
+
+// orNoSpace is an error, or ENOSPC for none.
+func orNoSpace(err error) error {
+	if err == nil {
+		return syscall.ENOSPC
+	}
+	return err
 }
 
 func newSmall(t *testing.T, c Config) (*world, *small) {
@@ -68,10 +75,12 @@ func newSmall(t *testing.T, c Config) (*world, *small) {
 	return w, remote
 }
 
-func unwritten(paths ...string) []changes.Skipped {
+func unwritten(paths ...string) []changes.Skipped { return unwrittenFor(syscall.ENOSPC, paths...) }
+
+func unwrittenFor(reason error, paths ...string) []changes.Skipped {
 	s := changes.Skipped{Why: changes.Unwritten, Count: len(paths)}
 	for _, p := range paths {
-		s.Paths = append(s.Paths, changes.SkippedPath{Path: p, Error: "no space left on device"})
+		s.Paths = append(s.Paths, changes.SkippedPath{Path: p, Error: reason.Error()})
 	}
 	return []changes.Skipped{s}
 }
@@ -149,6 +158,31 @@ func TestL1NoRoomHere(t *testing.T) {
 	w.wantConflicts("/old: " + hash("mine") + " / " + hash(large+"y") + ", kept both copy /old.conflict-" + copyHash("mine"))
 	w.sync()
 	w.same()
+}
+
+// The reason for which there is no room is named as it is, and all of them wait for room.
+func TestL1NamesWhyThereIsNoRoom(t *testing.T) {
+	for _, reason := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		w, remote := newSmall(t, Config{OnConflict: Both})
+		w.local.do("write /one 1")
+		w.sync()
+		large := strings.Repeat("x", 30)
+		remote.room, remote.roomHere, remote.reason = 20, 20, fmt.Errorf("write: %w", reason)
+		remote.reasonThere = errors.New("keep content: write: " + reason.Error()) // as the wire has it
+		w.remote.do("write /theirs " + large)
+		w.local.do("write /mine " + large + "m")
+		for range 2 {
+			r := w.sync()
+			want := [][]changes.Skipped{unwrittenFor(reason, "/theirs"), unwrittenFor(reason, "/mine")}
+			if diff := cmp.Diff(want, [][]changes.Skipped{r.Here, r.There}); diff != "" {
+				t.Errorf("%v: left out here and there (-want +got):\n%s", reason, diff)
+			}
+		}
+		remote.room, remote.roomHere = 1<<20, 0
+		w.restart()
+		w.sync()
+		w.same()
+	}
 }
 
 // Content that fits is found with few questions: the smallest files are sent first.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"syscall"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -256,7 +257,7 @@ func (m *Mirror) lackStill(ctx context.Context, b *batch) error {
 			}
 		}
 		if known && room < 0 {
-			m.leaveHere(b, e)
+			m.leaveHere(b, e, syscall.ENOSPC)
 		}
 	}
 	return nil

@@ -285,7 +285,7 @@ func (m *Mirror) fetchContent(ctx context.Context, in <-chan *batch, out chan<- 
 // withContent runs fn with the content of entries, but for what is gone from the remote too. It
 // does so again while some vanishes, since the file here that had it has changed. full, unless it is nil, takes
 // the hashes of what there is no room for here.
-func (m *Mirror) withContent(ctx context.Context, entries []tree.Entry, full map[tree.Hash]bool, r *Result, fn func(gone map[tree.Hash]bool) error) error {
+func (m *Mirror) withContent(ctx context.Context, entries []tree.Entry, full noRoom, r *Result, fn func(gone map[tree.Hash]bool) error) error {
 	for attempt := 1; ; attempt++ {
 		gone := map[tree.Hash]bool{}
 		missing, err := m.lackingHere(ctx, hashesOf(entries, allParts))

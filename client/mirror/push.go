@@ -238,7 +238,7 @@ func (m *Mirror) lackingThere(ctx context.Context, ask []tree.Hash) ([]tree.Hash
 
 // pushObjects sends the content of blocks, before they are passed on.
 func (m *Mirror) pushObjects(ctx context.Context, in <-chan *block, out chan<- *block, r *Result) error {
-	gone, full := map[tree.Hash]bool{}, map[tree.Hash]bool{}
+	gone, full := map[tree.Hash]bool{}, noRoom{}
 	for b := range in {
 		m.leaveWaiting(b)
 		err := m.sendFitting(ctx, b.objects, b.entries, gone, full, func(bytes int) {
@@ -376,7 +376,7 @@ func (m *Mirror) pushAgain(ctx context.Context, in changes.PushInput, b *block, 
 		if err2 != nil || len(lacking) == 0 {
 			return res, errors.Join(err, err2)
 		}
-		gone, full := map[tree.Hash]bool{}, map[tree.Hash]bool{}
+		gone, full := map[tree.Hash]bool{}, noRoom{}
 		if err = m.sendFitting(ctx, lacking, b.entries, gone, full, func(int) {}); err != nil {
 			return res, err
 		}

@@ -1,9 +1,11 @@
 package mirror
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -47,15 +49,38 @@ func (r *Retries) looked(unwritten bool) {
 type waiting struct {
 	mu    sync.Mutex
 	paths map[string]string // the print of the version, by path
-	due   time.Time         // when they are tried again
-	pause time.Duration     // until due from when they were tried last, 0 once nothing waits
+	// reasons has why there is no room for paths, for which the disk is not simply full.
+	reasons map[string]syscall.Errno
+	due     time.Time     // when they are tried again
+	pause   time.Duration // until due from when they were tried last, 0 once nothing waits
 }
 
 // forget has all tried again.
 func (n *waiting) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.paths = nil
+	n.paths, n.reasons = nil, nil
+}
+
+// explain notes the reason for which there is no room for a path.
+func (n *waiting) explain(path string, err error) {
+	reason := noRoomReason(err)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if delete(n.reasons, path); reason == syscall.ENOSPC {
+		return
+	}
+	if n.reasons == nil {
+		n.reasons = map[string]syscall.Errno{}
+	}
+	n.reasons[path] = reason
+}
+
+// reason is that for which there is no room for a path.
+func (n *waiting) reason(path string) syscall.Errno {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return cmp.Or(n.reasons[path], syscall.ENOSPC)
 }
 
 // rest lets the next pause be a short one if nothing waits.
@@ -97,6 +122,7 @@ func (n *waiting) drop(path string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.paths, path)
+	delete(n.reasons, path)
 }
 
 func (n *waiting) none() bool {

@@ -99,7 +99,7 @@ func (m *Mirror) left() []changes.Skipped {
 	lacking := slices.DeleteFunc(m.s.held.lacking(), func(path string) bool {
 		return !m.looksAt(path) || m.fullHere.has(path) || covers(special, path)
 	})
-	there := slices.Concat(m.there, withoutRoom(m.full.list()))
+	there := slices.Concat(m.there, withoutRoom(m.full.list(), &m.full))
 	if len(lacking) == 0 {
 		return there
 	}
@@ -136,7 +136,7 @@ func (m *Mirror) here() []changes.Skipped {
 		_, _, held := m.s.held.conflictAt(path)
 		return !m.looksAt(path) || !known && !held && !waitsThere[path]
 	})
-	return slices.Concat(changes.WithSkipped(list, m.notSent()), withoutRoom(full))
+	return slices.Concat(changes.WithSkipped(list, m.notSent()), withoutRoom(full, &m.fullHere))
 }
 
 // disowned notes files that lost their owner as they were replaced, as a side calls them.

@@ -63,7 +63,7 @@ func TestL1NoRoomForOvertakenThere(t *testing.T) {
 				for i := range 3 {
 					w.tells(&told)
 					r := w.sync()
-					if diff := cmp.Diff(unwritten("/f"), r.Here); diff != "" {
+					if diff := cmp.Diff(unwrittenFor(reason, "/f"), r.Here); diff != "" {
 						t.Errorf("run %d: left out (-want +got):\n%s", i, diff)
 					}
 					if i > 0 && r.moved() {

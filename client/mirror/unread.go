@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (m *Mirror) isRead(ctx context.Context, path string) (bool, error) {
 // unkeepable are versions from here that could not be kept when the batch was decided before.
 type unkeepable struct {
 	gone map[string]string // their prints, by path: their content was not to be had
-	full map[string]bool   // paths: there was no room for a copy
+	full map[string]error  // by path: there was no room for a copy
 }
 
 // copying takes the error of making copies, and reports whether the batch is to be decided once more because
@@ -99,12 +100,12 @@ func (u *unkeepable) copying(err error, made map[string]copied) bool {
 	known := false
 	for path, c := range made {
 		if slices.Contains(paths, c.path) {
-			u.full[path], known = true, true
+			u.full[path], known = err, true
 		}
 	}
 	for path := range made {
 		if !known {
-			u.full[path] = true
+			u.full[path] = err
 		}
 	}
 	return true
@@ -132,9 +133,10 @@ func (d *decision) holdUnkept(x, cur *tree.Entry, losers []tree.Entry, kept Kept
 		}
 		err := d.secure(l)
 		switch {
-		case err == nil && !d.failed.full[l.Path]:
+		case err == nil && d.failed.full[l.Path] == nil:
 		case err == nil, tree.NoRoom(err):
 			unkept[l.Path] = &d.m.fullHere
+			d.m.fullHere.explain(l.Path, cmp.Or(err, d.failed.full[l.Path]))
 		case !errors.Is(err, tree.ErrUnknownHash):
 			return false, fmt.Errorf("keep a version of %s: %w", l.Path, err)
 		case d.failed.gone[l.Path] == printOf(l):
