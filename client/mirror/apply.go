@@ -111,6 +111,9 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 			continue
 		}
 		if m.leaveUnfitting(b, err) {
+			if paths := m.rulesLacking(b); len(paths) > 0 {
+				return &rulesWaitError{paths}
+			}
 			attempt-- // nothing has changed meanwhile: one entry less is tried
 			continue
 		}

@@ -46,8 +46,10 @@ type filter struct {
 	local string   // the root
 	names []string // that are ignored wherever they are
 	rules *ignore.Matcher
-	text  string // what is stored of the rules, "" for none
-	plain bool   // names that are not UTF-8 are ignored, since the remote does not know them
+	// waiting hides more: the rules that count once files with rules have come that there is no room for here. nil for none.
+	waiting *ignore.Matcher
+	text    string // what is stored of the rules, "" for none
+	plain   bool   // names that are not UTF-8 are ignored, since the remote does not know them
 }
 
 func newFilter(local string, names []string, text string) (*filter, error) {
@@ -55,12 +57,21 @@ func newFilter(local string, names []string, text string) (*filter, error) {
 	if text == "" {
 		return f, nil
 	}
-	var set ignore.Set
+	var set storedRules
 	if err := json.Unmarshal([]byte(text), &set); err != nil {
 		return nil, err
 	}
-	f.rules = ignore.NewMatcher(rawSet(&set))
+	f.rules = ignore.NewMatcher(rawSet(&set.Set))
+	if set.Waiting != nil {
+		f.waiting = ignore.NewMatcher(rawSet(set.Waiting))
+	}
 	return f, nil
+}
+
+// storedRules are rules as a text. A path that either set hides is ignored.
+type storedRules struct {
+	ignore.Set
+	Waiting *ignore.Set `json:"waiting,omitempty"` // filter.waiting
 }
 
 // Rules are about the bytes of names. In what is stored of them, which is JSON, they have the form
@@ -98,14 +109,14 @@ func (f *filter) hides(path string, dir bool) bool {
 		return false
 	}
 	rest = rawname.Raw(rest)
-	if f.rules.Hides(rest, dir) {
+	if f.rules.Hides(rest, dir) || f.waiting.Hides(rest, dir) {
 		return true
 	}
 	if !strings.Contains(rest, ".conflict-") {
 		return false
 	}
 	rest = aside.ReplaceAllString(rest, "$2")
-	return rest != "" && f.rules.Hides(rest, dir)
+	return rest != "" && (f.rules.Hides(rest, dir) || f.waiting.Hides(rest, dir))
 }
 
 // hidesSome reports whether a path is ignored if it is a directory, or if it is none.
@@ -137,8 +148,65 @@ func (m *Mirror) isRulesFile(path string) bool {
 // A ruleFiles has the texts of files with rules, by their local paths.
 type ruleFiles map[string]string
 
-// filter makes the filter of some files and what the Config says.
-func (m *Mirror) filterOf(files ruleFiles) (*filter, error) {
+// filterOf makes the filter of some files and what the Config says. waiting are files that take the place of some once
+// there is room for them: until then what either hides is ignored, so that nothing moves by rules that count on one
+// side only.
+func (m *Mirror) filterOf(files, waiting ruleFiles) (*filter, error) {
+	set, err := m.ruleSet(files)
+	if err != nil {
+		return nil, err
+	}
+	all := storedRules{Set: *set}
+	if len(waiting) > 0 {
+		then := maps.Clone(files)
+		maps.Copy(then, waiting)
+		if all.Waiting, err = m.ruleSet(then); err != nil {
+			return nil, err
+		}
+	}
+	text, err := json.Marshal(&all)
+	if err != nil {
+		return nil, err
+	}
+	// Not nil: that would have the remote leave out what it leaves out for those who do not say.
+	f, err := newFilter(m.roots.local, []string{}, string(text))
+	if err != nil {
+		return nil, err
+	}
+	f.plain = m.plain
+	const limit = changes.MaxIgnored / 2
+	names, onlyNames := f.rules.Names(limit)
+	if f.waiting != nil {
+		more, only := f.waiting.Names(limit)
+		names, onlyNames = append(names, more...), onlyNames && only
+	}
+	comes := slices.Collect(maps.Keys(waiting))
+	for _, name := range names {
+		name = rawname.Encode(name)
+		hides := func(path string) bool { return hidden(path, []string{name}) }
+		// The path that stands for the root is no name of anything in it. Files that wait are to be listed.
+		if hides("/"+m.roots.local) || hides("/"+m.roots.remote) || slices.ContainsFunc(comes, hides) || len(f.names) == limit {
+			onlyNames = false
+			continue
+		}
+		if !slices.Contains(f.names, name) {
+			f.names = append(f.names, name)
+		}
+	}
+	for _, name := range m.cfg.Ignore {
+		name = rawname.Encode(name)
+		if !slices.Contains(f.names, name) {
+			f.names = append(f.names, name)
+		}
+	}
+	if onlyNames { // the names say it all
+		f.text, f.rules, f.waiting = "", nil, nil
+	}
+	return f, nil
+}
+
+// ruleSet is the set of the rules of some files and of the Config.
+func (m *Mirror) ruleSet(files ruleFiles) (*ignore.Set, error) {
 	set, size := ignore.Set{Files: map[string]string{}}, 0
 	for _, text := range m.cfg.Rules {
 		size += len(text)
@@ -159,36 +227,7 @@ func (m *Mirror) filterOf(files ruleFiles) (*filter, error) {
 	for _, text := range m.cfg.Rules {
 		set.All = append(set.All, rawname.Encode(text))
 	}
-	text, err := json.Marshal(&set)
-	if err != nil {
-		return nil, err
-	}
-	// Not nil: that would have the remote leave out what it leaves out for those who do not say.
-	f, err := newFilter(m.roots.local, []string{}, string(text))
-	if err != nil {
-		return nil, err
-	}
-	f.plain = m.plain
-	names, all := f.rules.Names(changes.MaxIgnored / 2)
-	for _, name := range names {
-		name = rawname.Encode(name)
-		// The path that stands for the root is no name of anything in it.
-		if hidden("/"+m.roots.local, []string{name}) || hidden("/"+m.roots.remote, []string{name}) {
-			all = false
-			continue
-		}
-		f.names = append(f.names, name)
-	}
-	for _, name := range m.cfg.Ignore {
-		name = rawname.Encode(name)
-		if !slices.Contains(f.names, name) {
-			f.names = append(f.names, name)
-		}
-	}
-	if all { // the names say it all
-		f.text, f.rules = "", nil
-	}
-	return f, nil
+	return &set, nil
 }
 
 // keptFilter makes the filter of what the state says.
@@ -221,14 +260,15 @@ func (m *Mirror) loadRules(ctx context.Context) error {
 		m.rulesRev = info.Rev
 		break
 	}
-	f, err := m.filterOf(files)
+	waiting := m.waitingFiles()
+	f, err := m.filterOf(files, waiting)
 	if m.cfg.KeepRules {
 		f, err = m.keptFilter()
 	}
 	if err != nil {
 		return err
 	}
-	m.files, m.filter, m.incoming = files, f, nil
+	m.files, m.filter, m.incoming, m.waiting = files, f, nil, waiting
 	return nil
 }
 
@@ -250,7 +290,7 @@ func (m *Mirror) readRules(ctx context.Context) (ruleFiles, error) {
 	if !m.cfg.GitIgnore {
 		return files, nil
 	}
-	f, err := m.filterOf(files)
+	f, err := m.filterOf(files, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -369,14 +409,14 @@ func (m *Mirror) rereadRules(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	was, incoming := m.filter, m.incoming
-	if changed, err := m.rulesChanged(ctx); err != nil || !changed && incoming == nil {
+	if changed, err := m.rulesChanged(ctx); err != nil || !changed && incoming == nil && maps.Equal(m.waiting, m.waitingFiles()) {
 		return false, err
 	}
 	if err := m.loadRules(ctx); err != nil {
 		return false, err
 	}
 	for path, in := range incoming {
-		if m.files[path] != in.text {
+		if _, waits := m.waiting[path]; !waits && m.files[path] != in.text {
 			if m.refused == nil {
 				m.refused = map[string]int64{}
 			}
@@ -422,7 +462,7 @@ func (m *Mirror) rulesChanged(ctx context.Context) (bool, error) {
 // takeRules has what is ignored now count, if files with rules have changed here.
 func (m *Mirror) takeRules(ctx context.Context) error {
 	changed, err := m.rereadRules(ctx)
-	if err != nil || !changed && !m.rulesMoved {
+	if err != nil || !changed && !m.rulesMoved && m.waitingStored() {
 		return err
 	}
 	return m.useRules(ctx)
@@ -443,7 +483,7 @@ func (m *Mirror) useRules(ctx context.Context) error {
 func (m *Mirror) takeIncomingRules(ctx context.Context, target tree.Cursor, r *Result) error {
 	was := m.filter
 	err := m.incomingRules(ctx, target, r)
-	if err != nil || m.filter.same(was) {
+	if err != nil || m.filter.same(was) && m.waitingStored() {
 		return err
 	}
 	return m.useRules(ctx)
@@ -503,22 +543,38 @@ func (m *Mirror) incomingRules(ctx context.Context, target tree.Cursor, r *Resul
 	if err != nil || len(changed) == 0 {
 		return err
 	}
-	var files ruleFiles
-	err = m.withContent(ctx, changed, nil, r, func(gone map[tree.Hash]bool) (err error) {
-		files, err = m.readIncoming(ctx, changed, gone)
+	full, files := noRoom{}, ruleFiles{}
+	err = m.withContent(ctx, changed, full, r, func(gone map[tree.Hash]bool) error {
+		texts, err := m.withoutKeeping(ctx, changed, full, gone)
+		if err == nil {
+			files, err = m.readIncoming(ctx, changed, gone, texts)
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if m.filter, err = m.filterOf(files); err != nil {
-		return err
+	waiting := ruleFiles{}
+	maps.Copy(waiting, m.waiting)
+	for i := range changed {
+		path := changed[i].Path
+		in, is := m.incoming[path]
+		if _, waits := waiting[path]; !is || !waits && full.of(&changed[i]) == nil {
+			continue
+		}
+		waiting[path] = in.text // until it is here
+		if delete(files, path); m.files[path] != "" {
+			files[path] = m.files[path]
+		}
 	}
-	return nil
+	m.filter, err = m.filterOf(files, waiting)
+	m.waiting = waiting
+	return err
 }
 
-// readIncoming reads files with rules that a pull brings, and returns all that there will be.
-func (m *Mirror) readIncoming(ctx context.Context, changed []tree.Entry, gone map[tree.Hash]bool) (ruleFiles, error) {
+// readIncoming reads files with rules that a pull brings, and returns all that there will be. texts is content that is not
+// kept here.
+func (m *Mirror) readIncoming(ctx context.Context, changed []tree.Entry, gone map[tree.Hash]bool, texts map[tree.Hash][]byte) (ruleFiles, error) {
 	files := maps.Clone(m.files)
 	m.incoming = map[string]incomingFile{}
 	for _, e := range changed {
@@ -527,9 +583,12 @@ func (m *Mirror) readIncoming(ctx context.Context, changed []tree.Entry, gone ma
 		}
 		var text strings.Builder
 		for _, p := range e.Parts {
-			data, err := m.forest.Chunk(ctx, p.Hash, nil)
-			if err != nil {
-				return nil, err
+			data, known := texts[p.Hash]
+			if !known {
+				var err error
+				if data, err = m.forest.Chunk(ctx, p.Hash, nil); err != nil {
+					return nil, err
+				}
 			}
 			text.Write(data)
 		}

@@ -21,6 +21,9 @@ var ErrIgnored = errors.New("too many paths of the server are ignored one by one
 // rules are what rules there were and are. It is a value: to change it is to make another one.
 type rules struct {
 	Text string `json:"text,omitempty"` // those that count
+	// Waiting are files with rules that a pull has read, by local path. They count as long as they are held as lacking:
+	// there is no room for them here.
+	Waiting ruleFiles `json:"waiting,omitempty"`
 	// Shown are the texts that counted before, until all has been sent and fetched.
 	Shown []string `json:"shown,omitempty"`
 	// Blocked are local paths that are not sent, with what is below them, since the remote has
@@ -31,6 +34,27 @@ type rules struct {
 	Forgotten bool `json:"forgotten,omitempty"`
 
 	shown []*filter
+}
+
+// waiting is Waiting. A nil rules has none.
+func (r *rules) waiting() ruleFiles {
+	if r == nil {
+		return nil
+	}
+	return r.Waiting
+}
+
+// awaiting returns the rules with other files that wait.
+func (r *rules) awaiting(files ruleFiles) *rules {
+	if maps.Equal(r.waiting(), files) {
+		return r
+	}
+	next := rules{}
+	if r != nil {
+		next = *r
+	}
+	next.Waiting = files
+	return &next
 }
 
 func (r *rules) text() string {
@@ -99,7 +123,7 @@ func (r *rules) settled() *rules {
 	if r == nil || len(r.Shown)+len(r.Freed) == 0 && !r.Forgotten {
 		return r
 	}
-	return &rules{Text: r.Text, Blocked: r.Blocked}
+	return &rules{Text: r.Text, Blocked: r.Blocked, Waiting: r.Waiting}
 }
 
 // changed returns the rules after others have come to count. Those of before are forgotten if there are
@@ -135,6 +159,7 @@ func (m *Mirror) ignoring(s state) (state, error) {
 		names = false // there is nothing to begin anew
 	}
 	if s.rules.text() == f.text && len(shown) == 0 && !names {
+		s.rules = s.rules.awaiting(m.waiting)
 		return s, nil
 	}
 	s.notes.ShownNames = s.notes.ShownNames || names
@@ -148,10 +173,13 @@ func (m *Mirror) ignoring(s state) (state, error) {
 	s.peer.Push, s.peer.Fetch = tree.Cursor{}, tree.Cursor{}
 	s.ignored = nil // it is listed anew
 	var err error
-	if s.rules, err = s.rules.changed(f.text, m.roots.local); err == nil && s.rules.Forgotten {
+	if s.rules, err = s.rules.changed(f.text, m.roots.local); err != nil {
+		return s, err
+	}
+	if s.rules = s.rules.awaiting(m.waiting); s.rules.Forgotten {
 		m.log.Warn("what is ignored has changed too often since both sides were last in step; all is compared anew, and what differs is in conflict")
 	}
-	return s, err
+	return s, nil
 }
 
 // An ignoredSet has the topmost paths that the remote has and rules hide, by local path. They
@@ -268,7 +296,8 @@ func (d *decision) ignored(x *tree.Entry) (bool, error) {
 	if f.rules == nil || x.Kind != tree.KindDelete {
 		return false, nil // those that are hidden have not come
 	}
-	if f.hides(above(x.Path), true) {
+	comes := d.m.comes(x.Path)
+	if !comes && f.hides(above(x.Path), true) {
 		return true, nil
 	}
 	cur, err := d.at(x.Path)
@@ -282,7 +311,7 @@ func (d *decision) ignored(x *tree.Entry) (bool, error) {
 		}
 		return true, nil
 	}
-	if live(cur) && f.hides(x.Path, cur.Kind == tree.KindDir) {
+	if !comes && live(cur) && f.hides(x.Path, cur.Kind == tree.KindDir) {
 		return true, nil
 	}
 	// Without the file, what it hides would be sent.

@@ -212,6 +212,8 @@ type Mirror struct {
 	// remote's revisions of the files that the pull did not bring after all.
 	incoming map[string]incomingFile
 	refused  map[string]int64
+	// waiting are files with rules of the remote's for which there is no room here. They count beside those that are here.
+	waiting ruleFiles
 }
 
 // New returns a mirror. It looks at nothing yet.

@@ -37,7 +37,7 @@ func (m *Mirror) pull(ctx context.Context, r *Result) error {
 	if err := m.bringBack(ctx, r); err != nil {
 		return fmt.Errorf("pull: %w", err)
 	}
-	if err := m.twice(ctx, func() error { return m.pullOnce(ctx, r) }); err != nil {
+	if err := m.twice(ctx, func() error { return m.pullByRules(ctx, r) }); err != nil {
 		return fmt.Errorf("pull: %w", err)
 	}
 	if err := m.bringBack(ctx, r); err != nil {
@@ -241,8 +241,7 @@ func (m *Mirror) wanted(e *tree.Entry, k *known, s *item) bool {
 	if !ok {
 		return false
 	}
-	// A file with rules comes also if it hides itself.
-	if _, comes := m.incoming[path]; !comes && m.filter.rules != nil && e.Kind != tree.KindDelete && !m.roots.isRoot(path) {
+	if !m.comes(path) && m.filter.rules != nil && e.Kind != tree.KindDelete && !m.roots.isRoot(path) {
 		if s.top = m.filter.top(path, e.Kind == tree.KindDir); s.top != "" {
 			s.hidden = true
 			return false

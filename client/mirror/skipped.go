@@ -134,7 +134,7 @@ func (m *Mirror) here() []changes.Skipped {
 	full = slices.DeleteFunc(slices.Compact(full), func(path string) bool {
 		_, known := m.s.held.at(path)
 		_, _, held := m.s.held.conflictAt(path)
-		return !m.looksAt(path) || !known && !held && !waitsThere[path]
+		return !m.comes(path) && !m.looksAt(path) || !known && !held && !waitsThere[path]
 	})
 	return slices.Concat(changes.WithSkipped(list, m.notSent()), withoutRoom(full, &m.fullHere))
 }
