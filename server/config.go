@@ -50,9 +50,9 @@ type Observer struct {
 	// Request is called when a request begins to run; what it returns is called with
 	// the request's outcome. The context is the request's from then on.
 	Request func(ctx context.Context, method string, trace wire.TraceContext) (context.Context, func(error))
-	// Connection wraps each connection. What it returns should be an rpc.FaultCloser
-	// and a Prober if conn is.
-	Connection func(conn rpc.Connection) rpc.Connection
+	// Received and Sent are called with the size of each message in bytes, once it has
+	// been read or written.
+	Received, Sent func(bytes int)
 }
 
 // A Prober is a Connection that can find out whether its other end still lives.

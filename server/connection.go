@@ -15,13 +15,13 @@ import (
 
 // connection leads one rpc.Connection through its life: the ConnectionProcessor.
 type connection struct {
-	server     *Server
-	conn       rpc.Connection
-	opts       ConnectionOptions
-	log        *slog.Logger
-	peer       *rpc.Peer
-	scope      *rpc.Scope
-	dispatcher *rpc.Dispatcher
+	server *Server
+	conn   rpc.Connection
+	opts   ConnectionOptions
+	log    *slog.Logger
+	peer   *rpc.Peer
+	scope  *rpc.Scope
+	*rpc.Dispatcher
 
 	// Owned by the reading goroutine.
 	stage    stage
@@ -37,7 +37,7 @@ type connection struct {
 func newConnection(s *Server, conn rpc.Connection, opts ConnectionOptions) *connection {
 	c := &connection{server: s, conn: conn, opts: opts, log: s.cfg.Logger, scope: s.cfg.Table.NewScope()}
 	c.scope.Bind(c)
-	c.dispatcher = rpc.NewDispatcher(c.scope, rpc.DispatcherConfig{
+	c.Dispatcher = rpc.NewDispatcher(c.scope, rpc.DispatcherConfig{
 		Concurrency: s.cfg.Concurrency, Gate: c.gate, Observe: c.observe(), Logger: s.cfg.Logger,
 	})
 	c.account = s.budget.NewAccount(c.revoke)
@@ -45,7 +45,8 @@ func newConnection(s *Server, conn rpc.Connection, opts ConnectionOptions) *conn
 		c.account.SetMaxMessage(protocol.MaxFirstMessageBytes)
 	}
 	c.peer = rpc.NewPeer(conn, rpc.PeerConfig{
-		Handler: c, Unreadable: c.dispatcher.HandleUnreadable, Logger: s.cfg.Logger, ParsePrefix: opts.ParsePrefix, Account: c.account,
+		Handler: c, Unreadable: c.HandleUnreadable, Logger: s.cfg.Logger, ParsePrefix: opts.ParsePrefix, Account: c.account,
+		Received: s.cfg.Observer.Received, Sent: s.cfg.Observer.Sent,
 	})
 	return c
 }
@@ -96,7 +97,7 @@ func (c *connection) end(ctx context.Context) {
 		_ = c.peer.Close() // never fails
 	}
 	c.cancel(rpc.ErrClosed)
-	c.dispatcher.Wait()
+	c.Wait()
 	if err := closeServices(c.services); err != nil {
 		c.log.Error("connection did not end cleanly", "conn", c.opts.Remote, "err", err)
 	}
@@ -116,7 +117,7 @@ func (c *connection) detach() {
 func (c *connection) answerAll() error {
 	answered := make(chan struct{})
 	go func() { // ends with the requests, which end's Wait waits for too
-		c.dispatcher.Wait()
+		c.Wait()
 		close(answered)
 	}()
 	timeout := time.NewTimer(protocol.DrainTimeout)
@@ -139,11 +140,6 @@ func (c *connection) answerAll() error {
 func (c *connection) shutdown() {
 	c.peer.CloseFault(rpc.CloseGoingAway, shutdownReason)
 	c.cancel(ErrClosed) // a WebSocket may linger after a fault, to have its reason read
-}
-
-// HandleRequest implements rpc.Handler.
-func (c *connection) HandleRequest(ctx context.Context, req *rpc.Request) {
-	c.dispatcher.HandleRequest(ctx, req)
 }
 
 // observe is what the dispatcher tells of requests, nil when nobody listens.

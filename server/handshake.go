@@ -85,10 +85,10 @@ func (c *connection) attach(resume *string) (*Session, *attachment, error) {
 // HandleNotification implements rpc.Handler. The original closes the connection for
 // everything but initialized in its place; here the client is told, and goes on.
 func (c *connection) HandleNotification(_ context.Context, method string, params []byte) error {
-	taken := method != protocol.NotifyInitialized && c.dispatcher.Takes(method)
+	taken := method != protocol.NotifyInitialized && c.Takes(method)
 	switch {
 	case taken && c.stage == stageReady:
-		return c.dispatcher.HandleNotification(method, params)
+		return c.Dispatcher.HandleNotification(method, params)
 	case taken && c.stage == stageAnswered:
 		return protocol.Errorf(protocol.CodeInvalidRequest, "client must send initialized before sending the notification `%s`", method)
 	case !taken && method != protocol.NotifyInitialized:

@@ -112,9 +112,6 @@ func (s *Server) release() {
 
 // serve is ServeConnection for a connection that has its place.
 func (s *Server) serve(ctx context.Context, conn rpc.Connection, opts ConnectionOptions) error {
-	if s.cfg.Observer.Connection != nil {
-		conn = s.cfg.Observer.Connection(conn)
-	}
 	c := newConnection(s, conn, opts)
 	ctx, c.cancel = context.WithCancelCause(ctx)
 	defer c.cancel(nil)

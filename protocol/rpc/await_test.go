@@ -418,3 +418,44 @@ func TestAwaitCloseRaces(t *testing.T) {
 		cancel()
 	}
 }
+
+// Each message counts once, whether it is awaited, taken later or read.
+func TestMessagesCountOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var received, sent []int
+		cfg := PeerConfig{
+			Received: func(n int) { received = append(received, n) },
+			Sent:     func(n int) { sent = append(sent, n) },
+		}
+		serve := func(c Connection, body func()) {
+			received, sent = nil, nil
+			p := NewPeer(c, cfg)
+			done := make(chan error, 1)
+			go func() { done <- p.Serve(context.Background()) }()
+			synctest.Wait()
+			body()
+			synctest.Wait()
+			_ = p.Close()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if len(received) != 2 || received[0] != 12 || received[1] != 13 || len(sent) != 2 || sent[0] < 50 {
+				t.Errorf("received %v, sent %v", received, sent)
+			}
+		}
+		const first, second = `no message 1`, `no message 12` // each is answered with an error
+		socket := newFakeSocket(t)
+		a := socket.open()
+		serve(a, func() { a.sendTogether(first, second); synctest.Wait(); a.end(io.EOF) })
+		near, far := Pair()
+		serve(near, func() {
+			for _, msg := range []string{first, second} {
+				if err := far.Write(t.Context(), []byte(msg)); err != nil {
+					t.Error(err)
+				}
+			}
+			synctest.Wait()
+			_ = far.Close()
+		})
+	})
+}

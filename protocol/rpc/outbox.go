@@ -31,6 +31,7 @@ type outbox struct {
 	conn    Connection
 	try     TryWriter   // conn, if it is one
 	onError func(error) // told why a write failed; it calls fail
+	sent    func(int)   // told the size of each message that was written; may be nil
 	account *Account    // holds for each message what its held says
 
 	notifications, replies lane
@@ -91,10 +92,7 @@ func (o *outbox) enqueue(msg *buffer) error {
 	if o.try != nil {
 		var err error
 		if finish, err = o.try.TryWrite(msg.b); finish == nil {
-			o.done(msg)
-			if err != nil {
-				o.onError(err)
-			}
+			o.wrote(msg, err)
 			if o.rest() {
 				return nil
 			}
@@ -102,11 +100,7 @@ func (o *outbox) enqueue(msg *buffer) error {
 	}
 	go func() { // owned by the outbox; ends when the queue is empty or Close unblocks Write
 		if finish != nil {
-			err := finish()
-			o.done(msg)
-			if err != nil {
-				o.onError(err)
-			}
+			o.wrote(msg, finish())
 		}
 		o.drain()
 	}()
@@ -133,6 +127,17 @@ func (o *outbox) rest() bool {
 	return true
 }
 
+// wrote is called when msg has been written, or could not be.
+func (o *outbox) wrote(msg *buffer, err error) {
+	if err == nil && o.sent != nil {
+		o.sent(len(msg.b))
+	}
+	o.done(msg)
+	if err != nil {
+		o.onError(err)
+	}
+}
+
 func (o *outbox) done(msg *buffer) {
 	msg.lane.room.Release(msg.weight)
 	o.account.Give(msg.held)
@@ -150,11 +155,7 @@ func (o *outbox) drain() {
 		o.queue = o.queue[1:]
 		o.mu.Unlock()
 
-		err := o.conn.Write(context.Background(), msg.b) // Close ends a write that waits
-		o.done(msg)
-		if err != nil {
-			o.onError(err)
-		}
+		o.wrote(msg, o.conn.Write(context.Background(), msg.b)) // Close ends a write that waits
 	}
 }
 

@@ -56,6 +56,9 @@ type PeerConfig struct {
 	// OnlyAnswers says that this end serves no requests. It reads on although the account
 	// has more than there is: others may have to have the answers to give theirs back.
 	OnlyAnswers bool
+	// Received and Sent, if set, are called with the size of each message in bytes, once it
+	// has been read or written. They must not block.
+	Received, Sent func(bytes int)
 }
 
 // A Peer speaks JSON-RPC on one Connection, in either role or both.
@@ -101,6 +104,7 @@ func NewPeer(conn Connection, cfg PeerConfig) *Peer {
 		reporter.ReportTo(p.account)
 	}
 	p.out = newOutbox(conn, p.account, func(err error) { p.shut(err, 0, "") })
+	p.out.sent = cfg.Sent
 	p.calls.peer = p
 	return p
 }
@@ -187,11 +191,14 @@ func (p *Peer) next(ctx context.Context) ([]byte, error) {
 	return p.checked(p.conn.Read(ctx))
 }
 
-// checked refuses a message that is longer than the account allows for now, which a
-// Metered connection does itself.
+// checked counts a message, and refuses one that is longer than the account allows for now,
+// which a Metered connection does itself.
 func (p *Peer) checked(msg []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
+	}
+	if msg != nil && p.cfg.Received != nil {
+		p.cfg.Received(len(msg))
 	}
 	return msg, p.account.CheckMessage(len(msg))
 }

@@ -3,7 +3,6 @@ package observe
 import (
 	"context"
 
-	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/wire"
 	"github.com/wsd-dev/wsd/server"
 )
@@ -16,7 +15,8 @@ func Join(observers ...server.Observer) server.Observer {
 	var all server.Observer
 	for i := len(observers) - 1; i >= 0; i-- {
 		all.Request = joinRequest(observers[i].Request, all.Request)
-		all.Connection = joinConnection(observers[i].Connection, all.Connection)
+		all.Received = joinCount(observers[i].Received, all.Received)
+		all.Sent = joinCount(observers[i].Sent, all.Sent)
 	}
 	return all
 }
@@ -38,12 +38,15 @@ func joinRequest(outer, inner requestFunc) requestFunc {
 	}
 }
 
-func joinConnection(outer, inner func(rpc.Connection) rpc.Connection) func(rpc.Connection) rpc.Connection {
+func joinCount(outer, inner func(bytes int)) func(bytes int) {
 	if outer == nil {
 		return inner
 	}
 	if inner == nil {
 		return outer
 	}
-	return func(conn rpc.Connection) rpc.Connection { return outer(inner(conn)) }
+	return func(bytes int) {
+		outer(bytes)
+		inner(bytes)
+	}
 }

@@ -95,17 +95,7 @@ func (m *Metrics) Handler() http.Handler {
 
 // Observer is for server.Config.
 func (m *Metrics) Observer() server.Observer {
-	in, out := m.counter("in"), m.counter("out")
-	return server.Observer{
-		Request: m.request,
-		Connection: func(conn rpc.Connection) rpc.Connection {
-			c := &counted{Connection: conn, in: in, out: out}
-			if a, ok := conn.(rpc.Awaiter); ok {
-				return &countedAwaiter{c, a}
-			}
-			return c
-		},
-	}
+	return server.Observer{Request: m.request, Received: m.counter("in"), Sent: m.counter("out")}
 }
 
 func (m *Metrics) request(ctx context.Context, method string, _ wire.TraceContext) (context.Context, func(error)) {

@@ -3,7 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -149,47 +149,6 @@ func TestMetricsLint(t *testing.T) {
 	}
 }
 
-// able is a Connection that can do all that the server looks for.
-type able struct {
-	rpc.Connection
-	fault  string
-	probed bool
-}
-
-func (a *able) CloseFault(_ int, reason string) error {
-	a.fault = reason
-	return a.Close()
-}
-
-func (a *able) Probe(context.Context) error {
-	a.probed = true
-	return nil
-}
-
-func TestCountedCanWhatItsConnectionCan(t *testing.T) {
-	near, _ := rpc.Pair()
-	below := &able{Connection: near}
-	c := &counted{Connection: below, in: func(int) {}, out: func(int) {}}
-	if err := c.Probe(t.Context()); err != nil || !below.probed {
-		t.Errorf("probe: %v", err)
-	}
-	if err := c.CloseFault(rpc.ClosePolicyViolation, "because"); err != nil || below.fault != "because" {
-		t.Errorf("close: %v, %q", err, below.fault)
-	}
-
-	near, far := rpc.Pair()
-	c = &counted{Connection: near, in: func(int) {}, out: func(int) {}}
-	if err := c.Probe(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("probe of a Pair: %v", err)
-	}
-	if err := c.CloseFault(rpc.ClosePolicyViolation, "because"); err != nil {
-		t.Error(err)
-	}
-	if _, err := far.Read(t.Context()); !errors.Is(err, io.EOF) {
-		t.Errorf("not closed: %v", err)
-	}
-}
-
 func TestJoin(t *testing.T) {
 	var order []string
 	observer := func(name string) server.Observer {
@@ -198,63 +157,19 @@ func TestJoin(t *testing.T) {
 				order = append(order, name+" begins")
 				return ctx, func(error) { order = append(order, name+" ends") }
 			},
-			Connection: func(conn rpc.Connection) rpc.Connection {
-				order = append(order, name+" wraps")
-				return conn
-			},
+			Received: func(n int) { order = append(order, fmt.Sprint(name, " received ", n)) },
+			Sent:     func(n int) { order = append(order, fmt.Sprint(name, " sent ", n)) },
 		}
 	}
 	joined := Join(server.Observer{}, observer("a"), server.Observer{}, observer("b"))
-	joined.Connection(nil)
+	joined.Received(1)
+	joined.Sent(2)
 	_, done := joined.Request(t.Context(), "m", wire.TraceContext{})
 	done(nil)
-	if got, want := strings.Join(order, ", "), "b wraps, a wraps, a begins, b begins, b ends, a ends"; got != want {
+	if got, want := strings.Join(order, ", "), "a received 1, b received 1, a sent 2, b sent 2, a begins, b begins, b ends, a ends"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if none := Join(); none.Request != nil || none.Connection != nil {
+	if none := Join(); none.Request != nil || none.Received != nil || none.Sent != nil {
 		t.Error("something came of nothing")
-	}
-}
-
-// A connection below counted that can be awaited.
-type awaited struct {
-	rpc.Connection
-	there []byte
-	takes rpc.Taker
-}
-
-func (a *awaited) Await(takes rpc.Taker) ([]byte, error) {
-	msg := a.there
-	a.there, a.takes = nil, takes
-	return msg, nil
-}
-
-func (*awaited) Forget() bool { return true }
-
-// A connection that can be awaited still can when it is counted, and what arrives that
-// way counts, once.
-func TestCountedAwaits(t *testing.T) {
-	below := &awaited{there: []byte("there")}
-	m := NewMetrics("test")
-	a, ok := m.Observer().Connection(below).(rpc.Awaiter)
-	if !ok {
-		t.Fatal("not to be awaited any more")
-	}
-	if msg, err := a.Await(nil); string(msg) != "there" || err != nil {
-		t.Errorf("got %q, %v", msg, err)
-	}
-	var got string
-	if _, err := a.Await(func(msg []byte, _ error, _ func()) bool { got = string(msg); return false }); err != nil {
-		t.Fatal(err)
-	}
-	if below.takes([]byte("later"), nil, nil) || got != "later" || !a.Forget() {
-		t.Errorf("taken: %q", got)
-	}
-	below.takes(nil, io.EOF, nil)
-	if n := testutil.ToFloat64(m.messages.WithLabelValues("in")); n != 2 {
-		t.Errorf("%v messages were counted", n)
-	}
-	if _, ok := m.Observer().Connection(below.Connection).(rpc.Awaiter); ok {
-		t.Error("what cannot be awaited can")
 	}
 }
