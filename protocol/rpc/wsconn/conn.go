@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -107,8 +108,7 @@ type Conn struct {
 	pong    atomic.Pointer[string] // payload of a pong that waits for the writer
 
 	hearing   sync.Mutex
-	listeners []chan struct{}          // woken by the next of those
-	pongs     map[string]chan struct{} // by the payload that they wait for
+	questions []question
 
 	closed   chan struct{}
 	shutting atomic.Bool // somebody closes it. Not a sync.Once: others would wait on a mutex
@@ -134,7 +134,7 @@ func New(ws *websocket.Conn, cfg Config) *Conn {
 	ws.SetReadLimit(announced * cfg.MaxMessageBytes)
 	ws.SetPingHandler(c.answerPing)
 	ws.SetCloseHandler(c.answerClose)
-	ws.SetPongHandler(func(payload string) error { c.pings.pong(); c.hear(); c.ponged(payload); return nil })
+	ws.SetPongHandler(func(payload string) error { c.pings.pong(); c.hear(payload); return nil })
 	c.pings = startPings(c)
 	return c
 }
@@ -154,7 +154,7 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	c.buf = nil
 	kind, r, err := c.ws.NextReader()
 	if wrong := c.wrongKind(kind); err == nil && wrong != nil {
-		c.hear()
+		c.hear("")
 		return nil, wrong // NextReader skips what is left of it
 	}
 	var msg []byte
@@ -175,7 +175,7 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, c.readError(ctx, err)
 	}
-	c.hear()
+	c.hear("")
 	return msg, nil
 }
 
@@ -303,7 +303,7 @@ func (c *Conn) writeError(ctx context.Context, err error) error {
 
 // answerPing runs on the reading goroutine and must not wait for the writer.
 func (c *Conn) answerPing(payload string) error {
-	c.hear()
+	c.hear("")
 	c.pong.Store(&payload)
 	c.sendPong()
 	return nil
@@ -381,72 +381,55 @@ func (c *Conn) giveUp(err error) {
 
 // Probe asks the other end for a sign of life and returns nil once there is one: a
 // pong or a message. It needs a Read under way.
-func (c *Conn) Probe(ctx context.Context) error {
-	sign := make(chan struct{})
-	c.hearing.Lock()
-	c.listeners = append(c.listeners, sign)
-	c.hearing.Unlock()
-	go func() { // ends within twice controlWait
-		c.control(websocket.PingMessage, nil, controlWait, controlWait)
-	}()
-	select {
-	case <-sign:
-		return nil
-	case <-c.closed:
-		return rpc.ErrClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+func (c *Conn) Probe(ctx context.Context) error { return c.ask(ctx, "") }
+
+// Ping asks the other end to answer a ping and returns nil once that answer has come. A
+// message is no answer: the other end may have sent it long before. Ping needs a Read under
+// way.
+func (c *Conn) Ping(ctx context.Context) error { return c.ask(ctx, rand.Text()) }
+
+// A question waits for the pong to the ping of its payload, or without a payload for any
+// sign of life.
+type question struct {
+	payload  string
+	answered chan struct{}
 }
 
-// Ping asks the other end to answer a ping and returns nil once that answer has come. What
-// the other end sent before, and that may be unread, is no answer. It needs a Read under
-// way.
-func (c *Conn) Ping(ctx context.Context) error {
-	payload, answered := rand.Text(), make(chan struct{})
+func (c *Conn) ask(ctx context.Context, payload string) error {
+	q := question{payload, make(chan struct{})}
 	c.hearing.Lock()
-	if c.pongs == nil {
-		c.pongs = map[string]chan struct{}{}
-	}
-	c.pongs[payload] = answered
+	c.questions = append(c.questions, q)
 	c.hearing.Unlock()
-	defer func() {
-		c.hearing.Lock()
-		delete(c.pongs, payload)
-		c.hearing.Unlock()
-	}()
 	go func() { // ends within twice controlWait
 		c.control(websocket.PingMessage, []byte(payload), controlWait, controlWait)
 	}()
+	var err error
 	select {
-	case <-answered:
+	case <-q.answered:
 		return nil
 	case <-c.closed:
-		return rpc.ErrClosed
+		err = rpc.ErrClosed
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
+	c.hearing.Lock()
+	defer c.hearing.Unlock()
+	c.questions = slices.DeleteFunc(c.questions, func(other question) bool { return other == q })
+	return err
 }
 
-// ponged tells the Ping that a pong answers.
-func (c *Conn) ponged(payload string) {
+// hear answers the questions that a sign of life answers. pong is the payload of a pong, ""
+// for anything else.
+func (c *Conn) hear(pong string) {
 	c.hearing.Lock()
-	answered := c.pongs[payload]
-	delete(c.pongs, payload)
-	c.hearing.Unlock()
-	if answered != nil {
-		close(answered)
-	}
-}
-
-func (c *Conn) hear() {
-	c.hearing.Lock()
-	listeners := c.listeners
-	c.listeners = nil
-	c.hearing.Unlock()
-	for _, sign := range listeners {
-		close(sign)
-	}
+	defer c.hearing.Unlock()
+	c.questions = slices.DeleteFunc(c.questions, func(q question) bool {
+		answers := q.payload == "" || q.payload == pong
+		if answers {
+			close(q.answered)
+		}
+		return answers
+	})
 }
 
 // Close implements rpc.Connection.
