@@ -27,37 +27,14 @@ type departure struct {
 }
 
 // next takes the next frame to send. Called with the mutex.
-func (s *Stream) next(now time.Time) (departure, bool) {
+func (s *Stream) next() (departure, bool) {
+	now := time.Now()
 	if s.broken {
 		s.arq.Advance(now)
 		return departure{}, false
 	}
 	f, ok := s.arq.Next(now) // never one without a socket
 	return departure{f, s.carrier}, ok
-}
-
-// flush sends what is due, unless somebody does already: they take it along. Called with
-// the mutex, which is not held over writes.
-func (s *Stream) flush() {
-	if s.sending {
-		return
-	}
-	if d, ok := s.next(time.Now()); ok {
-		s.sending = true
-		s.send(d)
-	}
-}
-
-// send sends d and all that is due after it. Called with the mutex, by the one who has
-// set sending.
-func (s *Stream) send(d departure) {
-	for ok := true; ok; d, ok = s.next(time.Now()) {
-		s.mu.Unlock()
-		err := s.write(d)
-		s.mu.Lock()
-		s.check(d, err)
-	}
-	s.sending = false
 }
 
 // failed is called when the socket took no frame. That is for its reader to judge, who
@@ -71,75 +48,58 @@ func (s *Stream) failed() {
 	s.broken = true
 }
 
-// sendNow is send as far as that goes without waiting. The rest, nil if there is none, is
-// what waits; whoever calls it still has sending, and calls resume then.
-func (s *Stream) sendNow(d departure) (rest func() error) {
-	for ok := true; ok; d, ok = s.next(time.Now()) {
-		s.mu.Unlock()
-		rest, err := s.tryWrite(d)
-		s.mu.Lock()
-		if rest != nil {
-			return func() error { return s.resume(d, rest) }
-		}
-		s.check(d, err)
-	}
-	s.sending = false
-	return nil
-}
-
-// resume ends a write that sendNow had to leave, and sends what has become due. Called
-// without the mutex. It returns why the stream ended, if it did.
-func (s *Stream) resume(d departure, rest func() error) error {
-	err := rest()
+// resume calls the rest that the sender left. It returns why the stream ended, if it did.
+func (s *Stream) resume(rest func()) error {
+	rest()
 	s.mu.Lock()
-	s.check(d, err)
-	if next, ok := s.next(time.Now()); ok {
-		s.send(next)
-	} else {
-		s.sending = false
-	}
 	failure := s.failure()
 	s.leave(time.Now())
 	return failure
 }
 
-// check takes note of how the write of d went. Called with the mutex.
+// check takes note of how the write of d went.
 func (s *Stream) check(d departure, err error) {
-	if err != nil && s.carrier == d.carrier && !s.ended {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.carrier == d.carrier && !s.ended {
 		s.log.Debug("relay socket failed", "stream", s.cfg.ID, "err", err)
 		s.failed()
 	}
 }
 
-// write belongs to who has set sending, as what it uses of s.
-func (s *Stream) write(d departure) error {
+// write belongs to the sender, as what it uses of s.
+func (s *Stream) write(d departure) {
 	msg, err := s.encode(d)
-	if err != nil {
-		return err
+	if err == nil {
+		err = d.carrier.Write(s.life, msg)
+		s.sent(d)
 	}
-	defer s.sent(d)
-	return d.carrier.Write(s.life, msg)
+	s.check(d, err)
 }
 
 // tryWrite is write as far as that goes without waiting.
-func (s *Stream) tryWrite(d departure) (rest func() error, err error) {
+func (s *Stream) tryWrite(d departure) (finish func()) {
 	try, ok := d.carrier.(rpc.TryWriter)
 	if !ok {
-		return func() error { return s.write(d) }, nil
+		return func() { s.write(d) }
 	}
 	msg, err := s.encode(d)
-	if err != nil {
-		return nil, err
-	}
-	finish, err := try.TryWrite(msg)
-	if finish == nil {
+	if err == nil {
+		var rest func() error
+		if rest, err = try.TryWrite(msg); rest != nil {
+			return func() {
+				err := rest()
+				s.sent(d)
+				s.check(d, err)
+			}
+		}
 		s.sent(d)
-		return nil, err
 	}
-	return func() error {
-		defer s.sent(d)
-		return finish()
-	}, nil
+	s.check(d, err)
+	return nil
 }
 
 // encode makes the message that d is. It shares the memory of d's record, or is s.head.
@@ -173,13 +133,10 @@ func (s *Stream) sent(d departure) {
 // leave ends what began with the mutex: it sends what is due, what has to wait in a
 // goroutine that ends when nothing is, sets the timer, wakes those who wait, and unlocks.
 func (s *Stream) leave(now time.Time) {
-	if s.sending {
+	if s.sender.Busy() {
 		s.arq.Advance(now) // whoever sends may hang in its socket
-	} else if d, ok := s.next(now); ok {
-		s.sending = true
-		if rest := s.sendNow(d); rest != nil {
-			go func() { _ = rest() }() // ends with what is due; see finish for a write that hangs
-		}
+	} else if rest := s.sender.Start(); rest != nil {
+		go func() { _ = s.resume(rest) }() // ends with what is due; see finish for a write that hangs
 	}
 	s.arm(now)
 	err := s.failure()
@@ -204,11 +161,11 @@ func (s *Stream) leave(now time.Time) {
 	if err != nil && !s.ended {
 		s.ended = true
 		close(s.done)
-		if s.sending { // perhaps the reset that says so
+		if s.sender.Busy() { // perhaps the reset that says so
 			s.goodbye = time.AfterFunc(CloseTimeout, s.finish)
 		}
 	}
-	finished := s.ended && !s.sending
+	finished := s.ended && !s.sender.Busy()
 	s.mu.Unlock()
 	if takes != nil {
 		takes(nil, err, nil)
@@ -249,7 +206,7 @@ func (s *Stream) arm(now time.Time) {
 	if at.IsZero() {
 		return
 	}
-	if s.sending {
+	if s.sender.Busy() {
 		at = later(at, now.Add(CloseTimeout))
 	}
 	if !s.armed.IsZero() && !at.Before(s.armed) {

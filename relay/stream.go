@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/proto/relayv1"
+	"github.com/wsd-dev/wsd/protocol/handoff"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/relay/arq"
 	"github.com/wsd-dev/wsd/relay/frame"
@@ -57,7 +58,7 @@ type Stream struct {
 	// Each wakes whoever waits for it, to look at the state again.
 	readable, writable, room signal
 
-	// Of who has set sending: the frame that is sent, and its head, or all of it; and the
+	// Of whoever sends: the frame that is sent, and its head, or all of it; and the
 	// number of the first segment that was not sent yet.
 	out    outgoing
 	head   []byte
@@ -66,10 +67,10 @@ type Stream struct {
 	progress *rpc.Account // nil unless ReportTo was called
 
 	mu      sync.Mutex
+	sender  *handoff.Sender[departure] // takes frames from arq and writes them
 	arq     *arq.Stream
 	carrier Carrier   // nil without a socket
 	broken  bool      // it failed, says the writer; codex profile
-	sending bool      // somebody takes frames from arq and writes them
 	closing bool      // this end has ended the stream
 	silent  bool      // OnSilent was told
 	ended   bool      // done is closed
@@ -104,6 +105,9 @@ func NewStream(cfg StreamConfig) *Stream {
 	if cfg.Profile == frame.Reliable {
 		profile = arq.Reliable
 	}
+	s.sender = handoff.NewSender(handoff.SenderConfig[departure]{
+		Lock: &s.mu, Next: s.next, Try: s.tryWrite, TryAll: true, Send: s.write,
+	})
 	now := time.Now()
 	s.arq = arq.New(arq.Config{
 		Profile: profile, Seal: s.seal.seal, Open: s.seal.open,
@@ -216,7 +220,7 @@ func (s *Stream) Write(ctx context.Context, msg []byte) error {
 		return err
 	}
 	if ctx.Done() == nil {
-		s.flush()
+		s.sender.Send()
 	}
 	s.leave(time.Now())
 	err := s.awaitWritable(ctx)
@@ -242,16 +246,12 @@ func (s *Stream) TryWrite(msg []byte) (finish func() error, err error) {
 		return whole, nil
 	}
 	s.mu.Lock()
-	if s.sending || !s.arq.Writable() || s.arq.Write(msg) != nil {
+	if s.sender.Busy() || !s.arq.Writable() || s.arq.Write(msg) != nil {
 		s.mu.Unlock()
 		<-s.turn
 		return whole, nil // which knows what to say
 	}
-	var rest func() error
-	if d, ok := s.next(time.Now()); ok {
-		s.sending = true
-		rest = s.sendNow(d)
-	}
+	rest := s.sender.Start()
 	written, err := s.arq.Writable(), s.failure()
 	s.leave(time.Now())
 	if rest == nil && (written || err != nil) {
@@ -261,7 +261,7 @@ func (s *Stream) TryWrite(msg []byte) (finish func() error, err error) {
 	return func() error {
 		defer func() { <-s.turn }()
 		if rest != nil {
-			if err := rest(); err != nil {
+			if err := s.resume(rest); err != nil {
 				return err
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/handoff"
 )
 
 // maxQueuedReplyBytes bounds the answers that wait to be written; at the limit the
@@ -24,32 +25,34 @@ func newLane(limit int64) lane { return lane{semaphore.NewWeighted(limit), limit
 
 func (l lane) weigh(msg *buffer) int64 { return min(int64(len(msg.b)), l.limit) }
 
-// outbox queues messages for a Connection and writes them in order. What can be written
-// at once is, by whoever sends it, where the Connection can tell; it has a goroutine
-// only while there is more to write.
+// outbox queues messages for a Connection and writes them in order. The goroutine that
+// sends a message writes it if the Connection is a TryWriter and takes it at once.
 type outbox struct {
 	conn    Connection
-	try     TryWriter   // conn, if it is one
 	onError func(error) // told why a write failed; it calls fail
 	sent    func(int)   // told the size of each message that was written; may be nil
 	account *Account    // holds for each message what its held says
 
 	notifications, replies lane
 
-	mu       sync.Mutex
-	queue    []*buffer
-	draining bool
-	idle     chan struct{} // closed when draining ends; nil unless somebody waits for that
-	err      error         // set once nothing can be written any more
+	mu     sync.Mutex
+	queue  handoff.Queue[*buffer]
+	sender *handoff.Sender[*buffer]
+	err    error // set once nothing can be written any more
 }
 
 func newOutbox(conn Connection, account *Account, onError func(error)) *outbox {
-	try, _ := conn.(TryWriter)
-	return &outbox{
-		conn: conn, try: try, account: account, onError: onError,
+	o := &outbox{
+		conn: conn, account: account, onError: onError,
 		notifications: newLane(protocol.MaxQueuedNotificationBytes),
 		replies:       newLane(maxQueuedReplyBytes),
 	}
+	cfg := handoff.SenderConfig[*buffer]{Lock: &o.mu, Next: o.queue.Pop, Send: o.write}
+	if try, ok := conn.(TryWriter); ok {
+		cfg.Try = func(msg *buffer) func() { return o.tryWrite(try, msg) }
+	}
+	o.sender = handoff.NewSender(cfg)
+	return o
 }
 
 // send queues msg once its lane has room. It owns msg from then on.
@@ -80,51 +83,31 @@ func (o *outbox) enqueue(msg *buffer) error {
 		o.done(msg)
 		return err
 	}
-	if o.draining {
-		o.queue = append(o.queue, msg.trim())
-		o.mu.Unlock()
-		return nil
+	if o.sender.Busy() {
+		msg = msg.trim()
 	}
-	o.draining = true
+	o.queue.Push(msg)
+	o.sender.StartAsync() // Close ends a write that waits
 	o.mu.Unlock()
-
-	finish := func() error { return o.conn.Write(context.Background(), msg.b) } // Close ends a write that waits
-	if o.try != nil {
-		var err error
-		if finish, err = o.try.TryWrite(msg.b); finish == nil {
-			o.wrote(msg, err)
-			if o.rest() {
-				return nil
-			}
-		}
-	}
-	go func() { // owned by the outbox; ends when the queue is empty or Close unblocks Write
-		if finish != nil {
-			o.wrote(msg, finish())
-		}
-		o.drain()
-	}()
 	return nil
 }
 
-// rest ends the draining if nothing is queued, or nothing can be written any more.
-func (o *outbox) rest() bool {
-	o.mu.Lock()
-	if len(o.queue) > 0 && o.err == nil {
-		o.mu.Unlock()
-		return false
+func (o *outbox) tryWrite(try TryWriter, msg *buffer) (finish func()) {
+	rest, err := try.TryWrite(msg.b)
+	if rest != nil {
+		return func() { o.wrote(msg, rest()) }
 	}
-	left := o.queue
-	o.queue, o.draining = nil, false
-	if o.idle != nil {
-		close(o.idle)
-		o.idle = nil
-	}
-	o.mu.Unlock()
-	for _, msg := range left {
+	o.wrote(msg, err)
+	return nil
+}
+
+// write writes msg, unless nothing can be written any more.
+func (o *outbox) write(msg *buffer) {
+	if o.failed() != nil {
 		o.done(msg)
+		return
 	}
-	return true
+	o.wrote(msg, o.conn.Write(context.Background(), msg.b)) // Close ends a write that waits
 }
 
 // wrote is called when msg has been written, or could not be.
@@ -144,21 +127,6 @@ func (o *outbox) done(msg *buffer) {
 	msg.recycle()
 }
 
-func (o *outbox) drain() {
-	for {
-		if o.rest() {
-			return
-		}
-		o.mu.Lock() // nobody else takes from the queue
-		msg := o.queue[0]
-		o.queue[0] = nil
-		o.queue = o.queue[1:]
-		o.mu.Unlock()
-
-		o.wrote(msg, o.conn.Write(context.Background(), msg.b)) // Close ends a write that waits
-	}
-}
-
 // fail makes every later send return err.
 func (o *outbox) fail(err error) {
 	o.mu.Lock()
@@ -168,24 +136,16 @@ func (o *outbox) fail(err error) {
 	}
 }
 
+func (o *outbox) failed() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
 // flush waits until all that is queued has been written.
 func (o *outbox) flush(ctx context.Context) error {
-	o.mu.Lock()
-	if !o.draining {
-		defer o.mu.Unlock()
-		return o.err
+	if err := o.sender.Wait(ctx); err != nil {
+		return err
 	}
-	if o.idle == nil {
-		o.idle = make(chan struct{})
-	}
-	idle := o.idle
-	o.mu.Unlock()
-	select {
-	case <-idle:
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		return o.err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return o.failed()
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/wsd-dev/wsd/protocol/handoff"
 )
 
 // A harness is the socket of one.
@@ -26,11 +28,21 @@ type harness struct {
 	room chan struct{} // wakes the executor's reader when the queue is shorter, or its patience
 
 	queueing sync.Mutex
-	queue    [][]byte
-	bytes    int
-	writing  bool
+	queue    handoff.Queue[[]byte]
+	bytes    int // of what waits, and of what is being written and has waited
 	over     bool
-	writer   sync.WaitGroup
+	sender   *handoff.Sender[[]byte]
+}
+
+func newHarness(n *Node, e *executor, subject, remote string) *harness {
+	h := &harness{
+		node: n, executor: e, subject: subject, remote: remote, began: time.Now(),
+		streams: map[string]*route{}, room: make(chan struct{}, 1),
+	}
+	h.sender = handoff.NewSender(handoff.SenderConfig[[]byte]{
+		Lock: &h.queueing, Next: h.queue.Pop, Try: h.tryWrite, Send: h.write,
+	})
+	return h
 }
 
 func (h *harness) token() string {
@@ -79,7 +91,7 @@ func (h *harness) serve() {
 	h.shut(closeCode(err), "closed")
 	e.remove(h)
 	h.stop()
-	h.writer.Wait()
+	_ = h.sender.Wait(context.Background()) // ends, since the socket is closed
 	n.audit.write("leave", append(who, slog.String("reason", h.why(err)),
 		slog.Int64("bytesFromHarness", h.count.out.Load()), slog.Int64("bytesToHarness", h.count.in.Load()))...)
 }
@@ -132,41 +144,56 @@ func (h *harness) send(message []byte) {
 			return
 		}
 	}
-	if h.writing {
-		h.queue = append(h.queue, message)
+	if h.sender.Busy() {
 		h.weigh(cap(message))
-		h.queueing.Unlock()
-		return
 	}
-	h.writing = true
+	h.queue.Push(message)
+	h.sender.StartAsync() // serve waits for it
 	h.queueing.Unlock()
-	// Nobody else writes. What the socket takes at once needs no goroutine, which would
-	// wake an idle processor.
-	finish, err := h.conn.TryWrite(message)
-	if err != nil {
-		h.shut(closeGoingAway, "nothing can be written")
-	} else if finish == nil && h.rest() {
-		return
+}
+
+// tryWrite writes what the socket takes at once. That needs no goroutine, which would wake
+// an idle processor. What is left is weighed until it is written.
+func (h *harness) tryWrite(message []byte) (finish func()) {
+	rest, err := h.conn.TryWrite(message)
+	if rest == nil {
+		h.check(err)
+		return nil
 	}
 	h.queueing.Lock()
-	over := h.over
-	if !over {
-		size := 0
-		if finish != nil {
-			size = cap(message)
-		}
-		h.weigh(size)
-		h.writer.Go(func() { h.write(finish, size) })
+	if !h.over {
+		h.weigh(cap(message))
 	}
 	h.queueing.Unlock()
-	if over && finish != nil {
-		_ = finish() // which must be called, and fails on a closed socket
+	return func() { h.wrote(message, rest()) }
+}
+
+// write writes a message that was weighed.
+func (h *harness) write(message []byte) {
+	h.wrote(message, h.conn.Write(context.Background(), message)) // bounded by WriteTimeout
+}
+
+func (h *harness) wrote(message []byte, err error) {
+	h.queueing.Lock()
+	if !h.over {
+		h.weigh(-cap(message))
+	}
+	h.queueing.Unlock()
+	h.nudge()
+	h.check(err)
+}
+
+// check ends the connection after a write that failed.
+func (h *harness) check(err error) {
+	if err != nil {
+		h.stop()
+		h.shut(closeGoingAway, "nothing can be written")
 	}
 }
 
 // full says that n more bytes must wait. Called with queueing.
 func (h *harness) full(n int) bool {
-	if len(h.queue) >= MaxQueuedFrames || h.bytes+n > MaxQueuedBytes {
+	if h.queue.Len() >= MaxQueuedFrames || h.bytes+n > MaxQueuedBytes {
 		return true
 	}
 	// A token may have as much as is left, as with shares.
@@ -181,21 +208,11 @@ func (h *harness) weigh(n int) {
 	h.meter.queued.Add(int64(n))
 }
 
-// rest ends the writing if nothing is queued.
-func (h *harness) rest() bool {
-	h.queueing.Lock()
-	defer h.queueing.Unlock()
-	if len(h.queue) > 0 {
-		return false
-	}
-	h.writing = false
-	return true
-}
-
 // stop ends the queue.
 func (h *harness) stop() {
 	h.queueing.Lock()
-	h.over, h.queue = true, nil
+	h.over = true
+	h.queue.Clear()
 	h.weigh(-h.bytes)
 	h.queueing.Unlock()
 	h.nudge()
@@ -247,43 +264,4 @@ func (e *executor) patient(token string) *patience {
 	p = &patience{}
 	e.patience[token] = p
 	return p
-}
-
-// write finishes a message, if there is one to finish, writes what is queued, and ends
-// with the queue. What is being written is weighed until it is.
-func (h *harness) write(finish func() error, size int) {
-	if finish != nil {
-		err := finish()
-		h.wrote(size)
-		if err != nil {
-			h.shut(closeGoingAway, "nothing can be written")
-		}
-	}
-	for !h.rest() {
-		h.queueing.Lock() // nobody else takes from the queue but stop, which empties it
-		if len(h.queue) == 0 {
-			h.queueing.Unlock()
-			continue
-		}
-		message := h.queue[0]
-		h.queue[0] = nil
-		h.queue = h.queue[1:]
-		h.queueing.Unlock()
-		err := h.conn.Write(context.Background(), message) // bounded by WriteTimeout
-		h.wrote(cap(message))
-		if err != nil {
-			h.shut(closeGoingAway, "nothing can be written")
-			return
-		}
-	}
-}
-
-// wrote makes room of n bytes.
-func (h *harness) wrote(n int) {
-	h.queueing.Lock()
-	if !h.over {
-		h.weigh(-n)
-	}
-	h.queueing.Unlock()
-	h.nudge()
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/wsd-dev/wsd/protocol/handoff"
 )
 
 // Whoever takes all there is leaves room for others, and there are never more than may be.
@@ -66,10 +68,11 @@ func TestSR4UsedURLsAreShared(t *testing.T) {
 
 // stalled is a harness of a token whose queue is full.
 func stalled(e *executor, m *meters, token string) *harness {
-	h := &harness{
-		node: e.node, executor: e, subject: token + ".k", streams: map[string]*route{}, room: make(chan struct{}, 1),
-		bytes: MaxQueuedBytes, writing: true,
-	}
+	h := newHarness(e.node, e, token+".k", "")
+	h.sender = handoff.NewSender(handoff.SenderConfig[[]byte]{Lock: &h.queueing, Next: h.queue.Pop})
+	h.queue.Push(nil)
+	_ = h.sender.Start() // what is left is never sent
+	h.bytes = MaxQueuedBytes
 	h.meter, _ = m.enter(&Token{ID: token}, e.env, true)
 	e.add(h)
 	return h

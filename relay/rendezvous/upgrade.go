@@ -156,7 +156,7 @@ func (n *Node) upgradeHarness(w http.ResponseWriter, r *http.Request, t *ticket,
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), StateTimeout)
 	defer cancel()
-	h := &harness{node: n, executor: e, subject: t.subject, remote: remote, began: time.Now(), streams: map[string]*route{}, room: make(chan struct{}, 1)}
+	h := newHarness(n, e, t.subject, remote)
 	live, err := n.liveToken(ctx, token)
 	if err != nil {
 		return err

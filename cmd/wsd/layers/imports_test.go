@@ -23,9 +23,11 @@ var table = []struct {
 }{
 	{"protocol/wire", nil},
 	{"protocol", []string{"protocol/wire"}},
-	{"protocol/rpc", []string{"protocol", "protocol/wire"}},
+	// It moves no bytes and knows no wire: all that wait for sockets and pipes stand on it.
+	{"protocol/handoff", nil},
+	{"protocol/rpc", []string{"protocol", "protocol/handoff", "protocol/wire"}},
 	{"protocol/rpc/...", []string{"protocol", "protocol/wire", "protocol/rpc"}},
-	{"protocol/capnweb/...", nil},
+	{"protocol/capnweb/...", []string{"protocol/handoff"}},
 
 	{"fs/fileuri", nil},
 	// The sandbox confines what process and fs hand it, through interfaces that they
@@ -66,9 +68,9 @@ var table = []struct {
 	{"relay/registry", []string{"relay/seal", "relay/frame"}},
 	// What stands between the ends has nothing of theirs but keys and the first fields of a frame.
 	{"relay/rendezvous/sqlstate", []string{"relay/rendezvous", "fs/sqlitefile"}},
-	{"relay/rendezvous/...", []string{"relay/rendezvous/...", "relay/registry", "relay/frame", "relay/seal", "proto/...", "protocol/rpc/..."}},
+	{"relay/rendezvous/...", []string{"relay/rendezvous/...", "relay/registry", "relay/frame", "relay/seal", "proto/...", "protocol/handoff", "protocol/rpc/..."}},
 	{"relay/simnet", []string{"relay", "relay/frame", "proto/...", "protocol/rpc/..."}},
-	{"relay/...", []string{"relay/...", "protocol/rpc/...", "protocol", "proto/..."}},
+	{"relay/...", []string{"relay/...", "protocol/handoff", "protocol/rpc/...", "protocol", "proto/..."}},
 	{"proto/...", []string{"proto/..."}},
 
 	// It gives what process/shell declares.
