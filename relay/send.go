@@ -27,14 +27,19 @@ type departure struct {
 }
 
 // next takes the next frame to send. Called with the mutex.
-func (s *Stream) next() (departure, bool) {
-	now := time.Now()
+func (s *Stream) next() (*departure, bool) {
+	now := s.now
+	s.now = time.Time{}
+	if now.IsZero() {
+		now = time.Now()
+	}
 	if s.broken {
 		s.arq.Advance(now)
-		return departure{}, false
+		return nil, false
 	}
 	f, ok := s.arq.Next(now) // never one without a socket
-	return departure{f, s.carrier}, ok
+	s.departing = departure{f, s.carrier}
+	return &s.departing, ok
 }
 
 // failed is called when the socket took no frame. That is for its reader to judge, who
@@ -58,7 +63,7 @@ func (s *Stream) resume(rest func()) error {
 }
 
 // check takes note of how the write of d went.
-func (s *Stream) check(d departure, err error) {
+func (s *Stream) check(d *departure, err error) {
 	if err == nil {
 		return
 	}
@@ -71,7 +76,7 @@ func (s *Stream) check(d departure, err error) {
 }
 
 // write belongs to the sender, as what it uses of s.
-func (s *Stream) write(d departure) {
+func (s *Stream) write(d *departure) {
 	msg, err := s.encode(d)
 	if err == nil {
 		err = d.carrier.Write(s.life, msg)
@@ -81,7 +86,7 @@ func (s *Stream) write(d departure) {
 }
 
 // tryWrite is write as far as that goes without waiting.
-func (s *Stream) tryWrite(d departure) (finish func()) {
+func (s *Stream) tryWrite(d *departure) (finish func()) {
 	try, ok := d.carrier.(rpc.TryWriter)
 	if !ok {
 		return func() { s.write(d) }
@@ -103,7 +108,7 @@ func (s *Stream) tryWrite(d departure) (finish func()) {
 }
 
 // encode makes the message that d is. It shares the memory of d's record, or is s.head.
-func (s *Stream) encode(d departure) (msg []byte, err error) {
+func (s *Stream) encode(d *departure) (msg []byte, err error) {
 	m := s.out.fill(d.frame, &s.cfg)
 	if buf := d.frame.Data.Payload; d.frame.Kind == arq.KindData {
 		if s.head, err = frame.AppendHead(s.head[:0], m, len(buf)-s.seal.room); err == nil {
@@ -120,7 +125,7 @@ func (s *Stream) encode(d departure) (msg []byte, err error) {
 }
 
 // sent gives back what encode took of d, and reports a segment that is not sent again.
-func (s *Stream) sent(d departure) {
+func (s *Stream) sent(d *departure) {
 	if d.frame.Kind == arq.KindData {
 		if seq := int64(d.frame.Data.Seq); seq >= s.unsent {
 			s.unsent = seq + 1
@@ -135,8 +140,11 @@ func (s *Stream) sent(d departure) {
 func (s *Stream) leave(now time.Time) {
 	if s.sender.Busy() {
 		s.arq.Advance(now) // whoever sends may hang in its socket
-	} else if rest := s.sender.Start(); rest != nil {
-		go func() { _ = s.resume(rest) }() // ends with what is due; see finish for a write that hangs
+	} else {
+		s.now = now
+		if rest := s.sender.Start(); rest != nil {
+			go func() { _ = s.resume(rest) }() // ends with what is due; see finish for a write that hangs
+		}
 	}
 	s.arm(now)
 	err := s.failure()

@@ -60,15 +60,17 @@ type Stream struct {
 
 	// Of whoever sends: the frame that is sent, and its head, or all of it; and the
 	// number of the first segment that was not sent yet.
-	out    outgoing
-	head   []byte
-	unsent int64
+	departing departure
+	out       outgoing
+	head      []byte
+	unsent    int64
 
 	progress *rpc.Account // nil unless ReportTo was called
 
 	mu      sync.Mutex
-	sender  *handoff.Sender[departure] // takes frames from arq and writes them
+	sender  *handoff.Sender[*departure] // takes frames from arq and writes them
 	arq     *arq.Stream
+	now     time.Time // for the first frame that leave looks for; else zero
 	carrier Carrier   // nil without a socket
 	broken  bool      // it failed, says the writer; codex profile
 	closing bool      // this end has ended the stream
@@ -105,7 +107,7 @@ func NewStream(cfg StreamConfig) *Stream {
 	if cfg.Profile == frame.Reliable {
 		profile = arq.Reliable
 	}
-	s.sender = handoff.NewSender(handoff.SenderConfig[departure]{
+	s.sender = handoff.NewSender(handoff.SenderConfig[*departure]{
 		Lock: &s.mu, Next: s.next, Try: s.tryWrite, TryAll: true, Send: s.write,
 	})
 	now := time.Now()

@@ -93,8 +93,7 @@ func (s *Session) batchAnswer() ([]byte, error) {
 	if s.ended != nil {
 		return nil, s.ended
 	}
-	frames, _ := s.out.take(nil)
-	return joinLines(frames), nil
+	return joinLines(s.takeHeld()), nil
 }
 
 func joinLines(frames []message) []byte {

@@ -30,10 +30,10 @@ func NewBatch(url string, client *http.Client, header http.Header) *Batch {
 // Send sends the calls and reads the answers. Close the Batch when they are collected.
 func (b *Batch) Send(ctx context.Context) error {
 	b.lock()
-	frames, _ := b.out.take(nil)
+	messages := b.takeHeld()
 	b.out.ended = true
 	b.unlock()
-	return b.t.post(ctx, joinLines(frames))
+	return b.t.post(ctx, joinLines(messages))
 }
 
 type batchClient struct {

@@ -220,7 +220,7 @@ func (s *Session) reply(id int64, e *export, p *promise) {
 		return
 	}
 	if s.exports[id] == e {
-		s.out.add(s.replyFrame(id, p))
+		s.add(s.replyFrame(id, p))
 		if s.cfg.batch && s.out.bytes > s.max.batchAnswer {
 			s.end(fmt.Errorf("capnweb: an answer of more than %d bytes", s.max.batchAnswer), nil)
 			return

@@ -3,20 +3,20 @@ package capnweb
 import (
 	"context"
 	"sync"
+
+	"github.com/wsd-dev/wsd/protocol/handoff"
 )
 
 // An outbox holds the frames that wait to be written. Its fields are under the lock of
 // its session.
 type outbox struct {
-	frames []message
-	bytes  int // of frames, and of those that are being written
-	writes int // bytes of those
-	ended  bool
-	wake   chan struct{} // holds a token when there is something to do
-	room   chan struct{} // closed when there is room again; nil if nobody waits
+	queue   handoff.Queue[message]
+	bytes   int           // of queue, and of what is being written
+	writing int           // of what is being written
+	ended   bool          // nothing gets in any more
+	wake    chan struct{} // holds a token when there is something to do
+	room    chan struct{} // closed when there is room again; nil if nobody waits
 }
-
-func (o *outbox) init() { o.wake = make(chan struct{}, 1) }
 
 // A message is a frame that waits, and the memory from which it is, if that can be used
 // again when it has been written.
@@ -34,17 +34,29 @@ func (m message) free() {
 	}
 }
 
-func (o *outbox) add(frame []byte) { o.addMessage(message{text: frame}) }
+func (s *Session) add(frame []byte) { s.addMessage(message{text: frame}) }
 
-func (o *outbox) addMessage(m message) {
-	if o.ended {
+func (s *Session) addMessage(m message) {
+	if s.out.ended {
 		return
 	}
-	o.frames = append(o.frames, m)
-	o.bytes += len(m.text)
-	o.signal()
+	s.out.queue.Push(m)
+	s.out.bytes += len(m.text)
+	s.out.signal()
 }
 
+// nextMessage takes the next message to write. The one before has been written.
+func (s *Session) nextMessage() (message, bool) {
+	s.out.bytes -= s.out.writing
+	m, ok := s.out.queue.Pop()
+	s.out.writing = len(m.text)
+	if !s.full() {
+		s.out.free()
+	}
+	return m, ok
+}
+
+// signal has the session's write look for what there is to do.
 func (o *outbox) signal() {
 	select {
 	case o.wake <- struct{}{}:
@@ -52,21 +64,13 @@ func (o *outbox) signal() {
 	}
 }
 
-// end lets nothing in any more.
-func (o *outbox) end() {
-	o.ended = true
-	o.signal()
-	o.free()
-}
-
-// take hands out what waits, in a slice that reuses the one handed out before.
-func (o *outbox) take(last []message) (frames []message, ended bool) {
-	o.bytes -= o.writes
-	o.free()
-	clear(last)
-	frames, o.frames = o.frames, last[:0]
-	o.writes = o.bytes
-	return frames, o.ended
+// takeHeld takes all messages, which are counted until the session ends.
+func (s *Session) takeHeld() (messages []message) {
+	for m, ok := s.out.queue.Pop(); ok; m, ok = s.out.queue.Pop() {
+		messages = append(messages, m)
+	}
+	s.out.writing = s.out.bytes
+	return messages
 }
 
 func (o *outbox) free() {
@@ -106,7 +110,7 @@ func (s *Session) waitRoom(ctx context.Context) error {
 // send queues a frame. What comes of reading and cannot wait ends the session when there
 // is too much of it.
 func (s *Session) send(frame []byte) {
-	s.out.add(frame)
+	s.add(frame)
 	if s.out.bytes > s.max.queuedBytes+s.max.replies {
 		s.end(protocolErrorf("RangeError", "the peer does not read"), nil)
 	}

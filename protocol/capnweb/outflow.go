@@ -212,7 +212,7 @@ func (o *outflow) frame(method string, enc *encoded, answer func(error)) (int, e
 	id := o.s.nextImport
 	o.s.nextImport++
 	o.s.imports[id] = &promise{s: o.s, imported: true, id: id, onAnswer: answer}
-	o.s.out.addMessage(message{text, buf})
+	o.s.addMessage(message{text, buf})
 	return len(text), nil
 }
 

@@ -137,7 +137,7 @@ func (s *Session) appendStream(text []byte, st *stream, undo *[]func()) ([]byte,
 	if !st.taken.CompareAndSwap(false, true) {
 		return nil, ErrReleased
 	}
-	s.out.add([]byte(`["pipe"]`))
+	s.add([]byte(`["pipe"]`))
 	id := s.nextImport
 	s.nextImport++
 	p := &promise{s: s, imported: true, object: true, id: id, remote: 1}
@@ -176,7 +176,7 @@ func (s *Session) sendPush(head string, args *encoded, tail string) (*promise, e
 	p := &promise{s: s, imported: true, id: s.nextImport, remote: 1}
 	s.imports[p.id] = p
 	s.nextImport++
-	s.out.add(text)
+	s.add(text)
 	if s.cfg.autoPull {
 		s.pull(p)
 	}

@@ -125,7 +125,7 @@ func New(t Transport, cfg Config) *Session {
 		s.cfg.bounds = defaultBounds
 	}
 	s.max = s.cfg.bounds
-	s.out.init()
+	s.out.wake = make(chan struct{}, 1)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	main := &export{refs: 1}
 	if cfg.Main != nil {
@@ -257,13 +257,15 @@ func (s *Session) end(reason, tell error) {
 	if tell != nil {
 		enc := encodeError(tell, s.cfg.MapError)
 		if len(enc.caps) == 0 {
-			s.out.add(frame(`["abort",`, enc.text, `]`))
+			s.add(frame(`["abort",`, enc.text, `]`))
 		}
 	}
 	s.ended = reason
 	s.cancel(reason)
 	close(s.done)
-	s.out.end()
+	s.out.ended = true
+	s.out.free()
+	s.out.signal()
 	for _, e := range s.exports {
 		if p, ok := e.subject.(*pipe); ok {
 			s.pipeFail(p, reason)
@@ -333,6 +335,8 @@ func lost(err error) error { return fmt.Errorf("capnweb: connection lost: %w", e
 func (s *Session) unwritten(err error) {
 	s.lock()
 	s.unwrote = err
+	s.out.queue.Clear()
+	s.out.bytes = s.out.writing
 	s.unlock()
 	late := time.NewTimer(lastWordsTime)
 	defer late.Stop()
@@ -347,34 +351,27 @@ func (s *Session) unwritten(err error) {
 
 // write sends what is queued, and closes the transport after the end.
 func (s *Session) write() {
-	var sent []message
+	if s.cfg.held {
+		<-s.done
+	}
 	for {
 		s.lock()
-		if s.cfg.held && s.ended == nil {
-			s.unlock()
-			<-s.done
-			continue
-		}
-		frames, ended := s.out.take(sent)
-		reason := s.ended
+		m, ok := s.nextMessage()
+		ended := s.ended
 		s.unlock()
-		for _, f := range frames {
-			err := s.t.Write(context.Background(), f.text)
-			f.free()
+		switch {
+		case ok:
+			err := s.t.Write(context.Background(), m.text)
+			m.free()
 			if err != nil {
 				s.unwritten(err)
-				break
 			}
-		}
-		sent = frames
-		if len(frames) > 0 {
-			continue
-		}
-		if ended {
-			s.closeTransport(reason)
+		case ended != nil:
+			s.closeTransport(ended)
 			return
+		default:
+			<-s.out.wake
 		}
-		<-s.out.wake
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 //
 // It is idle, sends at once (in Start, on the goroutine of a caller, which does not wait),
 // or sends in the background (in what Start returned, which may wait). While it is not idle,
-// Start and Send leave what is due to whoever sends.
+// Start and Send leave what is due to the goroutine that sends.
 type Sender[T any] struct {
 	cfg  SenderConfig[T]
 	busy bool
@@ -41,45 +41,54 @@ func (s *Sender[T]) Busy() bool { return s.busy }
 
 // Start sends without waiting, if the Sender is idle. rest, unless it is nil, must be called
 // without Lock: it sends what is left, and what has become due, and may wait. Start is called
-// with Lock, which it gives up while it sends.
+// with Lock, and releases it while it sends.
 func (s *Sender[T]) Start() (rest func()) {
-	if s.busy {
-		return nil
+	if item, finish, left := s.start(); left {
+		return func() { s.finish(item, finish) }
 	}
-	for first := true; ; first = false {
-		item, ok := s.next()
-		if !ok {
-			return nil
-		}
-		if s.cfg.Try == nil || !first && !s.cfg.TryAll {
-			return func() { s.finish(func() { s.cfg.Send(item) }) }
-		}
-		s.cfg.Lock.Unlock()
-		finish := s.cfg.Try(item)
-		s.cfg.Lock.Lock()
-		if finish != nil {
-			return func() { s.finish(finish) }
-		}
+	return nil
+}
+
+// StartAsync is Start that has a goroutine send the rest. The goroutine ends when nothing is
+// due.
+func (s *Sender[T]) StartAsync() {
+	if item, finish, left := s.start(); left {
+		go s.finish(item, finish)
 	}
 }
 
-// StartAsync is Start that has a goroutine call rest. The goroutine ends when nothing is due.
-func (s *Sender[T]) StartAsync() {
-	if rest := s.Start(); rest != nil {
-		go rest()
+// start returns the item that is left, and its finish, nil if Send has to send it.
+func (s *Sender[T]) start() (item T, finish func(), left bool) {
+	if s.busy {
+		return item, nil, false
+	}
+	for first := true; ; first = false {
+		if item, left = s.next(); !left || s.cfg.Try == nil || !first && !s.cfg.TryAll {
+			return item, nil, left
+		}
+		s.cfg.Lock.Unlock()
+		finish = s.cfg.Try(item)
+		s.cfg.Lock.Lock()
+		if finish != nil {
+			return item, finish, true
+		}
 	}
 }
 
 // Send sends all that is due, if the Sender is idle, and may wait. It is called with Lock,
-// which it gives up while it sends.
+// and releases it while it sends.
 func (s *Sender[T]) Send() {
 	if !s.busy {
 		s.drain()
 	}
 }
 
-func (s *Sender[T]) finish(first func()) {
-	first()
+func (s *Sender[T]) finish(item T, finish func()) {
+	if finish != nil {
+		finish()
+	} else {
+		s.cfg.Send(item)
+	}
 	s.cfg.Lock.Lock()
 	defer s.cfg.Lock.Unlock()
 	s.drain()
@@ -147,6 +156,7 @@ func (q *Queue[T]) Pop() (item T, ok bool) {
 	}
 	item = q.items[0]
 	clear(q.items[:1])
+	clear(q.first[:]) // where the item may have been before the queue grew
 	q.items = q.items[1:]
 	if len(q.items) == 0 {
 		q.items = nil
@@ -159,6 +169,5 @@ func (q *Queue[T]) Len() int { return len(q.items) }
 
 // Clear drops all items.
 func (q *Queue[T]) Clear() {
-	clear(q.items)
-	q.items = nil
+	*q = Queue[T]{}
 }
