@@ -97,6 +97,7 @@ func (m *Mirror) applyBatch(ctx context.Context, b *batch, local *localChanges, 
 				return err
 			}
 			next.rules = next.rules.without(d.freed)
+			next.notes.Left = next.notes.leaving(d.left, m.livePaths(b.entries, false))
 			if next.notes.Toward = b.toward; b.last {
 				next.notes.Toward = 0
 				if next.held, err = next.held.refreshed(e, &next); err != nil {

@@ -91,7 +91,7 @@ func (m *Mirror) rebased(s state, lost loss) state {
 	}
 	s.peer.Push, s.peer.Fetch = tree.Cursor{}, tree.Cursor{}
 	s.notes.Pulled, s.notes.Pushed, s.sent = nil, nil, sent{}
-	s.notes.ShownNames = false
+	s.notes.ShownNames, s.notes.Left = false, nil
 	s.notes.Shown, s.notes.AgreedPush, s.notes.AgreedFetch = nil, tree.Cursor{}, tree.Cursor{}
 	s.notes.Gone = slices.AppendSeq(slices.Clone(s.notes.Gone), maps.Values(s.notes.Waits))
 	slices.Sort(s.notes.Gone)

@@ -37,6 +37,7 @@ type decision struct {
 	holds     map[string]*held // what changes of what is withheld; nil for no longer
 	withheld  []Withheld
 	stayed    []changes.Kept
+	left      map[string]string        // what notes.Left gets
 	again     map[string]*changes.Kept // directories that were removed here and stay at the remote, by path
 	moved     []string                 // paths of what is ignored, as far as it comes to other places here
 	goes      map[string]bool          // paths that OnChange gets as deleted: each directory above that stays names them again

@@ -53,6 +53,9 @@ const (
 	maxIgnoredBytes = 16 << 20
 	// maxBlocked bounds those of them at which this side has something of another kind.
 	maxBlocked = 1000
+	// maxLeft bounds the directories that are remembered as removed by the remote and not here. More are not removed once
+	// nothing is in them.
+	maxLeft = 1000
 	// maxRuleBytes and maxRuleFiles bound the rules of what is ignored. With more nothing is
 	// moved.
 	maxRuleBytes = 1 << 20

@@ -85,6 +85,9 @@ func (m *Mirror) Plan(ctx context.Context, tell func(Move) error) (Plan, error) 
 		if err := m.planPull(ctx, &p, &after, tell); err != nil {
 			return fmt.Errorf("plan the pull: %w", err)
 		}
+		if err := m.planEmptied(ctx, &p, tell); err != nil {
+			return fmt.Errorf("plan the pull: %w", err)
+		}
 		p.Held = after.held.conflicts()
 		if err := m.planPush(ctx, &p, &after, tell); err != nil {
 			return fmt.Errorf("plan the push: %w", err)

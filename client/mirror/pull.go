@@ -40,6 +40,9 @@ func (m *Mirror) pull(ctx context.Context, r *Result) error {
 	if err := m.twice(ctx, func() error { return m.pullByRules(ctx, r) }); err != nil {
 		return fmt.Errorf("pull: %w", err)
 	}
+	if err := m.removeEmptied(ctx, r); err != nil {
+		return fmt.Errorf("pull: %w", err)
+	}
 	if err := m.bringBack(ctx, r); err != nil {
 		return fmt.Errorf("pull: %w", err)
 	}

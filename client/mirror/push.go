@@ -491,6 +491,7 @@ func (m *Mirror) pushBlock(ctx context.Context, b *block, r *Result) (bool, erro
 	}
 	if len(b.entries) > 0 {
 		next.notes.Blank = false
+		next.notes.Left = next.notes.leaving(nil, m.livePaths(b.entries, true))
 		told := res.Before > 0 && res.Before <= res.Rev
 		if told {
 			next.notes.Pushed = next.notes.Pushed.add(res.Before, res.Rev)

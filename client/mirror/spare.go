@@ -68,6 +68,12 @@ func (d *decision) spare(x *tree.Entry) ([]tree.Entry, *changes.Kept, error) {
 	if err != nil || kept == nil || x.Kind != tree.KindDelete {
 		return list, kept, err
 	}
+	if len(made) == 0 { // else it is sent
+		if d.left == nil {
+			d.left = map[string]string{}
+		}
+		d.left[x.Path] = d.m.identity(x.Path)
+	}
 	return list, kept, d.sendAbove(x.Path, made)
 }
 

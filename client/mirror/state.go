@@ -51,6 +51,9 @@ type notes struct {
 	Waits waits     `json:"waits,omitempty"`
 	Gone  []string  `json:"gone,omitempty"`
 	Pass  *lostPass `json:"pass,omitempty"`
+	// Left has the directories that the remote has removed, and that stay here for what rules hide in them, at most maxLeft:
+	// their identities (changes.Identifier) by their local paths. It is not changed.
+	Left map[string]string `json:"left,omitempty"`
 	// First is Config.First until both sides have all that there was at first.
 	First string `json:"first,omitempty"`
 	// Begun is the revision here at which First began, and Yielded that of the Contact of which Yield has removed

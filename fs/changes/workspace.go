@@ -53,6 +53,14 @@ type Gradual interface {
 	SettleBy(ctx context.Context, paths int, bytes int64, some func() bool) error
 }
 
+// An Identifier is a Workspace that can tell a directory from another one of its name.
+type Identifier interface {
+	Workspace
+	// Identity returns a text for the directory that is on disk now for a path of the tree: one that is removed and made
+	// again has another text. It is "" if there is none, or the system does not tell.
+	Identity(path string) string
+}
+
 // Applied is what Workspace.Apply did.
 type Applied struct {
 	Rev     int64 // of the tree afterwards

@@ -37,6 +37,24 @@ func Directory(ctx context.Context, t *tree.Tree, path string) (dir, mount strin
 	return dir, mount, err
 }
 
+// Identity implements changes.Identifier.
+func (w *Workspace) Identity(path string) string {
+	rel, below := w.where(path)
+	if !below || rel == "" {
+		return ""
+	}
+	root, _, err := w.openRoot()
+	if err != nil {
+		return ""
+	}
+	defer closeFD(root)
+	st, err := statAt(root, rel)
+	if err != nil || st.kind != tree.KindDir {
+		return ""
+	}
+	return fmt.Sprintf("%x-%x", st.ino, st.btime)
+}
+
 // Files counts the files and links that a store knows to be in the directory that stands for a mount of
 // a tree. It leaves out files that are still to be written there.
 func Files(ctx context.Context, t *tree.Tree, mount string) (n int, err error) {
