@@ -20,7 +20,7 @@ func (m *Mirror) connect(ctx context.Context, settle bool) error {
 		return err
 	}
 	if next.strangers() || next.notes.Blank {
-		next.notes.First, next.notes.Blank = m.cfg.First, m.cfg.Blank
+		next.notes.First, next.notes.Blank, next.notes.BegunThere = m.cfg.First, m.cfg.Blank, m.heard.wm.CurrentRev
 		if next.notes.Yielded == 0 {
 			info, err := m.tree.Info(ctx)
 			if err != nil {

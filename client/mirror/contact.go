@@ -29,6 +29,10 @@ type Contact struct {
 	// side has, or that differ and would come from there; 0 without one. NewerNames are the first few.
 	Newer      int
 	NewerNames []string
+	// NewerThere are paths that are new or changed at the remote since that call, which were not sent from here, and that
+	// only the remote has, or that differ; 0 without one. NewerThereNames are the first few.
+	NewerThere      int
+	NewerThereNames []string
 
 	here []tree.Entry // what only this side has, directories too
 	rev  int64        // the revision here of which all this is
@@ -59,6 +63,23 @@ func (s *state) first() string {
 // newer reports whether a revision here is neither the remote's nor older than the choice of first.
 func (s *state) newer(rev int64) bool {
 	return s.first() != "" && rev > max(s.notes.Yielded, s.notes.Begun) && !s.notes.Pulled.has(rev)
+}
+
+// newerThere returns a function that reports whether the remote's version of a path is newer than the choice of first, and
+// none that was sent from here.
+func (m *Mirror) newerThere(ctx context.Context, s *state) (func(*tree.Entry) bool, error) {
+	if s.first() == "" {
+		return func(*tree.Entry) bool { return false }, nil
+	}
+	wm, err := m.cfg.Remote.Watermarks(ctx, false)
+	if err != nil {
+		return nil, fmt.Errorf("read the remote's watermarks: %w", err)
+	}
+	begun := s.notes.BegunThere
+	if lostBy(s, wm.CurrentRev, wm.Fetch).theirs { // its revisions are others
+		begun = 0
+	}
+	return func(x *tree.Entry) bool { return x.Rev > begun && !s.notes.Pushed.has(x.Rev) && !m.isOwn(s, x) }, nil
 }
 
 // Blank reports whether two sides were never in step, and the remote has nothing.
@@ -179,6 +200,16 @@ func (m *Mirror) contact(ctx context.Context, s *state) (*Contact, error) {
 			c.NewerNames = named(c.NewerNames, e.Path)
 		}
 	}
+	newer, err := m.newerThere(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	noteThere := func(x *tree.Entry) {
+		if newer(x) {
+			c.NewerThere++
+			c.NewerThereNames = named(c.NewerThereNames, x.Path)
+		}
+	}
 	there := map[string]bool{} // live paths there
 	err = m.allThere(ctx, m.filter.names, func(x *tree.Entry) error {
 		if m.filter.hides(x.Path, x.Kind == tree.KindDir) {
@@ -191,10 +222,13 @@ func (m *Mirror) contact(ctx context.Context, s *state) (*Contact, error) {
 		cur, err := m.tree.Entry(ctx, x.Path)
 		nothing := errors.Is(err, iofs.ErrNotExist) || err == nil && cur.Kind == tree.KindDelete
 		switch {
-		case x.Kind == tree.KindDir && (nothing || err == nil && cur.Kind == tree.KindDir):
+		case x.Kind == tree.KindDir && nothing:
+			noteThere(x)
+		case x.Kind == tree.KindDir && err == nil && cur.Kind == tree.KindDir:
 		case nothing:
 			c.There++
 			c.ThereNames = named(c.ThereNames, x.Path)
+			noteThere(x)
 		case err != nil:
 			return err
 		case same(&cur, x):
@@ -202,6 +236,7 @@ func (m *Mirror) contact(ctx context.Context, s *state) (*Contact, error) {
 		default:
 			c.Differ++
 			c.DifferNames = named(c.DifferNames, x.Path)
+			noteThere(x)
 			if remote, _ := m.roots.toRemote(x.Path); tree.AtPath(x.Rev, remote).Compare(s.peer.Fetch) > 0 {
 				note(&cur)
 			}

@@ -223,6 +223,60 @@ func TestFromThereKnowsNewer(t *testing.T) {
 	}
 }
 
+// Work done at the remote since a --from here that was cut off is known as newer, whatever had moved.
+func TestFromHereKnowsNewer(t *testing.T) {
+	begun := 0
+	defer func() {
+		if begun < 10 {
+			t.Errorf("only %d runs were cut off after they had begun", begun)
+		}
+	}()
+	for left := 1; left < 40; left++ {
+		for _, answer := range []bool{false, true} {
+			t.Run(fmt.Sprint(left, " ", answer), func(t *testing.T) {
+				w := newWorld(t, Config{Undo: true, First: "here"})
+				cut := &cutter{Peer: w.remote.server, left: -1}
+				w.cfg.Remote = cut
+				w.local.do("write /f L", "write /d/same 1", "write /here 1")
+				w.remote.do("write /f R", "write /d/same 1", "write /d/there 2", "write /g 3")
+				w.restart()
+				cut.set(left, answer)
+				_, err := w.m.Sync(t.Context())
+				cut.set(-1, false)
+				w.restart()
+				first, err2 := w.m.First(t.Context())
+				if err2 != nil {
+					t.Fatal(err2)
+				}
+				if first == "" { // nothing has begun, or all is done
+					return
+				}
+				if begun++; !errors.Is(err, errCut) {
+					t.Fatal(err)
+				}
+				want := func(names ...string) {
+					t.Helper()
+					w.restart()
+					if c := w.contact(); c.NewerThere != len(names) || !slices.Equal(c.NewerThereNames, names) {
+						t.Errorf("newer are %d, %q; want %q", c.NewerThere, c.NewerThereNames, names)
+					}
+				}
+				want()
+				w.remote.do("write /here theirs", "write /new/work 1", "write /f evening", "rm /d/same")
+				want("/here", "/new", "/new/work", "/f")
+				w.sync()
+				w.same()
+				w.local.want("/d/ 755", "/d/same 644 1", "/f 644 L", "/here 644 1")
+				for _, want := range []string{"/here undone theirs", "/new/work undone 1", "/f undone evening"} {
+					if got := w.local.losers(); !slices.Contains(got, want) {
+						t.Errorf("no lost version %q: %v", want, got)
+					}
+				}
+			})
+		}
+	}
+}
+
 // A file that only this side has and that cannot be read stays, and is named; all else goes.
 func TestFromThereUnreadable(t *testing.T) {
 	w := newWorld(t, Config{OnConflict: Theirs})

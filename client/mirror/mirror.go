@@ -345,7 +345,7 @@ func (m *Mirror) tick(ctx context.Context, r *Result, settle bool) error {
 		}
 	}
 	if next := m.s; pushed && (next.notes.First != "" || next.notes.Blank) {
-		next.notes.First, next.notes.Begun, next.notes.Yielded, next.notes.Blank = "", 0, 0, false
+		next.notes.First, next.notes.Begun, next.notes.BegunThere, next.notes.Yielded, next.notes.Blank = "", 0, 0, 0, false
 		return m.commit(ctx, next)
 	}
 	return nil

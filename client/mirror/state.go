@@ -56,10 +56,11 @@ type notes struct {
 	Left map[string]string `json:"left,omitempty"`
 	// First is Config.First until both sides have all that there was at first.
 	First string `json:"first,omitempty"`
-	// Begun is the revision here at which First began, and Yielded that of the Contact of which Yield has removed
+	// Begun and BegunThere are the revisions here and at the remote at which First began, and Yielded that of the Contact of which Yield has removed
 	// something, 0 if it has not.
-	Begun   int64 `json:"begun,omitempty"`
-	Yielded int64 `json:"yieldedAt,omitempty"`
+	Begun      int64 `json:"begun,omitempty"`
+	BegunThere int64 `json:"begunThere,omitempty"`
+	Yielded    int64 `json:"yieldedAt,omitempty"`
 	// Blank is Config.Blank until the remote has taken something.
 	Blank bool `json:"blank,omitempty"`
 }

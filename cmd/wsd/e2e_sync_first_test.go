@@ -218,8 +218,9 @@ func TestFirstContactFromThere(t *testing.T) {
 	wantFile(t, filepath.Join(p.here, "f"), "1\n")
 }
 
-// begun has the state of a pair say that a first run with a choice did not come to its end, which began at a revision here.
-func (p *syncPair) begun(first string, rev int64) {
+// begun has the state of a pair say that a first run with a choice did not come to its end, which began at revisions here
+// and at the server.
+func (p *syncPair) begun(first string, here, there int64) {
 	p.t.Helper()
 	w, err := workspace.OpenStore(p.t.Context(), workspace.Config{Store: p.state})
 	if err != nil {
@@ -230,7 +231,7 @@ func (p *syncPair) begun(first string, rev int64) {
 		p.t.Fatal(err)
 	}
 	_, err = of.Update(p.t.Context(), func(e *tree.Edit) error {
-		return e.ResetPeer(tree.Peer{ID: mirror.DefaultPeerID + " notes", Fetch: tree.AtPath(0, fmt.Sprintf(`{"first":%q,"begun":%d}`, first, rev))})
+		return e.ResetPeer(tree.Peer{ID: mirror.DefaultPeerID + " notes", Fetch: tree.AtPath(0, fmt.Sprintf(`{"first":%q,"begun":%d,"begunThere":%d}`, first, here, there))})
 	})
 	if err := errors.Join(err, w.Close()); err != nil {
 		p.t.Fatal(err)
@@ -249,7 +250,7 @@ func TestFirstContactGoesOn(t *testing.T) {
 			writeFile(t, filepath.Join(p.here, "new-here"), "1\n")
 			writeFile(t, filepath.Join(p.there, "new-there"), "2\n")
 			here, there := readTree(t, p.here), readTree(t, p.there)
-			p.begun(first, math.MaxInt64) // what is new here now is older
+			p.begun(first, math.MaxInt64, math.MaxInt64) // what is new now is older
 			for _, flags := range [][]string{{"--from", other}, {"--from", other, "--dry-run"}} {
 				p.sync(flags...).want(t, 3, "has begun to bring .* together with --.*"+first+" and did not come to its end: --from "+other+" cannot take its place",
 					"Hint: leave --from "+other+" out to go on; to begin anew, remove ")
@@ -283,7 +284,7 @@ func TestFromThereAsksAgain(t *testing.T) {
 	writeFile(t, filepath.Join(p.here, "evening"), "1\n")
 	writeFile(t, filepath.Join(p.here, "same"), "no longer\n")
 	writeFile(t, filepath.Join(p.there, "same"), "other\n")
-	p.begun("there", 1)
+	p.begun("there", 1, 1)
 	here, there := readTree(t, p.here), readTree(t, p.there)
 	for _, flags := range [][]string{nil, {"--dry-run"}, {"--watch"}} {
 		p.sync(flags...).want(t, 3, `did not come to its end: [0-9]+ paths new or changed here since then \(.*same.*evening.* would be removed or replaced; nothing was changed`, "Hint: --from there has that removed or replaced too")
@@ -291,6 +292,28 @@ func TestFromThereAsksAgain(t *testing.T) {
 	p.want(here, there)
 	p.sync("--from", "there").want(t, 0, "only here, and removed: 1 file, kept as lost versions")
 	p.want(there, there)
+	p.sync().want(t, 0, "nothing has changed")
+}
+
+// A file that is new at the server since a --from here that did not come to its end goes with the flag alone.
+func TestFromHereAsksAgain(t *testing.T) {
+	p := newSyncPair(t)
+	p.strangers()
+	p.serve()
+	p.sync("--merge").want(t, 0)
+	p.begun("here", 1, math.MaxInt64)
+	writeFile(t, filepath.Join(p.here, "mine"), "1\n")
+	p.sync().want(t, 0, "going on with --from here")
+	p.begun("here", 1, 1)
+	writeFile(t, filepath.Join(p.there, "evening"), "1\n")
+	writeFile(t, filepath.Join(p.there, "same"), "no longer\n")
+	here, there := readTree(t, p.here), readTree(t, p.there)
+	for _, flags := range [][]string{nil, {"--dry-run"}, {"--watch"}} {
+		p.sync(flags...).want(t, 3, `did not come to its end: [0-9]+ paths new or changed at the server since then \(.*evening.* would be removed or replaced there; nothing was changed`, "Hint: --from here has that removed or replaced there too")
+	}
+	p.want(here, there)
+	p.sync("--from", "here").want(t, 0)
+	p.want(here, here)
 	p.sync().want(t, 0, "nothing has changed")
 }
 

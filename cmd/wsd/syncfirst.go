@@ -146,6 +146,9 @@ func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
 		if c.Here+c.Differ+c.Same == 0 {
 			return refused(hint, "%s has no files, and all of the server's would be removed", j.local.dir)
 		}
+		if c.NewerThere > 0 && j.flags.from == "" {
+			return j.refuseNewerThere(c)
+		}
 		j.first = fromHere
 	case asked == fromThere:
 		if c.There+c.Differ+c.Same == 0 {
@@ -177,13 +180,7 @@ func (j *syncJob) meet(ctx context.Context, m *mirror.Mirror) error {
 }
 
 // thereText names what only the server has.
-func (*syncJob) thereText(c *mirror.Contact) string {
-	var names []string
-	for _, name := range c.ThereNames {
-		names = append(names, localName(name))
-	}
-	return namesText(names, c.There-len(names))
-}
+func (*syncJob) thereText(c *mirror.Contact) string { return localNames(c.ThereNames, c.There) }
 
 // meetAgain is meet after an error, which it returns unless that says that the server is blank no
 // longer.
@@ -215,16 +212,30 @@ func (j *syncJob) goesOn(first, asked string) error {
 	return nil
 }
 
-// refuseNewer names what an earlier --from there is not about, and a run that goes on with it would remove or replace.
-func (j *syncJob) refuseNewer(c *mirror.Contact) error {
-	names := make([]string, len(c.NewerNames))
-	for i, name := range c.NewerNames {
+// refuseNewerThere names paths at the server that an earlier --from here is not about, and that a run which goes on with it
+// would undo.
+func (j *syncJob) refuseNewerThere(c *mirror.Contact) error {
+	dir := safe(j.local.dir)
+	return refused("--from here has that removed or replaced there too, and kept here as lost versions; to keep it instead, move it away at the server, run this again, and move it back",
+		"an earlier run has begun to make the server what is in %s, with --from here, and did not come to its end: %s new or changed at the server since then%s would be removed or replaced there; nothing was changed",
+		dir, paths(c.NewerThere), localNames(c.NewerThereNames, c.NewerThere))
+}
+
+// localNames is namesText for the first of some local paths.
+func localNames(first []string, of int) string {
+	names := make([]string, len(first))
+	for i, name := range first {
 		names[i] = localName(name)
 	}
+	return namesText(names, of-len(names))
+}
+
+// refuseNewer names what an earlier --from there is not about, and a run that goes on with it would remove or replace.
+func (j *syncJob) refuseNewer(c *mirror.Contact) error {
 	dir := safe(j.local.dir)
 	return refused("--from there has that removed or replaced too, and kept as lost versions; to send it instead, move it out of "+dir+", run this again, and move it back",
 		"an earlier run has begun to make %s what the server has, with --from there, and did not come to its end: %s new or changed here since then%s would be removed or replaced; nothing was changed",
-		dir, paths(c.Newer), namesText(names, c.Newer-len(names)))
+		dir, paths(c.Newer), localNames(c.NewerNames, c.Newer))
 }
 
 // anew is a hint.
