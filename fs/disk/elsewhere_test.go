@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -257,6 +260,46 @@ func TestF5FailedBatchLeavesNoObject(t *testing.T) {
 			if _, err := b.ws.Apply(t.Context(), seq(entries), tree.SkipSame, nil); err == nil {
 				t.Error("no error")
 			}
+			b.noObjects()
+		})
+	}
+}
+
+// Content of a file that a batch removes goes to an entry that stands at the end of the batch, and is not copied: an entry
+// whose path a later one changes takes none.
+func TestSupersededEntryTakesNoContent(t *testing.T) {
+	at := func(name string) string { return "/workspace/" + name }
+	long := strings.Repeat("l", tree.ChunkSize) + "ong"
+	for name, test := range map[string]struct {
+		later func(b *bench) tree.Entry
+		want  map[string]string
+	}{
+		"written again":      {func(b *bench) tree.Entry { return b.file(at("d/f"), "other", 0o644) }, map[string]string{"d": "dir 0755", "d/f": "file 0644 other"}},
+		"removed":            {func(*bench) tree.Entry { return remove(at("d/f")) }, map[string]string{"d": "dir 0755"}},
+		"directory removed":  {func(*bench) tree.Entry { return remove(at("d")) }, map[string]string{}},
+		"file above":         {func(b *bench) tree.Entry { return b.file(at("d"), "other", 0o644) }, map[string]string{"d": "file 0644 other"}},
+		"link above":         {func(*bench) tree.Entry { return link(at("d"), "to") }, map[string]string{"d": "link to"}},
+		"directory in place": {func(*bench) tree.Entry { return folder(at("d/f"), 0o755) }, map[string]string{"d": "dir 0755", "d/f": "dir 0755"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, disk.Config{})
+			b.apply(b.file(at("a"), long, 0o644))
+			b.hold(long)
+			b.ws.Reflink(func(int, int) error { return unix.EPERM })
+			b.ws.Hook(func(op, path string) error {
+				if op == "copy" {
+					t.Errorf("the content of %s is copied", path)
+				}
+				return nil
+			})
+			b.apply(remove(at("a")), known(at("d/f"), long), test.later(b), known(at("z"), long))
+			b.ws.Hook(nil)
+			got := onDisk(t, b.dir)
+			delete(got, "z") // same compares its content
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("in the directory (-want +got):\n%s", diff)
+			}
+			b.same()
 			b.noObjects()
 		})
 	}
