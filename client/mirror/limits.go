@@ -47,6 +47,9 @@ const (
 	// maxWaits bounds the versions that are remembered as waiting at the remote for room here, and how many that were
 	// overtaken there are dealt with in one transaction. With so many no others are looked at until some have come.
 	maxWaits = 1000
+	// maxLostLists bounds the lists of versions that were overtaken at the remote, of changes.MaxLost each, that a call asks
+	// for. With more it fails, and the next call goes on.
+	maxLostLists = 1000
 	// maxIgnored bounds the paths of the remote that are remembered since rules hide them, and
 	// maxIgnoredBytes their bytes. A remote that has more is not pulled from.
 	maxIgnored      = 100_000
@@ -94,8 +97,8 @@ const (
 
 // limits are those that shape what is done, but not what comes of it.
 type limits struct {
-	entries, plain, objects, ask int
-	part                         int64
+	entries, plain, objects, ask, lost int
+	part                               int64
 }
 
-var standard = limits{entries: BlockEntries, plain: plainEntries, objects: BlockObjects, ask: askHashes, part: partBytes}
+var standard = limits{entries: BlockEntries, plain: plainEntries, objects: BlockObjects, ask: askHashes, lost: maxLostLists, part: partBytes}

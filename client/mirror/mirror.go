@@ -185,6 +185,7 @@ type Mirror struct {
 	// plain: the remote does not know names of any bytes.
 	plain     bool
 	theirLost int64
+	lostLists int               // how many lists of lost versions this call has asked for
 	there     []changes.Skipped // what the remote leaves out
 	unseen    unseen            // what could not be read here when it was looked at last
 	before    beginning         // of the call that is under way
@@ -391,7 +392,7 @@ func (m *Mirror) run(ctx context.Context, settle bool, fn func(context.Context, 
 }
 
 func (m *Mirror) connected(ctx context.Context, r *Result, settle bool, fn func(context.Context, *Result) error) error {
-	m.heard, m.vanished.seen = nil, map[string]gone{}
+	m.heard, m.vanished.seen, m.lostLists = nil, map[string]gone{}, 0
 	if m.full.isDue() {
 		m.full.forget()
 	}

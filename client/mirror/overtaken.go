@@ -292,10 +292,16 @@ func (m *Mirror) giveBack(ctx context.Context, target tree.Cursor, r *Result) (b
 			return moved, err
 		}
 		moved = moved || len(back.paths) > 0
-		more = back.pass != nil
+		if more = back.pass != nil; more && m.lostLists >= m.limits.lost {
+			return moved, fmt.Errorf("%w: the %d lists of this call came to version %d", ErrLost, m.lostLists, back.next-1)
+		}
 	}
 	return moved, nil
 }
+
+// ErrLost says that the remote lists more versions that it has lost than a call looks at. The next call goes on with the
+// others.
+var ErrLost = errors.New("the server lists too many versions that were overtaken there; another run goes on with the others")
 
 // lostMore reports whether the remote has lost versions that are not dealt with.
 func (m *Mirror) lostMore() bool {
@@ -327,6 +333,10 @@ func (m *Mirror) giveBackSince(ctx context.Context, number int64, base tree.Curs
 		return out, nil
 	}
 	for more := true; more; {
+		if m.lostLists >= m.limits.lost {
+			return out, nil
+		}
+		m.lostLists++
 		some, any, err := m.remote().Lost(ctx, out.next-1, 0)
 		if errors.Is(err, errors.ErrUnsupported) {
 			return &returned{next: number, pass: m.s.notes.Pass}, nil

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -300,4 +301,77 @@ func TestWaitingVersionsAreAskedForAlone(t *testing.T) {
 		t.Errorf("%d versions in %d calls", l.versions, l.calls)
 	}
 	w.local.wantLosers("/f conflict "+long, "/g conflict "+long+"2")
+}
+
+// An endless Peer lists versions of a path without an end.
+type endless struct {
+	changes.Peer
+	v     lost.Version
+	lists int
+}
+
+func (p *endless) Watermarks(ctx context.Context, settle bool) (changes.Watermarks, error) {
+	wm, err := p.Peer.Watermarks(ctx, settle)
+	wm.Lost = tree.MaxRev
+	return wm, err
+}
+
+func (p *endless) Lost(_ context.Context, after int64, _ int) ([]lost.Version, bool, error) {
+	p.lists++
+	var list []lost.Version
+	for i := range int64(3) {
+		v := p.v
+		v.ID = after + 1 + i
+		list = append(list, v)
+	}
+	return list, true, nil
+}
+
+// A remote that lists lost versions without an end keeps no call going: each fails after so many lists, and the next goes on.
+func TestLostWithoutAnEnd(t *testing.T) {
+	for _, path := range []string{"/f", "/other", "/none", "/"} { // overtaken, changed since, not here, none
+		t.Run(path, func(t *testing.T) {
+			w := newWorld(t, Config{OnConflict: Both})
+			l := standard
+			l.lost = 5
+			w.limits = &l
+			w.local.do("write /f L", "write /other L")
+			w.restart()
+			w.sync()
+			w.remote.overtaken("/f", "R")
+			list, _, err := w.remote.server.Lost(t.Context(), 0, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &endless{Peer: w.remote.server, v: list[0]}
+			p.v.Path = path
+			w.cfg.Remote = p
+			for run := range 3 {
+				w.restart()
+				w.local.do("write /more 1")
+				from := w.stored().notes.TheirLost
+				p.lists = 0
+				if _, err := w.m.Sync(t.Context()); !errors.Is(err, ErrLost) || p.lists != l.lost {
+					t.Fatalf("run %d: %d lists, %v", run, p.lists, err)
+				}
+				if next := w.stored().notes.TheirLost; next != from+int64(3*l.lost) {
+					t.Errorf("run %d: it goes on from %d, and went from %d", run, next, from)
+				}
+			}
+			w.cfg.Remote = nil
+			w.restart()
+			w.sync()
+			w.same()
+		})
+	}
+}
+
+// stored is the state that is stored.
+func (w *world) stored() state {
+	w.t.Helper()
+	s, err := w.m.loadState(context.Background())
+	if err != nil {
+		w.t.Fatalf("load the state: %v", err)
+	}
+	return s
 }
