@@ -199,6 +199,24 @@ func newWorld(t tb, cfg Config) *world {
 	return w
 }
 
+// inStep is a world both sides of which have what lines do.
+func inStep(t tb, cfg Config, lines ...string) *world {
+	t.Helper()
+	w := newWorld(t, cfg)
+	w.local.do(lines...)
+	w.sync()
+	return w
+}
+
+// again synchronises a few times, each time with a new mirror.
+func (w *world) again() {
+	w.t.Helper()
+	for range 3 {
+		w.restart()
+		w.sync()
+	}
+}
+
 // restart makes the mirror anew, as after a crash.
 func (w *world) restart() {
 	cfg := w.cfg

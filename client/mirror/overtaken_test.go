@@ -474,9 +474,7 @@ func (e *end) overtaken(path, text string) {
 func TestF1OvertakenLate(t *testing.T) {
 	for _, policy := range []Policy{Theirs, Ours, Both} {
 		t.Run(policy.String(), func(t *testing.T) {
-			w := newWorld(t, Config{OnConflict: policy})
-			w.local.do("write /f L", "write /g L")
-			w.sync()
+			w := inStep(t, Config{OnConflict: policy}, "write /f L", "write /g L")
 			w.remote.overtaken("/f", "R")
 			w.remote.do("write /h 1")
 			w.remote.overtaken("/h", "2")
@@ -509,9 +507,7 @@ func TestF1OvertakenLate(t *testing.T) {
 // A sync puts back all versions that were overtaken late, some at a time.
 func TestManyOvertakenLate(t *testing.T) {
 	const n = 2*changes.MaxLost + 10
-	w := newWorld(t, Config{OnConflict: Theirs})
-	w.local.do("write /d/f L")
-	w.sync()
+	w := inStep(t, Config{OnConflict: Theirs}, "write /d/f L")
 	version := tree.Entry{Kind: tree.KindSymlink, Mode: tree.LinkMode, Target: "there"}
 	_, err := w.remote.tree.Update(t.Context(), func(e *tree.Edit) error {
 		for i := range n {
@@ -624,9 +620,7 @@ func TestL1NoRoomForOvertaken(t *testing.T) {
 		for _, once := range []bool{false, true} {
 			t.Run(fmt.Sprint(policy, " ", once), func(t *testing.T) {
 				w := newWorld(t, Config{OnConflict: policy})
-				ws := &tight{Workspace: w.local.ws, full: map[string]bool{"/f": true, "/f.conflict-" + copyHash("mine"): true}, once: once}
-				w.local.ws = ws
-				w.restart()
+				w.tighten(once, map[string]bool{"/f": true, "/f.conflict-" + copyHash("mine"): true})
 				w.local.do("write /f old")
 				w.sync()
 				w.local.overtaken("/f", "mine")

@@ -36,9 +36,7 @@ func (e *end) find(texts ...string) {
 // A change whose content cannot be read here holds up nothing else. It stays a change, is named each time,
 // and is sent once it can be read, also after a restart.
 func TestUnreadableHere(t *testing.T) {
-	w := newWorld(t, Config{})
-	w.local.do("write /old 1", "write /gone 2")
-	w.sync()
+	w := inStep(t, Config{}, "write /old 1", "write /gone 2")
 	w.local.do("write /new secret", "write /old hidden", "rm /gone", "write /d/two 3", "write /zzz last")
 	w.local.lose("secret")
 	w.local.lose("hidden")
@@ -66,9 +64,7 @@ func TestUnreadableHere(t *testing.T) {
 
 // So does one that is sent while the remote loses what it had of it.
 func TestUnreadableHereSentAgain(t *testing.T) {
-	w := newWorld(t, Config{})
-	w.local.do("write /a text")
-	w.sync()
+	w := inStep(t, Config{}, "write /a text")
 	w.local.lose("text")
 	lost := false
 	w.cfg.Remote = &beforePush{w.remote.server, func() {
@@ -97,9 +93,7 @@ func TestUnreadableHereSentAgain(t *testing.T) {
 // a pause, and without asking the remote.
 func TestUnreadableHereWatchPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Config{})
-		w.local.do("write /one 1")
-		w.sync()
+		w := inStep(t, Config{}, "write /one 1")
 		w.local.do("write /x secret", "write /y hidden")
 		w.local.lose("secret")
 		w.local.lose("hidden")
@@ -181,9 +175,7 @@ func (n *naming) Unread() (out []tree.Entry) {
 func TestUnreadableHereIsNamedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{})
-		ws := &naming{Workspace: w.local.ws}
-		w.local.ws = ws
-		w.restart()
+		ws := w.closeAt()
 		w.sync()
 		ws.paths = []changes.SkippedPath{{Path: "/d", Error: "permission denied"}, {Path: "/x", Error: "permission denied"}}
 		w.local.do("write /x secret", "write /d/e hidden", "write /y other")
@@ -234,9 +226,7 @@ func TestUnreadableVersionIsNotReplaced(t *testing.T) {
 	} {
 		for _, policy := range []Policy{Theirs, Both, Ours, Hold} {
 			t.Run(name+", "+policy.String(), func(t *testing.T) {
-				w := newWorld(t, Config{OnConflict: policy})
-				w.local.do("write /d/f old", "write /d/g 1", "write /other 1")
-				w.sync()
+				w := inStep(t, Config{OnConflict: policy}, "write /d/f old", "write /d/g 1", "write /other 1")
 				w.local.do(lines(do.here)...)
 				w.local.lose("mine")
 				w.remote.do(lines(do.there)...)
@@ -270,19 +260,8 @@ func TestUnreadableVersionIsNotReplaced(t *testing.T) {
 					t.Errorf("conflicts: %q", w.conflicts)
 				}
 				w.local.find("mine")
-				for range 3 {
-					w.restart()
-					w.sync()
-				}
-				found := false
-				for _, e := range []*end{w.local, w.remote} {
-					for _, line := range append(e.list(), e.losers()...) {
-						found = found || strings.HasSuffix(line, " mine")
-					}
-				}
-				if !found {
-					t.Errorf("it is nowhere: here %q, there %q", w.local.list(), w.remote.list())
-				}
+				w.again()
+				w.wantSomewhere("mine")
 				if policy != Hold {
 					w.same()
 				}
@@ -304,9 +283,7 @@ func (w *world) nothingPends() {
 // A watch decides the conflict once the version can be read.
 func TestUnreadableVersionWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Config{OnConflict: Both})
-		w.local.do("write /f old")
-		w.sync()
+		w := inStep(t, Config{OnConflict: Both}, "write /f old")
 		w.local.do("write /f mine")
 		w.local.lose("mine")
 		w.remote.do("write /f theirs")
@@ -337,9 +314,7 @@ func TestUnreadableVersionWatch(t *testing.T) {
 
 // A version that changes when it is looked at is kept as it is then, and nothing is held.
 func TestVersionVanishesBeforeItIsKept(t *testing.T) {
-	w := newWorld(t, Config{OnConflict: Both})
-	w.local.do("write /f old")
-	w.sync()
+	w := inStep(t, Config{OnConflict: Both}, "write /f old")
 	w.local.do("write /f mine")
 	w.local.lose("mine")
 	w.remote.do("write /f theirs")

@@ -43,9 +43,7 @@ func TestUnseenVersionIsNotReplaced(t *testing.T) {
 	for name, do := range unseenCases {
 		for _, policy := range []Policy{Theirs, Both, Ours, Hold, Fail} {
 			t.Run(name+", "+policy.String(), func(t *testing.T) {
-				w := newWorld(t, Config{OnConflict: policy})
-				w.local.do("write /d/f old", "write /d/g 1", "write /closed/f old", "write /other 1")
-				w.sync()
+				w := inStep(t, Config{OnConflict: policy}, "write /d/f old", "write /d/g 1", "write /closed/f old", "write /other 1")
 				ws := w.closeAt(do.closed)
 				had := w.local.hashAt(do.path)
 				w.remote.do(lines(do.there)...)
@@ -102,9 +100,7 @@ func TestUnseenVersionIsNotReplaced(t *testing.T) {
 // A path that was held since it could not be read, and has not changed here, takes the remote's version.
 func TestUnseenVersionHasNotChanged(t *testing.T) {
 	for _, policy := range []Policy{Theirs, Both, Ours} {
-		w := newWorld(t, Config{OnConflict: policy})
-		w.local.do("write /closed/f old", "write /f old")
-		w.sync()
+		w := inStep(t, Config{OnConflict: policy}, "write /closed/f old", "write /f old")
 		ws := w.closeAt("/closed", "/f")
 		w.remote.do("write /closed/f theirs", "rm /f")
 		if r := w.sync(); r.Held != 2 {
@@ -122,9 +118,7 @@ func TestUnseenVersionHasNotChanged(t *testing.T) {
 
 // Nothing is held that both sides have as it is, or that nothing comes for.
 func TestUnseenVersionStays(t *testing.T) {
-	w := newWorld(t, Config{OnConflict: Fail})
-	w.local.do("write /d/f old", "write /g 1")
-	w.sync()
+	w := inStep(t, Config{OnConflict: Fail}, "write /d/f old", "write /g 1")
 	w.closeAt("/d/f")
 	w.remote.do("write /d/n 1", "write /g 2")
 	w.sync()
@@ -163,10 +157,7 @@ func TestUnseenVersionThatWaited(t *testing.T) {
 			if policy != Ours { // else it was sent
 				w.remote.do("write /f newer")
 			}
-			for range 3 {
-				w.restart()
-				w.sync()
-			}
+			w.again()
 			w.wantSomewhere("mine")
 			if policy.decides() {
 				w.same()
@@ -179,9 +170,7 @@ func TestUnseenVersionThatWaited(t *testing.T) {
 func TestUnseenVersionThatWasHeld(t *testing.T) {
 	for _, policy := range []Policy{Theirs, Both, Ours, Hold} {
 		t.Run(policy.String(), func(t *testing.T) {
-			w := newWorld(t, Config{OnConflict: policy})
-			w.local.do("write /f old")
-			w.sync()
+			w := inStep(t, Config{OnConflict: policy}, "write /f old")
 			w.local.do("write /f mine")
 			w.local.lose("mine")
 			w.remote.do("write /f theirs")
@@ -191,10 +180,7 @@ func TestUnseenVersionThatWasHeld(t *testing.T) {
 			closed.paths = nil
 			w.local.find("mine")
 			w.remote.do("write /f newer")
-			for range 3 {
-				w.restart()
-				w.sync()
-			}
+			w.again()
 			w.wantSomewhere("mine")
 			if policy.decides() {
 				w.same()
@@ -222,9 +208,7 @@ func TestUnseenVersionInDirectory(t *testing.T) {
 	for there, want := range map[string][]string{"rm /d": {"/other 644 1"}, "rm /d; write /d theirs": {"/d 644 theirs", "/other 644 1"}} {
 		for _, policy := range []Policy{Theirs, Both, Ours} {
 			t.Run(there+", "+policy.String(), func(t *testing.T) {
-				w := newWorld(t, Config{OnConflict: policy})
-				w.local.do("write /d/f old", "write /d/g 1", "write /other 1")
-				w.sync()
+				w := inStep(t, Config{OnConflict: policy}, "write /d/f old", "write /d/g 1", "write /other 1")
 				ws := w.closeAt("/d/f")
 				w.remote.do(lines(there)...)
 				w.sync()
@@ -245,9 +229,7 @@ func TestUnseenVersionInDirectory(t *testing.T) {
 
 // A file in a directory that could not be read, which was edited, is in conflict with its removal by the remote.
 func TestUnseenVersionIsRemovedBelow(t *testing.T) {
-	w := newWorld(t, Config{OnConflict: Theirs})
-	w.local.do("write /closed/f old", "write /other 1")
-	w.sync()
+	w := inStep(t, Config{OnConflict: Theirs}, "write /closed/f old", "write /other 1")
 	ws := w.closeAt("/closed")
 	w.remote.do("rm /closed/f")
 	w.sync()
@@ -264,9 +246,7 @@ func TestUnseenVersionIsRemovedBelow(t *testing.T) {
 func TestUnseenVersionInDirectoryAndChange(t *testing.T) {
 	for _, policy := range []Policy{Theirs, Both, Ours, Hold} {
 		t.Run(policy.String(), func(t *testing.T) {
-			w := newWorld(t, Config{OnConflict: policy})
-			w.local.do("write /d/f old", "write /d/g 1", "write /d/e/h 1")
-			w.sync()
+			w := inStep(t, Config{OnConflict: policy}, "write /d/f old", "write /d/g 1", "write /d/e/h 1")
 			ws := w.closeAt("/d/f")
 			w.remote.do("rm /d")
 			w.sync()
@@ -274,10 +254,7 @@ func TestUnseenVersionInDirectoryAndChange(t *testing.T) {
 			w.sync()
 			ws.paths = nil
 			w.local.do("write /d/f mine-f")
-			for range 3 {
-				w.restart()
-				w.sync()
-			}
+			w.again()
 			for _, text := range []string{"mine-f", "mine-g", "mine-new"} {
 				w.wantSomewhere(text)
 			}
@@ -293,9 +270,7 @@ func TestUnseenVersionInDirectoryAndChange(t *testing.T) {
 func TestUnseenVersionIsNotOvertaken(t *testing.T) {
 	for _, policy := range []Policy{Theirs, Both, Ours, Hold, Fail} {
 		t.Run(policy.String(), func(t *testing.T) {
-			w := newWorld(t, Config{OnConflict: policy})
-			w.local.do("write /f old")
-			w.sync()
+			w := inStep(t, Config{OnConflict: policy}, "write /f old")
 			w.local.overtaken("/f", "mine")
 			w.closeAt("/f")
 			var failed *ConflictError

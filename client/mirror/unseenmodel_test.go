@@ -117,8 +117,8 @@ func drawUnseenSteps(rt *rapid.T) []unseenStep {
 	}), 5, 40).Draw(rt, "steps")
 }
 
-// unseenPlay has two sides and a mirror. One side has paths that cannot be read. It notes the values that must
-// be found in the end: nobody has overwritten them who had seen them.
+// An unseenPlay is a world in which a plan is carried out. live has the texts that must be somewhere in the end: a text leaves
+// it once a step overwrites or removes the text at the side that has it.
 type unseenPlay struct {
 	*world
 	ws     *closing
