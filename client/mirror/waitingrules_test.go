@@ -140,9 +140,12 @@ func TestL1NoRoomForRules(t *testing.T) {
 		{Config{GitIgnore: true}, "/d/.gitignore"},
 		{Config{GitIgnore: true, RulesFile: ".wsdignore", Rules: []string{"zzz"}}, "/d/.gitignore"},
 	} {
-		for _, policy := range []Policy{Theirs, Both, Ours, Hold} {
+		for _, policy := range []Policy{Theirs, Both, Ours, Hold, Fail} {
 			for _, content := range []bool{true, false} {
 				for _, before := range []bool{true, false} {
+					if policy == Fail && before {
+						continue // there is a conflict in the end
+					}
 					t.Run(fmt.Sprintf("%s, %s, %t, %t", c.file, policy, content, before), func(t *testing.T) {
 						c.cfg.OnConflict = policy
 						w, room := rulesCome(t, c.cfg, c.file, content, before)
