@@ -3,6 +3,7 @@ package watch
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -67,7 +68,7 @@ type Hub struct {
 	mu      sync.Mutex
 	backend backend // nil while nobody watches
 	subs    map[*Sub]struct{}
-	refs    map[ID]map[*Sub]struct{}
+	refs    map[ID][]*Sub // those who watch a directory, each once; most have one
 }
 
 // NewHub makes a Hub, which holds nothing until it is used.
@@ -79,7 +80,7 @@ func NewHub() *Hub { return newHub(newSystemBackend) }
 func NewClosingHub() *Hub { return newHub(newClosingBackend) }
 
 func newHub(newBackend func(func(backend, []Event, bool)) (backend, error)) *Hub {
-	return &Hub{newBackend: newBackend, subs: make(map[*Sub]struct{}), refs: make(map[ID]map[*Sub]struct{})}
+	return &Hub{newBackend: newBackend, subs: make(map[*Sub]struct{}), refs: make(map[ID][]*Sub)}
 }
 
 // Subscribe returns a Sub that watches nothing yet. It keeps at most limit events.
@@ -106,11 +107,11 @@ func (h *Hub) dispatch(from backend, events []Event, overflow bool) {
 		return
 	}
 	for _, e := range events {
-		for s := range h.refs[e.ID] {
+		for _, s := range h.refs[e.ID] {
 			s.push(e)
 		}
 		if e.Op == gone {
-			for s := range h.refs[e.ID] {
+			for _, s := range h.refs[e.ID] {
 				delete(s.ids, e.ID)
 			}
 			delete(h.refs, e.ID)
@@ -147,11 +148,10 @@ func (s *Sub) Add(path string, follow bool) (ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	if h.refs[id] == nil {
-		h.refs[id] = make(map[*Sub]struct{})
+	if _, watched := s.ids[id]; !watched {
+		h.refs[id] = append(h.refs[id], s)
+		s.ids[id] = struct{}{}
 	}
-	h.refs[id][s] = struct{}{}
-	s.ids[id] = struct{}{}
 	return id, nil
 }
 
@@ -167,11 +167,13 @@ func (h *Hub) release(s *Sub, id ID) {
 		return
 	}
 	delete(s.ids, id)
-	delete(h.refs[id], s)
-	if len(h.refs[id]) == 0 {
-		delete(h.refs, id)
-		h.backend.remove(id)
+	left := slices.DeleteFunc(h.refs[id], func(other *Sub) bool { return other == s })
+	if len(left) > 0 {
+		h.refs[id] = left
+		return
 	}
+	delete(h.refs, id)
+	h.backend.remove(id)
 }
 
 // Wake receives when there is something to Take.
