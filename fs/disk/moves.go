@@ -111,7 +111,7 @@ func (m *mover) move(ctx context.Context, batch []*change) error {
 		return err
 	}
 	for _, c := range made {
-		c.old = c.stat
+		c.old = copied(&c.stat)
 	}
 	return nil
 }
@@ -169,13 +169,13 @@ func (m *mover) remaining(s *scan) []*change {
 		case c.stat.kind == 0 && n == nil:
 			continue // it was renamed
 		case c.stat.kind == 0 || n == nil || !m.below(c.path):
-			if c.stat.kind != tree.KindDir || c.old != c.stat {
+			if c.stat.kind != tree.KindDir || *c.old != c.stat {
 				list = append(list, c)
 			}
 			continue
 		}
 		seen[n] = struct{}{}
-		c.old = n.stat
+		c.old = copied(&n.stat)
 		if c.stat.kind == tree.KindDir {
 			if n.stat.kind != tree.KindDir || n.stat.mode != c.stat.mode || n.stat.ino != c.stat.ino {
 				list = append(list, c)
@@ -205,7 +205,7 @@ func (m *mover) below(path string) bool {
 func (m *mover) missing(n *node, seen map[*node]struct{}, list *[]*change) {
 	for _, k := range n.kids {
 		if _, ok := seen[k]; !ok {
-			*list = append(*list, &change{path: k.path(), old: k.stat})
+			*list = append(*list, &change{path: k.path(), old: copied(&k.stat)})
 			continue
 		}
 		m.missing(k, seen, list)

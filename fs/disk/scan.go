@@ -10,23 +10,37 @@ import (
 )
 
 // A change is a path that no longer looks as the index says.
+//
+// A first look has one for each path: they are small.
 type change struct {
-	path  string
-	old   stat // kind 0 for a path that is new
-	stat  stat // kind 0 for one that is gone
-	parts []tree.Part
+	path   string
+	old    *stat // a copy of what the index says; &none for a path that is new
+	stat   stat  // kind 0 for one that is gone
+	parts  []tree.Part
+	target string
+	// unread is why the content could not be read; it is taken to be what it was. ours: the file is ours.
+	unread error
+	ours   bool
 	// known: parts are the content, which need not be read.
 	known bool
 	// read: the content is to be read, whatever the times say.
 	read bool
 	// keep: what is read is stored, since it was asked for before and the file had changed.
 	keep bool
-	// unread is why the content could not be read; it is taken to be what it was. ours: the file is ours.
-	unread error
-	ours   bool
 	// vanished: there was nothing to read any more. The next look will tell.
 	vanished bool
-	target   string
+}
+
+// none is the stat of a path that is not there. Nobody changes it.
+var none stat
+
+// copied returns a copy of a stat, and &none as it is.
+func copied(s *stat) *stat {
+	if s == &none {
+		return s
+	}
+	own := *s
+	return &own
 }
 
 // A scan looks at the directory, or at some of it, and lists what has changed. It only
@@ -168,7 +182,7 @@ func (s *scan) missing(fd int, path string, n *node) error {
 		_, err := statAt(fd, name)
 		switch {
 		case gone(err):
-			s.add(&change{path: under(path, name), old: kid.stat})
+			s.add(&change{path: under(path, name), old: copied(&kid.stat)})
 		case err != nil && !denied(err):
 			return err
 		}
@@ -277,14 +291,14 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 		return false, err
 	}
 	st.dev = s.device(st.dev)
-	var old stat
+	old := &none
 	if kid != nil {
-		old = kid.stat
+		old = &kid.stat
 	}
 	if st.kind == tree.KindDir {
 		moved := !old.sameDir(&st) || old.dev != st.dev
 		if moved || old.mode != st.mode {
-			s.add(&change{path: under(dir, name), old: old, stat: st})
+			s.add(&change{path: under(dir, name), old: copied(old), stat: st})
 		}
 		switch {
 		case old.kind != tree.KindDir:
@@ -294,11 +308,11 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 		}
 		return true, nil
 	}
-	if st.same(&old) && old.flags&again == 0 && (look&whyRead == 0 || st.kind != tree.KindFile) {
+	if st.same(old) && old.flags&again == 0 && (look&whyRead == 0 || st.kind != tree.KindFile) {
 		return true, nil
 	}
 	path := under(dir, name)
-	c := &change{path: path, old: old, stat: st}
+	c := &change{path: path, old: copied(old), stat: st}
 	if st.kind == tree.KindSymlink {
 		c.target, err = readlinkAt(fd, name)
 		switch {
@@ -361,7 +375,7 @@ func (s *scan) some(walk *walker, dir string, list map[string]why) error {
 			return err
 		}
 		if !there && kid != nil {
-			s.add(&change{path: under(dir, name), old: kid.stat})
+			s.add(&change{path: under(dir, name), old: copied(&kid.stat)})
 		}
 	}
 	s.goesInto(dir, subs)

@@ -134,7 +134,7 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 	old := w.index.root.stat
 	other := !old.sameDir(&st)
 	if other || old.mode != st.mode || old.mtime == 0 {
-		s.add(&change{path: "", old: old, stat: st})
+		s.add(&change{path: "", old: copied(&old), stat: st})
 	}
 	full := w.full || other || w.watch == nil
 	missed := w.home.takeMissed()
