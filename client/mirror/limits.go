@@ -12,7 +12,7 @@ const (
 	BlockBytes   = 64 << 20
 	blockText    = 16 << 20
 	// partBytes is how much of the content of new files is read before some of it is sent.
-	partBytes = 8 << 20
+	partBytes = 6 << 20
 	// plainEntries bounds the entries of a block for a remote that does not look at a base:
 	// published ones send as many.
 	plainEntries = 2000

@@ -1,7 +1,7 @@
 package tree
 
 // maxAtHand bounds the bytes of the chunks that are at hand.
-const maxAtHand = 20 << 20
+const maxAtHand = 16 << 20
 
 // A hand has the bytes of chunks that were just read, until they are asked for.
 type hand struct {
@@ -37,6 +37,7 @@ func (f *Forest) fromHand(h Hash, dst []byte) ([]byte, bool) {
 	b, is := f.hand.bytes[h]
 	if is { // most are asked for once
 		delete(f.hand.bytes, h)
+		delete(f.listed, h)
 		f.hand.size -= int64(len(b))
 	}
 	f.mu.Unlock()
