@@ -23,10 +23,11 @@ const (
 )
 
 // A synchronisation of many files keeps what both sides know of them. From indexHeap on the heap
-// grows by indexGrowth: as much garbage as index would be most of the memory of a large push.
+// grows by indexGrowth: as much garbage as index would be most of the memory of a large push. A heap
+// with a little less in use grows no larger than one with indexHeap.
 const (
 	indexHeap   = 32 << 20
-	indexGrowth = 50 // percent
+	indexGrowth = 40 // percent
 )
 
 // A program is busy if the collector runs again within busyPause. Its heap may grow to busyHeap. When the work
@@ -80,23 +81,29 @@ func passingGrowth(live uint64, _ time.Duration) int {
 	return upTo(smallHeap, live)
 }
 
-// indexingGrowth is for both sides of a synchronisation. A small heap stays as small as Go keeps
-// it while there is little to do: a server may be there for very little.
-func indexingGrowth(live uint64, pause time.Duration) int {
+// withIndex bounds the growth of a heap that may have a large index.
+func withIndex(live uint64, growth int) int {
 	if live >= indexHeap {
 		return indexGrowth
 	}
-	if pause >= busyPause {
-		return usualGrowth
+	if live == 0 {
+		return growth
 	}
-	return upTo(busyHeap, live)
+	const most = indexHeap * (100 + indexGrowth) / 100
+	return int(min(uint64(growth), (most-live)*100/live)) //nolint:gosec // A growth is a small number.
+}
+
+// indexingGrowth is for both sides of a synchronisation. A small heap stays as small as Go keeps
+// it while there is little to do: a server may be there for very little.
+func indexingGrowth(live uint64, pause time.Duration) int {
+	if pause >= busyPause {
+		return withIndex(live, usualGrowth)
+	}
+	return withIndex(live, upTo(busyHeap, live))
 }
 
 // endingGrowth is indexingGrowth for a synchronisation that ends: as long as little lives, it need not
 // stay small.
 func endingGrowth(live uint64, pause time.Duration) int {
-	if live >= indexHeap {
-		return indexGrowth
-	}
-	return passingGrowth(live, pause)
+	return withIndex(live, passingGrowth(live, pause))
 }

@@ -16,17 +16,17 @@ func TestGrowth(t *testing.T) {
 			t.Errorf("passingGrowth(%d) = %d, want %d", live, got, want)
 		}
 	}
-	for live, want := range map[uint64]int{0: usualGrowth, indexHeap - 1: usualGrowth, indexHeap: indexGrowth, 1 << 30: indexGrowth} {
+	for live, want := range map[uint64]int{0: usualGrowth, 22 << 20: usualGrowth, 30 << 20: 49, indexHeap - 1: indexGrowth, indexHeap: indexGrowth, 1 << 30: indexGrowth} {
 		if got := indexingGrowth(live, busyPause); got != want {
 			t.Errorf("indexingGrowth(%d) = %d after a pause, want %d", live, got, want)
 		}
 	}
-	for live, want := range map[uint64]int{0: mostGrowth, 8 << 20: 300, 16 << 20: usualGrowth, indexHeap - 1: usualGrowth, indexHeap: indexGrowth} {
+	for live, want := range map[uint64]int{0: mostGrowth, 8 << 20: 300, 16 << 20: usualGrowth, 30 << 20: 49, indexHeap - 1: indexGrowth, indexHeap: indexGrowth} {
 		if got := indexingGrowth(live, busyPause-1); got != want {
 			t.Errorf("indexingGrowth(%d) = %d without a pause, want %d", live, got, want)
 		}
 	}
-	for live, want := range map[uint64]int{0: mostGrowth, 8 << 20: 500, indexHeap - 1: usualGrowth, indexHeap: indexGrowth, 1 << 30: indexGrowth} {
+	for live, want := range map[uint64]int{0: mostGrowth, 8 << 20: 459, 22 << 20: 103, 30 << 20: 49, indexHeap - 1: indexGrowth, indexHeap: indexGrowth, 1 << 30: indexGrowth} {
 		if got := endingGrowth(live, busyPause); got != want {
 			t.Errorf("endingGrowth(%d) = %d, want %d", live, got, want)
 		}
