@@ -160,7 +160,7 @@ func (k *checkpointer) cut() bool {
 
 // checkpoint takes the log back into the file.
 func (db *DB) checkpoint(ctx context.Context) error {
-	c, err := db.take(ctx, db.writer)
+	c, err := receive(ctx, db, db.writer)
 	if err != nil {
 		return err
 	}

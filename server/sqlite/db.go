@@ -74,7 +74,7 @@ type DB struct {
 	lock   *lock
 	pool   *sql.DB // for what is done once: migrations, checks
 	writer chan *conn
-	reader chan *conn
+	reader *idle
 	conns  []*conn
 
 	id   string
@@ -172,17 +172,21 @@ func (db *DB) open(ctx context.Context, cfg *Config) error {
 	if readers <= 0 {
 		readers = DefaultReaders
 	}
-	db.writer, db.reader = make(chan *conn, 1), make(chan *conn, readers)
-	if err := db.connect(dsn, db.writer, writerPragmas); err != nil {
+	db.writer, db.reader = make(chan *conn, 1), newIdle(readers)
+	c, err := db.connect(dsn, writerPragmas)
+	if err != nil {
 		return err
 	}
-	if err := db.connect(dsn, db.checkpoints.conn, checkpointPragmas); err != nil {
+	db.writer <- c
+	if c, err = db.connect(dsn, checkpointPragmas); err != nil {
 		return err
 	}
+	db.checkpoints.conn <- c
 	for range readers {
-		if err := db.connect(dsn, db.reader, readerPragmas); err != nil {
+		if c, err = db.connect(dsn, readerPragmas); err != nil {
 			return err
 		}
+		db.reader.put(c)
 	}
 	var id []byte
 	if err := db.pool.QueryRowContext(ctx, "SELECT v FROM meta WHERE k = 'store_id'").Scan(&id); err != nil {
@@ -206,21 +210,20 @@ var (
 	readerPragmas     = []string{"PRAGMA query_only = 1"}
 )
 
-// connect opens a connection that stays, for those who take it from a channel.
-func (db *DB) connect(dsn string, to chan *conn, pragmas []string) error {
+// connect opens a connection that stays until release.
+func (db *DB) connect(dsn string, pragmas []string) (*conn, error) {
 	dc, err := db.pool.Driver().Open(dsn)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c := &conn{Conn: dc, stmts: map[string]*stmt{}}
 	db.conns = append(db.conns, c)
 	for _, p := range pragmas {
 		if err := c.exec(p); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	to <- c
-	return nil
+	return c, nil
 }
 
 // ID is the store's: 32 hexadecimal digits, made with the file.
@@ -247,8 +250,8 @@ func (db *DB) Close() error {
 	close(db.done)
 	db.checkpoints.running.Wait()
 	// Whoever has a connection gives it back.
-	for range cap(db.reader) {
-		<-db.reader
+	for range cap(db.reader.tokens) {
+		<-db.reader.tokens
 	}
 	<-db.writer
 	err := db.release()
@@ -283,43 +286,81 @@ func (db *DB) explain(doing string, err error) error {
 	return err
 }
 
-// take takes a connection; the caller gives it back.
-func (db *DB) take(ctx context.Context, from chan *conn) (*conn, error) {
+// An idle is the connections that nobody uses. The one that was put back last is taken first: it has its
+// statements, and the others use little memory as long as few are needed at once.
+type idle struct {
+	tokens chan struct{} // one for each of conns
+
+	mu    sync.Mutex
+	conns []*conn
+}
+
+// newIdle makes an idle without connections. It holds up to most of them.
+func newIdle(most int) *idle { return &idle{tokens: make(chan struct{}, most)} }
+
+// take returns a connection to a caller that has received a token.
+func (i *idle) take() *conn {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	last := len(i.conns) - 1
+	c := i.conns[last]
+	i.conns = i.conns[:last]
+	return c
+}
+
+func (i *idle) put(c *conn) {
+	i.mu.Lock()
+	i.conns = append(i.conns, c)
+	i.mu.Unlock()
+	i.tokens <- struct{}{}
+}
+
+// receive receives from a channel, unless the DB is closed or ctx is done.
+func receive[T any](ctx context.Context, db *DB, from <-chan T) (x T, err error) {
 	select {
 	case <-db.done:
-		return nil, ErrClosed
+		return x, ErrClosed
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return x, ctx.Err()
 	default:
 	}
 	select {
-	case c := <-from:
-		return c, nil
+	case x = <-from:
+		return x, nil
 	case <-db.done:
-		return nil, ErrClosed
+		return x, ErrClosed
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return x, ctx.Err()
 	}
 }
 
 // view runs fn in a transaction that reads.
 func (db *DB) view(ctx context.Context, fn func(*conn) error) error {
-	return db.transact(ctx, db.reader, "read", "BEGIN", fn)
+	if _, err := receive(ctx, db, db.reader.tokens); err != nil {
+		return err
+	}
+	c := db.reader.take()
+	defer db.reader.put(c)
+	return db.transact(c, "read", "BEGIN", fn)
 }
 
 // update runs fn in a transaction that writes, alone.
 func (db *DB) update(ctx context.Context, fn func(*conn) error) error {
-	return db.transact(ctx, db.writer, "write", "BEGIN IMMEDIATE", fn)
-}
-
-// transact keeps what fn has done if it returns nil. Its statements are not interrupted
-// by ctx: they are short, and an end in mid-transaction helps nobody.
-func (db *DB) transact(ctx context.Context, from chan *conn, doing, begin string, fn func(*conn) error) error {
-	c, err := db.take(ctx, from)
+	c, err := receive(ctx, db, db.writer)
 	if err != nil {
 		return err
 	}
-	defer func() { from <- c }()
+	defer func() { db.writer <- c }()
+	if err := db.transact(c, "write", "BEGIN IMMEDIATE", fn); err != nil {
+		return err
+	}
+	db.checkpoints.committed(c)
+	return nil
+}
+
+// transact keeps what fn has done if it returns nil. Its statements are not interrupted:
+// they are short, and an end in mid-transaction helps nobody.
+func (db *DB) transact(c *conn, doing, begin string, fn func(*conn) error) error {
 	if err := c.exec(begin); err != nil {
 		return db.explain(doing, err)
 	}
@@ -337,9 +378,6 @@ func (db *DB) transact(ctx context.Context, from chan *conn, doing, begin string
 		return db.explain(doing, err)
 	}
 	ended = true
-	if from == db.writer {
-		db.checkpoints.committed(c)
-	}
 	return nil
 }
 

@@ -40,24 +40,27 @@ func TestNewFile(t *testing.T) {
 					t.Errorf("%s: %v, %v", file, info, err)
 				}
 			}
-			for from, pragmas := range map[chan *conn]map[string]string{
-				db.writer: {
+			<-db.reader.tokens
+			writer, reader, checkpoints := <-db.writer, db.reader.take(), <-db.checkpoints.conn
+			for c, pragmas := range map[*conn]map[string]string{
+				writer: {
 					"foreign_keys": "1", "journal_mode": "wal", "synchronous": "1", "busy_timeout": "5000", "auto_vacuum": "2",
 					"page_size": "4096", "journal_size_limit": strconv.Itoa(logLimit), "wal_autocheckpoint": "0",
 					"query_only": "0", "temp_store": "2", "user_version": steps(t), "application_id": strconv.Itoa(applicationID),
 				},
-				db.checkpoints.conn: {"synchronous": "1", "busy_timeout": "0", "wal_autocheckpoint": "0", "query_only": "0"},
-				db.reader:           {"foreign_keys": "1", "query_only": "1", "busy_timeout": "5000"},
+				checkpoints: {"synchronous": "1", "busy_timeout": "0", "wal_autocheckpoint": "0", "query_only": "0"},
+				reader:      {"foreign_keys": "1", "query_only": "1", "busy_timeout": "5000"},
 			} {
-				c := <-from
 				for pragma, want := range pragmas {
 					var got sql.NullString
 					if err := c.row("PRAGMA " + pragma).Scan(&got); err != nil || got.String != want {
 						t.Errorf("%s is %s, %v; want %s", pragma, got.String, err, want)
 					}
 				}
-				from <- c
 			}
+			db.writer <- writer
+			db.checkpoints.conn <- checkpoints
+			db.reader.put(reader)
 			if len(db.ID()) != 32 || db.Path() != path {
 				t.Error(db.ID(), db.Path())
 			}
@@ -479,4 +482,29 @@ func TestCheckFinds(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Views that run one after the other use one connection.
+func TestIdleReaders(t *testing.T) {
+	db := open(t, temporary(t))
+	var first *conn
+	for range 3 * DefaultReaders {
+		err := db.view(t.Context(), func(c *conn) error {
+			if first == nil {
+				first = c
+			}
+			if c != first {
+				t.Error("another connection is used while the first one is idle")
+			}
+			return db.view(t.Context(), func(c *conn) error {
+				if c == first {
+					t.Error("a connection that is in use is taken")
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
