@@ -88,7 +88,7 @@ const (
 	// maxKeepersNow bounds the files of an edit. Each of many edits may bring one more file with the same
 	// content, such as a licence: to look at all others each time would take most of the time. Content
 	// of more files stays apart from them until a collection looks at more.
-	maxKeepersNow = 256
+	maxKeepersNow = 64
 )
 
 // kept reports whether all that consists of a chunk are files of the home, for each of which has

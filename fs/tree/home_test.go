@@ -534,8 +534,8 @@ func TestF5ManyUsesOfAWindow(t *testing.T) {
 		kept           bool
 	}{
 		"a long file":     {1, 20_000, true},
-		"some files":      {256, 1, true},
-		"many files":      {257, 1, false},
+		"some files":      {64, 1, true},
+		"many files":      {65, 1, false},
 		"very many files": {5_000, 1, false},
 		"too long a file": {1, 1<<16 + 1, false},
 	} {
@@ -566,7 +566,7 @@ func TestF5ManyUsesOfAWindow(t *testing.T) {
 			if c.kept && asked != c.files || !c.kept && asked > 0 {
 				t.Errorf("%d files were looked at", asked)
 			}
-			if c.windows == 1 && b.store.uses > 257 {
+			if c.windows == 1 && b.store.uses > 65 {
 				t.Errorf("%d uses were read", b.store.uses)
 			}
 		})
