@@ -1,35 +1,30 @@
 package stream
 
 import (
-	"sync"
-
+	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/wire"
 )
 
-// longList is the length from which memory of lists is used again: to have it cleared and
-// collected costs more than to copy a list into it.
-const longList = 16 << 10
-
-var lists sync.Pool // of *[]byte
+// longList is the length from which lists are in memory from rpc.TakeMemory: to have fresh memory
+// cleared and collected costs more than to copy a list into it. The least memory from there is not
+// much larger than such a list.
+const longList = 48 << 10
 
 // clone makes an arrival of items.
 func clone(items wire.BorrowedList) arrival {
 	a := arrival{size: int64(len(items))}
 	var room []byte
 	if a.lent = len(items) >= longList; a.lent {
-		if b, ok := lists.Get().(*[]byte); ok && len(items) <= cap(*b) && cap(*b) <= 2*len(items) { // little holds no large memory
-			room = *b
-		}
+		room = rpc.TakeMemory(rpc.MemorySize(len(items)))
 	}
-	a.items = append(wire.List(room[:0]), items...)
+	a.items = append(wire.List(room), items...)
 	return a
 }
 
 // giveUp is called when nobody looks at the items any more.
 func (a *arrival) giveUp() {
 	if a.lent {
-		room := []byte(a.items)
-		lists.Put(&room)
+		rpc.KeepMemory(a.items)
 	}
 	*a = arrival{}
 }

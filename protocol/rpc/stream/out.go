@@ -41,7 +41,7 @@ type Out struct {
 
 	// Of the goroutine that sends.
 	batch []byte // the text of items that are to be sent, without the last bracket
-	taken []byte // memory from rpc.TakeMemory that the batch began in, nil for none
+	taken []byte // memory from rpc.TakeMemory that the batch began in or was moved to, nil for none
 	room  int    // the length of the batch before it
 	ended bool   // Next has returned an error, or io.EOF
 
@@ -307,15 +307,32 @@ func (o *Out) next() (item any, err error) {
 
 var errPanicked = errors.New("internal error while reading a stream; the log has the details")
 
+// itemFrame is room for the members of an item that wire.SizeHint does not count, most of the time.
+const itemFrame = 512
+
+// makeRoom moves the batch to larger memory if an item would outgrow what it is in. Memory that the
+// encoding makes is not used again.
+func (o *Out) makeRoom(item any) {
+	need := len(o.batch) + wire.SizeHint(item) + itemFrame
+	if len(o.batch) == 0 {
+		need = max(need, o.room+o.room/4) // the next one may be longer
+	}
+	if need <= max(keptBatchBytes, cap(o.batch)) {
+		return
+	}
+	// A batch ends with the item with which it has StreamBatchBytes: most fit in a quarter more.
+	need = max(need, min(2*len(o.batch), protocol.StreamBatchBytes*5/4))
+	larger := append(rpc.TakeMemory(rpc.MemorySize(need)), o.batch...)
+	rpc.KeepMemory(o.taken)
+	o.batch, o.taken = larger, larger[:0]
+}
+
 func (o *Out) append(item any) error {
 	before, lead := len(o.batch), byte(',')
 	if before == 0 {
 		lead = '['
-		if o.room > keptBatchBytes {
-			o.taken = rpc.TakeMemory(rpc.MemorySize(o.room + o.room/4)) // the next one may be longer
-			o.batch = o.taken
-		}
 	}
+	o.makeRoom(item)
 	batch, err := wire.Append(append(o.batch, lead), item)
 	if err != nil {
 		o.batch = o.batch[:before]

@@ -413,3 +413,28 @@ func TestBatchesOfAllLengthsKeepLittle(t *testing.T) {
 		t.Errorf("%d bytes are kept, more than %d", kept, most)
 	}
 }
+
+// Streams of items of all lengths, one after the other, make little fresh memory.
+func TestBatchesUseMemoryAgain(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which would free what is kept
+	data := make([]byte, 200<<10)
+	fill := func(rounds int) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range rounds {
+			o := &Out{}
+			for n := 0; len(o.batch) < protocol.StreamBatchBytes; n += 9973 {
+				if err := o.append(&protocol.SyncObject{Bytes: data[:n%len(data)]}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o.reuse(append(o.batch, ']'))
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	fill(1)
+	if made := fill(50); made > 2<<20 {
+		t.Errorf("%d bytes are made for 50 batches", made)
+	}
+}
