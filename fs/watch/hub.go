@@ -221,14 +221,16 @@ func (s *Sub) Close() {
 		h.mu.Unlock()
 		return
 	}
-	for id := range s.ids {
-		h.release(s, id)
-	}
 	delete(h.subs, s)
 	var last backend
 	if len(h.subs) == 0 {
+		// The system ends all watches with it, at less cost than one by one.
 		last, h.backend = h.backend, nil
 		clear(h.refs)
+		clear(s.ids)
+	}
+	for id := range s.ids {
+		h.release(s, id)
 	}
 	h.mu.Unlock()
 	if last != nil {
