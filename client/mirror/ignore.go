@@ -261,6 +261,7 @@ func (m *Mirror) loadRules(ctx context.Context) error {
 		break
 	}
 	waiting := m.waitingFiles()
+	m.unwrittenRules(files, waiting)
 	f, err := m.filterOf(files, waiting)
 	if m.cfg.KeepRules {
 		f, err = m.keptFilter()

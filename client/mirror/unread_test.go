@@ -136,12 +136,16 @@ type naming struct {
 	changes.Workspace
 	paths   []changes.SkippedPath
 	special bool // they are pipes
+	waiting bool // they could not be written
 }
 
 func (n *naming) Skipped(keep func(string) bool) []changes.Skipped {
 	s := changes.Skipped{Why: changes.Unreadable}
-	if n.special {
+	switch {
+	case n.special:
 		s.Why = changes.Special
+	case n.waiting:
+		s.Why = changes.Unwritten
 	}
 	for _, p := range n.paths {
 		if keep == nil || keep(p.Path) {
@@ -158,6 +162,9 @@ func (n *naming) Skipped(keep func(string) bool) []changes.Skipped {
 // Unread has them as files that have changed, but for the directory /closed, or as pipes.
 func (n *naming) Unread() (out []tree.Entry) {
 	for _, p := range n.paths {
+		if n.waiting {
+			continue
+		}
 		kind := tree.KindFile
 		switch {
 		case n.special:

@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 
+	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -27,6 +31,41 @@ func (m *Mirror) waitingFiles() ruleFiles {
 		return !h.Lacking || !m.isRules(path) && !m.cfg.KeepRules
 	})
 	return files
+}
+
+// unwrittenRules replaces texts in files that could not be written to the directory by those that the directory has. The
+// replaced texts go to waiting.
+func (m *Mirror) unwrittenRules(files, waiting ruleFiles) {
+	if !m.readsFiles() || m.cfg.Dir == "" {
+		return
+	}
+	for _, s := range m.cfg.Local.Skipped(m.isRules) {
+		if s.Why != changes.Unwritten {
+			continue
+		}
+		for _, p := range s.Paths {
+			if _, waits := waiting[p.Path]; !waits {
+				waiting[p.Path] = files[p.Path]
+			}
+			delete(files, p.Path)
+			if text := m.onDisk(p.Path); text != "" {
+				files[p.Path] = text
+			}
+		}
+	}
+}
+
+// onDisk is the text of a file with rules in the directory, "" if there is none that can be read.
+func (m *Mirror) onDisk(path string) string {
+	name := filepath.Join(m.cfg.Dir, filepath.FromSlash(rawname.Raw(m.relative(path))))
+	if info, err := os.Lstat(name); err != nil || !info.Mode().IsRegular() || info.Size() > maxRuleBytes {
+		return ""
+	}
+	text, err := os.ReadFile(name)
+	if err != nil || len(text) > maxRuleBytes {
+		return ""
+	}
+	return string(text)
 }
 
 // waitingStored reports whether the state has the files with rules that wait for room here.

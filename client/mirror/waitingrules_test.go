@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -308,5 +310,48 @@ func TestL1PlanWithoutRoomForRules(t *testing.T) {
 			w.sync()
 			w.restart()
 		}
+	}
+}
+
+// A file with rules that is in the tree and could not be written to the directory: what the file there hides stays as it is.
+func TestL1UnwrittenRules(t *testing.T) {
+	for name, do := range map[string]func(w *world){
+		"changed": func(w *world) { w.remote.do("write /.gitignore *.key") },
+		"removed": func(w *world) { w.remote.do("rm /.gitignore") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			w := inStep(t, Config{GitIgnore: true, Dir: dir}, "write /.gitignore *.env", "write /a.key 1", "write /x.env L")
+			if err := os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*.env"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ws := w.closeAt("/.gitignore")
+			ws.waiting = true
+			w.restart()
+			do(w)
+			for i := range 3 {
+				w.sync()
+				w.local.do(fmt.Sprintf("write /%d 1", i), "write /y.env L")
+				if i > 0 {
+					w.restart()
+				}
+			}
+			w.local.do("write /b.key L")
+			w.sync()
+			for _, path := range []string{"/x.env", "/y.env"} {
+				if got := w.remote.line(path); got != "" {
+					t.Errorf("there is %q", got)
+				}
+			}
+			if got := w.remote.line("/b.key"); (got != "") != (name == "removed") {
+				t.Errorf("there is %q", got)
+			}
+			ws.paths = nil
+			w.restart()
+			w.sync()
+			if got := w.remote.line("/x.env"); got != "/x.env 644 L" {
+				t.Errorf("there is %q once the file is written", got)
+			}
+		})
 	}
 }
