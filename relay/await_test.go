@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/wsd-dev/wsd/protocol/handoff"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/relay"
 	"github.com/wsd-dev/wsd/relay/frame"
@@ -19,10 +20,7 @@ type taken struct {
 }
 
 func takes(into chan<- taken) rpc.Taker {
-	return func(msg []byte, err error, _ func()) bool {
-		into <- taken{string(msg), err}
-		return true
-	}
+	return func(msg []byte, err error, _ *handoff.Turn) { into <- taken{string(msg), err} }
 }
 
 // What is awaited is taken once; what nobody awaits waits. The end is taken like a
@@ -88,8 +86,7 @@ func TestAwaitClose(t *testing.T) {
 	})
 }
 
-// Handle says whether whoever took its message has handed off, and holds no lock
-// meanwhile.
+// Handle lets a Taker hand off the turn, and holds no lock meanwhile.
 func TestHandleHandsOff(t *testing.T) {
 	each(t, func(t *testing.T, p frame.Profile) {
 		ha, ex := transports(t)
@@ -103,10 +100,11 @@ func TestHandleHandsOff(t *testing.T) {
 		}()
 		for _, goOn := range []bool{true, false} {
 			handedOff := 0
-			if _, err := b.Await(func(_ []byte, _ error, handOff func()) bool {
+			if _, err := b.Await(func(_ []byte, _ error, turn *handoff.Turn) {
 				_ = b.Info()
-				handOff()
-				return goOn
+				if !goOn {
+					turn.Message().HandOff()
+				}
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -121,8 +119,10 @@ func TestHandleHandsOff(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := b.Handle(f, func() { handedOff++ }); got != goOn || handedOff != 1 {
-				t.Errorf("Handle: %v, handed off %d times; want %v, once", got, handedOff, goOn)
+			turn := handoff.NewTurn(func() { handedOff++ })
+			b.Handle(f, turn)
+			if want := map[bool]int{true: 0, false: 1}[goOn]; turn.Held() != goOn || handedOff != want {
+				t.Errorf("held: %v, handed off %d times; want %v, %d", turn.Held(), handedOff, goOn, want)
 			}
 		}
 	})

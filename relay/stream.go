@@ -289,14 +289,13 @@ func (s *Stream) awaitWritable(ctx context.Context) error {
 }
 
 // Handle takes a frame of this stream that came over the socket, and owns its payload. It
-// does not wait, and has a message that is complete now taken by who awaits it. It returns
-// false if they have called handOff, which has another goroutine hand out frames: the
-// calling one does so no more then. handOff may be nil where nobody awaits.
-func (s *Stream) Handle(f *relayv1.RelayMessageFrame, handOff func()) (goOn bool) {
+// does not wait, and has a message that is complete now taken by who awaits it. They may hand
+// off turn, that of the calling goroutine. turn may be nil where nobody awaits.
+func (s *Stream) Handle(f *relayv1.RelayMessageFrame, turn *handoff.Turn) {
 	s.trace(In, f, len(f.GetData().GetPayload()))
 	in, ok := incoming(f, s.cfg.Profile)
 	if !ok {
-		return true
+		return
 	}
 	now := time.Now()
 	s.mu.Lock()
@@ -309,7 +308,9 @@ func (s *Stream) Handle(f *relayv1.RelayMessageFrame, handOff func()) (goOn bool
 		}
 	}
 	s.leave(now)
-	return msg == nil || takes(msg, nil, handOff)
+	if msg != nil {
+		takes(msg, nil, turn)
+	}
 }
 
 // WaitRoom returns nil when fewer than MaxWaiting messages wait to be read, and an error

@@ -13,17 +13,18 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/handoff"
 )
 
 // A fakeSocket hands out the messages of several connections, one goroutine at a time.
 type fakeSocket struct {
-	arrivals chan func(handOff func()) bool
+	arrivals chan func(turn *handoff.Turn)
 	mu       sync.Mutex
 	hands    int // goroutines that have handed out
 }
 
 func newFakeSocket(t *testing.T) *fakeSocket {
-	s := &fakeSocket{arrivals: make(chan func(func()) bool, 4*protocol.MaxRequestsInFlight)}
+	s := &fakeSocket{arrivals: make(chan func(*handoff.Turn), 4*protocol.MaxRequestsInFlight)}
 	t.Cleanup(func() { close(s.arrivals) })
 	s.readOn()
 	return s
@@ -34,8 +35,9 @@ func (s *fakeSocket) readOn() {
 	s.hands++
 	s.mu.Unlock()
 	go func() {
+		turn := handoff.NewTurn(s.readOn)
 		for arrival := range s.arrivals {
-			if !arrival(s.readOn) {
+			if arrival(turn); !turn.Held() {
 				return
 			}
 		}
@@ -67,7 +69,7 @@ func (c *fakeConn) send(msgs ...string) {
 
 // sendTogether has the last of a message arrive, behind which others have come already.
 func (c *fakeConn) sendTogether(msgs ...string) {
-	c.socket.arrivals <- func(handOff func()) bool {
+	c.socket.arrivals <- func(turn *handoff.Turn) {
 		c.mu.Lock()
 		c.queue = append(c.queue, msgs...)
 		takes := c.takes
@@ -76,7 +78,9 @@ func (c *fakeConn) sendTogether(msgs ...string) {
 			msg, c.queue, c.takes = c.queue[0], c.queue[1:], nil
 		}
 		c.mu.Unlock()
-		return takes == nil || takes([]byte(msg), nil, handOff)
+		if takes != nil {
+			takes([]byte(msg), nil, turn)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package rpc
 import (
 	"context"
 	"errors"
+
+	"github.com/wsd-dev/wsd/protocol/handoff"
 )
 
 // A Connection carries whole messages in both directions. It knows nothing of JSON.
@@ -58,10 +60,9 @@ type Awaiter interface {
 }
 
 // A Taker takes a message, or the end of all. The goroutine that it is called on has others
-// to receive for: it does not wait, unless it has called handOff before, which has another
-// goroutine receive in its place. It returns false after that. At the end, err, there
-// is nothing to hand off.
-type Taker func(msg []byte, err error, handOff func()) (goOn bool)
+// to receive for: it does not wait, unless it has handed off the goroutine's turn before. At
+// the end, err, there is no turn.
+type Taker func(msg []byte, err error, turn *handoff.Turn)
 
 // Close codes of RFC 6455 that faults map to.
 const (

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/handoff"
 	"github.com/wsd-dev/wsd/protocol/wire"
 )
 
@@ -115,8 +116,8 @@ func NewPeer(conn Connection, cfg PeerConfig) *Peer {
 func (p *Peer) Serve(ctx context.Context) error {
 	// Another goroutine reads, so that a handler which that one is still in after
 	// handing off does not keep the end of the connection from being seen.
-	p.takes = func(msg []byte, err error, handOff func()) bool { return p.take(ctx, msg, err, handOff) }
-	p.readOn = func() { go p.read(ctx, nil) } // ends with the connection, or with such a handler
+	p.takes = func(msg []byte, err error, turn *handoff.Turn) { p.take(ctx, msg, err, turn) }
+	p.readOn = func() { go p.read(ctx, handoff.NewTurn(nil)) } // ends with the connection, or with such a handler
 	p.readOn()
 	err := p.wait(ctx)
 	switch {
@@ -153,26 +154,25 @@ func (p *Peer) wait(ctx context.Context) error {
 	return <-p.ended
 }
 
-// read reads until the connection ends, a handler of its has handed off, or nothing has
-// arrived on a connection that says when something does. handOff is nil on a goroutine that
-// is the Peer's own, and may wait, or have much to do; read returns false when it was called.
-func (p *Peer) read(ctx context.Context, handOff func()) (goOn bool) {
+// read reads until the connection ends, the turn has been handed off, or nothing has arrived
+// on a connection that says when something does. A turn that is not shared is of a goroutine
+// that is the Peer's own, and may wait, or have much to do.
+func (p *Peer) read(ctx context.Context, turn *handoff.Turn) {
 	began := time.Now()
-	for {
-		if handOff != nil && (p.window.isFull() || time.Since(began) >= quickTime) {
+	for turn.Held() {
+		if turn.Shared() && (p.window.isFull() || time.Since(began) >= quickTime) {
 			p.readOn() // on such a goroutine
-			return true
+			return
 		}
 		msg, err := p.next(ctx)
 		switch {
 		case err != nil:
 			p.ended <- err
-			return true
+			return
 		case msg == nil:
-			return true
-		case !p.receive(ctx, msg, handOff):
-			return false
+			return
 		}
+		p.receive(ctx, msg, turn)
 	}
 }
 
@@ -204,13 +204,14 @@ func (p *Peer) checked(msg []byte, err error) ([]byte, error) {
 }
 
 // take is the Peer's Taker. It takes what came meanwhile, too.
-func (p *Peer) take(ctx context.Context, msg []byte, err error, handOff func()) (goOn bool) {
+func (p *Peer) take(ctx context.Context, msg []byte, err error, turn *handoff.Turn) {
 	msg, err = p.checked(msg, err)
 	if err != nil {
 		p.ended <- err
-		return true
+		return
 	}
-	return p.receive(ctx, msg, handOff) && p.read(ctx, handOff)
+	p.receive(ctx, msg, turn)
+	p.read(ctx, turn)
 }
 
 // maxLoggedError bounds what is logged of an error that the other end sent.
@@ -220,14 +221,14 @@ const maxLoggedError = 1024
 // parse and decode one takes about as long as a quick request may.
 const maxInPlace = 1 << 20
 
-// receive handles a message. It returns false when another goroutine reads now.
-func (p *Peer) receive(ctx context.Context, msg []byte, handOff func()) bool {
-	if handOff != nil && len(msg) > maxInPlace {
-		handOff()
-		if p.receive(ctx, msg, nil) {
-			p.read(ctx, nil)
-		}
-		return false
+// receive handles a message.
+func (p *Peer) receive(ctx context.Context, msg []byte, turn *handoff.Turn) {
+	if turn.Shared() && len(msg) > maxInPlace {
+		turn.Message().HandOff()
+		own := handoff.NewTurn(nil)
+		p.receive(ctx, msg, own)
+		p.read(ctx, own)
+		return
 	}
 	env, err := wire.ParseEnvelope(msg, wire.Limits{Depth: protocol.MaxJSONDepth, Values: p.cfg.MaxValues})
 	if err != nil {
@@ -235,21 +236,21 @@ func (p *Peer) receive(ctx context.Context, msg []byte, handOff func()) bool {
 			p.cfg.Unreadable()
 		}
 		p.refuse(err)
-		return true
+		return
 	}
 	switch env.Kind {
 	case wire.Response:
 		if env.ID == faultID && env.Error != nil {
 			// It tells of a fault of ours. Answering it would never end.
 			p.cfg.Logger.Warn("the other end could not use a message", "error", string(env.Error[:min(len(env.Error), maxLoggedError)]))
-			return true
+			return
 		}
 		if !p.calls.settle(&env) {
 			p.fault(protocol.Errorf(protocol.CodeInvalidRequest, "response to no request: id %v is not waiting for one", env.ID))
 		}
 	case wire.Notification:
 		if p.cfg.Handler == nil {
-			return true
+			return
 		}
 		if err := p.cfg.Handler.HandleNotification(ctx, env.Method, env.Params); err != nil {
 			p.fault(WireError(err))
@@ -260,17 +261,16 @@ func (p *Peer) receive(ctx context.Context, msg []byte, handOff func()) bool {
 		}
 		req := &Request{
 			ID: env.ID, Method: env.Method, Params: env.Params, Trace: env.Trace,
-			peer: p, version2: env.Version2, size: len(msg), handOff: handOff,
+			peer: p, version2: env.Version2, size: len(msg), handling: turn.Message(),
 		}
 		p.window.add(req.size)
 		if p.cfg.Handler == nil {
 			req.ReplyInline(nil, protocol.Errorf(protocol.CodeMethodNotFound, "this end serves no methods, `%s` included", env.Method))
-			return true
+			return
 		}
 		p.cfg.Handler.HandleRequest(ctx, req)
-		return req.reader.CompareAndSwap(readerHandles, readerReturned)
+		req.handling.Handled()
 	}
-	return true
 }
 
 // faultID is the id of errors that answer no request.

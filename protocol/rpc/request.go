@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/wsd-dev/wsd/protocol/handoff"
 	"github.com/wsd-dev/wsd/protocol/wire"
 )
 
@@ -19,30 +20,18 @@ type Request struct {
 	version2 bool
 	size     int
 	loan     atomic.Int64 // taken from the peer's account by Charge
-	reader   atomic.Int32 // reader*
-	handOff  func()       // has another goroutine receive for others, too; may be nil
+	handling handoff.Message
 
 	mu    sync.Mutex
 	after []func() // run once the answer is queued
 }
 
-// What has become of the goroutine that has read a request.
-const (
-	readerHandles   = iota // is in HandleRequest
-	readerReturned         // has returned from it and reads on
-	readerHandedOff        // does not read any more: another does
-)
-
 // HandOff has another goroutine read what arrives from now on, if HandleRequest has not
 // returned yet. It may be called from any goroutine and again.
 func (r *Request) HandOff() {
-	if !r.reader.CompareAndSwap(readerHandles, readerHandedOff) {
-		return
+	if r.handling.HandOff() {
+		r.peer.readOn()
 	}
-	if r.handOff != nil {
-		r.handOff()
-	}
-	r.peer.readOn()
 }
 
 // Reply answers with result, or with err if it is not nil. It waits while the

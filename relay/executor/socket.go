@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/proto/relayv1"
+	"github.com/wsd-dev/wsd/protocol/handoff"
 	"github.com/wsd-dev/wsd/relay"
 	"github.com/wsd-dev/wsd/relay/frame"
 )
@@ -24,8 +25,7 @@ type socket struct {
 	// control holds what the executor says for itself, in order: resets, and its
 	// messages of handshakes.
 	control chan control
-	// readOn has a goroutine read. Whoever handles a message calls it to have that done
-	// in its place.
+	// readOn starts a goroutine that reads.
 	readOn func()
 	// gate belongs to the table's mutex.
 	gate gate
@@ -68,7 +68,7 @@ func (s *socket) serve(ctx context.Context) error {
 	wg.Add(1) // of whoever reads
 	s.readOn = func() {
 		go func() {
-			if err := s.read(life); !errors.Is(err, errHandedOff) {
+			if err := s.read(life); err != nil {
 				lose(err)
 				wg.Done()
 			}
@@ -101,13 +101,11 @@ func (s *socket) serve(ctx context.Context) error {
 	return context.Cause(life)
 }
 
-// errHandedOff says that another goroutine reads on.
-var errHandedOff = errors.New("handed off")
-
-// read hands out what comes, until the connection is lost, or whoever takes a message has
-// handed off.
+// read hands out what comes, until the connection is lost. It returns nil if another
+// goroutine reads on.
 func (s *socket) read(ctx context.Context) error {
-	for {
+	turn := handoff.NewTurn(s.readOn)
+	for turn.Held() {
 		message, err := s.carrier.Read(ctx)
 		if errors.Is(err, relay.ErrText) {
 			s.invalid.Add(1)
@@ -124,10 +122,9 @@ func (s *socket) read(ctx context.Context) error {
 			s.log.Debug("invalid frame dropped", "err", err)
 			continue
 		}
-		if !s.take(ctx, f) {
-			return errHandedOff
-		}
+		s.take(ctx, f, turn)
 	}
+	return nil
 }
 
 // write writes what the executor says for itself.
