@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/proto/relayv1"
+	"github.com/wsd-dev/wsd/protocol/handoff"
 	"github.com/wsd-dev/wsd/relay"
 	"github.com/wsd-dev/wsd/relay/arq"
 	"github.com/wsd-dev/wsd/relay/frame"
@@ -24,7 +25,7 @@ var errSilent = errors.New("the executor is silent")
 // replaces it.
 type conn struct {
 	stream  *relay.Stream // not embedded: this is no rpc.Awaiter
-	turns   *turns
+	reader  *handoff.Reader
 	h       *Harness
 	id      string
 	profile frame.Profile
@@ -40,7 +41,7 @@ type conn struct {
 
 // newConn takes over a socket over which the handshake has just been made.
 func newConn(h *Harness, id string, profile frame.Profile, transport *seal.Transport, carrier relay.Carrier) *conn {
-	c := &conn{h: h, id: id, profile: profile, turns: newTurns(), done: make(chan struct{})}
+	c := &conn{h: h, id: id, profile: profile, done: make(chan struct{})}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.stream = relay.NewStream(relay.StreamConfig{
 		ID: id, Profile: profile, Transport: transport, Carrier: carrier,
@@ -49,6 +50,14 @@ func newConn(h *Harness, id string, profile frame.Profile, transport *seal.Trans
 		OnEnd:    func(err error) { c.end(err) },
 		Trace:    h.cfg.Trace, Logger: h.cfg.Logger, Rand: h.newRand(),
 	})
+	reading := handoff.ReaderConfig{
+		Take: c.take, TryRead: c.stream.TryRead, Read: c.stream.Read, TakeOver: takeOver,
+		Messages: func() uint64 { return c.stream.Info().Stats.Messages },
+	}
+	if profile != frame.Reliable {
+		reading.Room = c.stream.WaitRoom // the peer has no other way to learn that it is too fast
+	}
+	c.reader = handoff.NewReader(reading)
 	go c.keep(carrier) // Close waits for it; it ends with the stream, too
 	return c
 }
@@ -100,65 +109,15 @@ func (c *conn) bury() {
 	}
 }
 
-// read hands the frames of a socket to the stream, when it is keep's turn, until the
-// socket is lost or the stream has ended.
+// read hands the frames of a socket to the stream, until the socket is lost or the stream has
+// ended.
 func (c *conn) read(carrier relay.Carrier) error {
-	defer c.turns.close()
 	ctx, lose := context.WithCancelCause(c.life)
 	defer lose(nil)
 	c.mu.Lock()
 	c.lose = lose
 	c.mu.Unlock()
-	s := &socket{ctx: ctx, carrier: carrier, lost: make(chan error, 1)}
-	c.turns.open(s)
-	for {
-		select {
-		case <-c.turns.spare:
-			if err := c.standIn(s); err != nil {
-				return err
-			}
-		case err := <-s.lost:
-			return err
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// standIn reads while it is keep's turn.
-func (c *conn) standIn(s *socket) error {
-	for c.turns.mine() {
-		if c.profile != frame.Reliable {
-			// The peer has no other way to learn that it is too fast.
-			if err := c.stream.WaitRoom(s.ctx); err != nil {
-				return err
-			}
-		}
-		message, err := s.read()
-		if err != nil {
-			return err
-		}
-		wait, before := c.turns.awaited(), c.messages()
-		if err := c.take(message); err != nil {
-			return err
-		}
-		if wait != 0 && c.messages() != before && c.turns.yield(wait) {
-			return nil
-		}
-	}
-	return nil
-}
-
-// messages counts those that came.
-func (c *conn) messages() uint64 { return c.stream.Info().Stats.Messages }
-
-// read returns the next frame.
-func (s *socket) read() ([]byte, error) {
-	message, err := s.carrier.Read(s.ctx)
-	if err != nil && s.ctx.Err() != nil {
-		err = context.Cause(s.ctx)
-	}
-	return message, err
+	return c.reader.Serve(ctx, carrier.Read)
 }
 
 // take gives a frame to the stream. In the codex profile one that is not valid, or that
@@ -244,28 +203,9 @@ func (c *conn) explain(err error) error {
 	return fmt.Errorf("%w: %w", err, c.cause)
 }
 
-// Read implements rpc.Connection. It reads the socket itself, unless its context can end:
-// a read of the socket cannot be given up without giving up the socket.
+// Read implements rpc.Connection.
 func (c *conn) Read(ctx context.Context) ([]byte, error) {
-	willing := ctx.Done() == nil
-	for willing {
-		msg, err := c.stream.TryRead()
-		if msg != nil || err != nil {
-			return msg, c.explain(err)
-		}
-		s := c.turns.take()
-		if s == nil {
-			break
-		}
-		message, err := s.read()
-		if err == nil {
-			err = c.take(message)
-		}
-		c.turns.leave(s, err)
-	}
-	c.turns.follow(willing)
-	defer c.turns.followed()
-	msg, err := c.stream.Read(ctx)
+	msg, err := c.reader.Read(ctx)
 	return msg, c.explain(err)
 }
 

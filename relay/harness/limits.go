@@ -30,8 +30,7 @@ const (
 	replaceMax = 5 * time.Second
 	settled    = 2 * time.Second
 
-	// takeOver is how long nobody may have read the socket before keep does; twice that at
-	// the most.
+	// takeOver is that of handoff.ReaderConfig.
 	takeOver = 10 * time.Millisecond
 
 	// maxGraves bounds the streams whose end the executor is still to be told; the

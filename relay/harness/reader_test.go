@@ -8,15 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsd-dev/wsd/protocol/handoff"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/relay/frame"
 )
-
-func (t *turns) now() holder {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.holder
-}
 
 // each opens a connection of each profile in a bubble, to an executor that echoes.
 func each(t *testing.T, test func(t *testing.T, w *world, c *conn)) {
@@ -47,7 +42,7 @@ func read(ctx context.Context, t *testing.T, c *conn, want string) {
 
 // await waits for a message with ctx and has it sent. It returns who read the socket for it
 // when keep has left, if it was to.
-func await(ctx context.Context, t *testing.T, c *conn, msg string) holder {
+func await(ctx context.Context, t *testing.T, c *conn, msg string) handoff.Holder {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
@@ -55,7 +50,7 @@ func await(ctx context.Context, t *testing.T, c *conn, msg string) holder {
 		read(ctx, t, c, msg)
 	}()
 	synctest.Wait()
-	got := c.turns.now()
+	got := c.reader.Holder()
 	write(t, c, msg)
 	<-done
 	synctest.Wait()
@@ -66,26 +61,26 @@ func await(ctx context.Context, t *testing.T, c *conn, msg string) holder {
 // leave, and keep does when nobody has waited for a while, and where they might stop waiting.
 func TestTurns(t *testing.T) {
 	each(t, func(t *testing.T, _ *world, c *conn) {
-		reads := func(ctx context.Context, msg string, want holder) {
+		reads := func(ctx context.Context, msg string, want handoff.Holder) {
 			t.Helper()
 			if got := await(ctx, t, c, msg); got != want {
 				t.Errorf("%s: %d reads the socket, not %d", msg, got, want)
 			}
 		}
 		for range 3 {
-			reads(context.Background(), "first", keeper)
+			reads(context.Background(), "first", handoff.Keeper)
 			for range 3 {
-				reads(context.Background(), "later", reader)
+				reads(context.Background(), "later", handoff.Waiter)
 			}
 			time.Sleep(2 * takeOver)
 			synctest.Wait()
-			if got := c.turns.now(); got != keeper {
+			if got := c.reader.Holder(); got != handoff.Keeper {
 				t.Errorf("nobody waits, and %d reads the socket", got)
 			}
 		}
-		reads(context.Background(), "first", keeper)
-		reads(t.Context(), "may end", keeper)
-		reads(t.Context(), "may end", keeper)
+		reads(context.Background(), "first", handoff.Keeper)
+		reads(t.Context(), "may end", handoff.Keeper)
+		reads(t.Context(), "may end", handoff.Keeper)
 	})
 }
 
@@ -146,7 +141,7 @@ func TestTurnsEnd(t *testing.T) {
 					failed <- err
 				}()
 				synctest.Wait()
-				if got := c.turns.now(); got != reader {
+				if got := c.reader.Holder(); got != handoff.Waiter {
 					t.Errorf("%d reads the socket", got)
 				}
 				end(w, c)
