@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/handoff"
 )
 
 var (
@@ -30,9 +31,7 @@ type stdin struct {
 	ended   bool // no more input: EOF was put
 	broken  bool // terminate was called
 	deaf    bool // a write has failed: the child takes no more
-	writing bool // somebody empties queue, or is about to
-	begin   bool // who has set writing is to start that once mu is free
-	wg      sync.WaitGroup
+	sender  *handoff.Sender[*ticket]
 }
 
 // ticket is one write, or one EOF.
@@ -77,7 +76,11 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-func newStdin(input Input) *stdin { return &stdin{input: input} }
+func newStdin(input Input) *stdin {
+	s := &stdin{input: input}
+	s.sender = handoff.NewSender(handoff.SenderConfig[*ticket]{Lock: &s.mu, Next: s.next, Try: s.tryWrite, Send: s.write})
+	return s
+}
 
 // put queues a write for the request of ctx. id may be nil; the ticket of an earlier
 // write with the same id is returned if that is remembered. Once the ticket's done is
@@ -159,100 +162,72 @@ func (s *stdin) accept(t *ticket) {
 	}
 	s.queue = append(s.queue, &ticket{data: data, eof: eof})
 	s.bytes += len(data)
-	if !s.writing {
-		s.writing, s.begin = true, true
-		s.wg.Add(1) // for start; waited for by close
-	}
 }
 
-// start lets go of mu and, if a write has come into an empty queue, writes it: at
-// once if the child takes it, as it does a keystroke, else on a goroutine.
+// start has the queue written, and releases mu. The child takes a keystroke at once; what it
+// does not take is written on a goroutine.
 func (s *stdin) start() {
-	begin := s.begin
-	s.begin = false
+	s.sender.StartAsync() // close waits for it
 	s.mu.Unlock()
-	if !begin {
-		return
-	}
-	if s.writeAtOnce() {
-		s.wg.Done()
-		return
-	}
-	go func() { // counted by accept
-		defer s.wg.Done()
-		s.write()
-	}()
 }
 
-// writeAtOnce writes the first of the queue as far as that can be done without
-// waiting, and reports whether nothing is left to write.
-func (s *stdin) writeAtOnce() bool {
-	s.mu.Lock()
-	if len(s.queue) == 0 || s.queue[0].eof {
-		defer s.mu.Unlock()
-		return s.rest()
+// next returns the first of the queue, which stays there until it is written.
+func (s *stdin) next() (t *ticket, ok bool) {
+	if len(s.queue) == 0 {
+		s.queue = nil
+		return nil, false
 	}
-	t := s.queue[0]
-	s.mu.Unlock()
+	return s.queue[0], true
+}
 
+// tryWrite writes t as far as that can be done without waiting.
+func (s *stdin) tryWrite(t *ticket) (finish func()) {
+	if t.eof {
+		return func() { s.write(t) }
+	}
 	n, err := s.input.TryWrite(t.data)
-
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case err != nil:
-		s.drop()
-	case len(s.queue) == 0: // terminate or close has emptied it
-	case n == len(t.data):
-		s.queue[0] = nil
-		s.queue = s.queue[1:]
-		s.bytes -= n
-	default:
+	if err == nil && n < len(t.data) && !s.deaf {
 		t.data = t.data[n:]
 		s.bytes -= n
+		finish = func() { s.write(t) }
+	} else {
+		s.written(t, err)
 	}
 	s.admit()
-	return s.rest()
+	return finish
 }
 
-// rest ends the writing if the queue is empty.
-func (s *stdin) rest() bool {
-	if len(s.queue) > 0 {
-		return false
+// write writes t, unless the child takes no more.
+func (s *stdin) write(t *ticket) {
+	s.mu.Lock()
+	deaf := s.deaf
+	s.mu.Unlock()
+	if deaf {
+		return
 	}
-	s.queue, s.writing = nil, false
-	return true
+	var err error
+	if t.eof {
+		err = s.input.EOF()
+	} else {
+		_, err = s.input.Write(t.data)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written(t, err)
+	s.admit()
 }
 
-// write empties the queue into the child.
-func (s *stdin) write() {
-	for {
-		s.mu.Lock()
-		if s.rest() {
-			s.mu.Unlock()
-			return
-		}
-		t := s.queue[0]
-		s.mu.Unlock()
-
-		var err error
-		if t.eof {
-			err = s.input.EOF()
-		} else {
-			_, err = s.input.Write(t.data)
-		}
-
-		s.mu.Lock()
-		if len(s.queue) > 0 { // else break or close has emptied it
-			s.queue[0] = nil
-			s.queue = s.queue[1:]
-			s.bytes -= len(t.data)
-		}
-		if err != nil { // the child has closed its end, which is its right
-			s.drop()
-		}
-		s.admit()
-		s.mu.Unlock()
+// written takes t from the queue, unless terminate or close has emptied it.
+func (s *stdin) written(t *ticket, err error) {
+	if len(s.queue) > 0 {
+		s.queue[0] = nil
+		s.queue = s.queue[1:]
+		s.bytes -= len(t.data)
+	}
+	if err != nil { // the child has closed its end, which is its right
+		s.drop()
 	}
 }
 
@@ -310,5 +285,5 @@ func (s *stdin) close() {
 	s.admit()
 	s.mu.Unlock()
 	_ = s.input.Close() // nobody is left to be told
-	s.wg.Wait()
+	_ = s.sender.Wait(context.Background())
 }

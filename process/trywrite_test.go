@@ -29,8 +29,8 @@ func TestStdinWritesAtOnce(t *testing.T) {
 		s := newStdin(in)
 		for range 2 {
 			mustPut(t, s, "abc")
-			if s.bytes != 0 || s.queue != nil || s.writing {
-				t.Fatalf("%d bytes are queued, writing %v", s.bytes, s.writing)
+			if s.bytes != 0 || s.queue != nil || s.sender.Busy() {
+				t.Fatalf("%d bytes are queued, writing %v", s.bytes, s.sender.Busy())
 			}
 			mustPut(t, s, "defgh")
 			mustPut(t, s, "i")
@@ -50,8 +50,8 @@ func TestStdinWritesAtOnce(t *testing.T) {
 		}
 		in.err = syscall.EIO
 		mustPut(t, s, "x")
-		if !s.deaf || s.writing {
-			t.Errorf("after a failure: deaf %v, writing %v", s.deaf, s.writing)
+		if !s.deaf || s.sender.Busy() {
+			t.Errorf("after a failure: deaf %v, writing %v", s.deaf, s.sender.Busy())
 		}
 		s.close()
 	})

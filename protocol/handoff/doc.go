@@ -11,8 +11,8 @@
 //	  ^                      │                                             │
 //	  └──────────────────────┴───────────── nothing is due ────────────────┘
 //
-// One sends the outbox of a peer (protocol/rpc), the frames of a relay stream (relay) and what
-// waits for a harness (relay/rendezvous).
+// One sends the outbox of a peer (protocol/rpc), the frames of a relay stream (relay), what
+// waits for a harness (relay/rendezvous) and the input of a child (process).
 //
 // # Who reads a socket of many streams
 //
