@@ -58,8 +58,11 @@ func encode(dst []byte, v reflect.Value) ([]byte, error) {
 }
 
 // SizeHint returns about how long the JSON is of what makes it large: the binary data and the
-// lists of structs directly in the struct v, or that v points to.
+// lists of structs directly in the struct v, or that v points to. It is 0 for an Appender.
 func SizeHint(v any) int {
+	if _, ok := v.(Appender); ok {
+		return 0
+	}
 	s := reflect.ValueOf(v)
 	if s.Kind() == reflect.Pointer {
 		s = s.Elem()

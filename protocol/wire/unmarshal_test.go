@@ -232,6 +232,11 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
+// own is an Appender, whose fields have no names in JSON.
+type own struct{ Data []byte }
+
+func (o own) AppendWire(dst []byte) ([]byte, error) { return AppendBase64(dst, o.Data), nil }
+
 func TestSizeHint(t *testing.T) {
 	for name, tc := range map[string]struct {
 		v    any
@@ -239,7 +244,7 @@ func TestSizeHint(t *testing.T) {
 	}{
 		"nil": {nil, 0}, "nil pointer": {(*sample)(nil), 0}, "string": {"abc", 0}, "map": {map[string]any{"a": []byte("x")}, 0},
 		"struct": {sample{Bytes: make([]byte, 7)}, 12}, "pointer": {&sample{Bytes: make([]byte, 9)}, 12}, "none": {inner{}, 0},
-		"list": {sample{List: make([]inner, 100)}, 1900},
+		"list": {sample{List: make([]inner, 100)}, 1900}, "appender": {own{}, 0}, "its pointer": {&own{}, 0},
 	} {
 		if got := SizeHint(tc.v); got != tc.want {
 			t.Errorf("%s: %d, want %d", name, got, tc.want)
