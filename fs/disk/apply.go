@@ -319,7 +319,7 @@ func (p *plan) throughLink(path string) bool {
 		}
 		if n != nil {
 			_, name := split(path[:i])
-			if n = n.kids[name]; n != nil && n.stat.kind == tree.KindSymlink {
+			if n = n.kids.get(name); n != nil && n.stat.kind == tree.KindSymlink {
 				return true
 			}
 		}

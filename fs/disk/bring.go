@@ -214,7 +214,7 @@ func (b *bringer) emptyMount() error {
 		if temporary(name) {
 			continue
 		}
-		if n := b.w.index.root.kids[name]; n != nil {
+		if n := b.w.index.root.kids.get(name); n != nil {
 			it, err := b.w.lookup(b.ctx, name)
 			if err != nil {
 				return err

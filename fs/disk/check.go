@@ -63,9 +63,9 @@ func (w *Workspace) check(ctx context.Context, root int) error {
 // dir compares one directory and returns those in it.
 func (c *checker) dir(path string) ([]string, error) {
 	n := c.w.index.find(path)
-	left := make(map[string]*node, len(n.kids))
-	for name, kid := range n.kids {
-		left[name] = kid
+	left := make(map[string]*node, n.kids.len())
+	for kid := range n.kids.all() {
+		left[kid.name] = kid
 	}
 	var subs []string
 	for after := ""; ; {

@@ -11,7 +11,7 @@ import (
 )
 
 // An index is what every path looked like when it was in step: the rows, in memory, about
-// 150 bytes for each path. What it names is in the tree, and in the directory unless that
+// 130 bytes for each path. What it names is in the tree, and in the directory unless that
 // has changed.
 type index struct {
 	root  *node
@@ -30,7 +30,7 @@ type node struct {
 	name   string
 	parent *node
 	stat   stat
-	kids   map[string]*node // of directories
+	kids   *kids // of directories
 }
 
 func newIndex() *index {
@@ -90,7 +90,7 @@ func (x *index) find(path string) *node {
 	n := x.root
 	for path != "" && n != nil {
 		name, rest, _ := strings.Cut(path, "/")
-		n, path = n.kids[name], rest
+		n, path = n.kids.get(name), rest
 	}
 	return n
 }
@@ -106,16 +106,13 @@ func (x *index) put(path string, s stat) error {
 	if d == nil || d.stat.kind != tree.KindDir {
 		return fmt.Errorf("%w: the directory's index has %s and not where it is", tree.ErrDamaged, path)
 	}
-	n := d.kids[name]
+	n := d.kids.get(name)
 	if n == nil {
 		name = strings.Clone(name) // or the node holds the whole path
 		n = &node{name: name, parent: d}
-		if d.kids == nil {
-			d.kids = map[string]*node{}
-		}
-		d.kids[name] = n
+		d.adopt(n)
 		x.count++
-	} else if s.kind != tree.KindDir && len(n.kids) > 0 {
+	} else if s.kind != tree.KindDir && n.kids != nil {
 		x.drop(n.kids)
 		n.kids = nil
 	}
@@ -173,11 +170,8 @@ func (x *index) remove(path string) {
 		clear(x.again)
 		return
 	}
-	x.drop(map[string]*node{n.name: n})
-	delete(n.parent.kids, n.name)
-	if len(n.parent.kids) == 0 {
-		n.parent.kids = nil
-	}
+	x.dropNode(n)
+	n.parent.disown(n.name)
 	for p := range x.again {
 		if within(p, path) {
 			delete(x.again, p)
@@ -187,37 +181,51 @@ func (x *index) remove(path string) {
 
 // move gives a node another path, where nothing is, in a directory that is there.
 func (x *index) move(n *node, path string) {
-	delete(n.parent.kids, n.name)
-	if len(n.parent.kids) == 0 {
-		n.parent.kids = nil
-	}
+	n.parent.disown(n.name)
 	dir, name := split(path)
 	n.name, n.parent = name, x.find(dir)
-	if n.parent.kids == nil {
-		n.parent.kids = map[string]*node{}
-	}
-	n.parent.kids[name] = n
+	n.parent.adopt(n)
 	x.noteRaw(n)
 	x.rawMoved = true
 }
 
-func (x *index) drop(kids map[string]*node) {
-	for _, n := range kids {
-		x.count--
-		if n.stat.flags&linked != 0 {
-			delete(x.linked, n)
-		}
-		if _, raw := x.raw[n]; raw {
-			delete(x.raw, n)
-			x.rawMoved = true
-		}
-		x.drop(n.kids)
+// adopt puts a node that has its name into a directory.
+func (n *node) adopt(kid *node) {
+	if n.kids == nil {
+		n.kids = &kids{}
 	}
+	n.kids.put(kid)
+}
+
+// disown takes a name out of a directory that has it.
+func (n *node) disown(name string) {
+	if n.kids.cut(name); n.kids.len() == 0 {
+		n.kids = nil
+	}
+}
+
+// drop forgets what is known of some nodes and of all below them.
+func (x *index) drop(kids *kids) {
+	for n := range kids.all() {
+		x.dropNode(n)
+	}
+}
+
+func (x *index) dropNode(n *node) {
+	x.count--
+	if n.stat.flags&linked != 0 {
+		delete(x.linked, n)
+	}
+	if _, raw := x.raw[n]; raw {
+		delete(x.raw, n)
+		x.rawMoved = true
+	}
+	x.drop(n.kids)
 }
 
 // each calls fn for what is below a node, each directory before its content.
 func (n *node) each(fn func(*node)) {
-	for _, k := range n.kids {
+	for k := range n.kids.all() {
 		fn(k)
 		k.each(fn)
 	}
@@ -225,9 +233,9 @@ func (n *node) each(fn func(*node)) {
 
 // sorted are the names in a directory, in order.
 func (n *node) sorted() []string {
-	list := make([]string, 0, len(n.kids))
-	for name := range n.kids {
-		list = append(list, name)
+	list := make([]string, 0, n.kids.len())
+	for k := range n.kids.all() {
+		list = append(list, k.name)
 	}
 	slices.Sort(list)
 	return list

@@ -203,7 +203,7 @@ func (m *mover) below(path string) bool {
 }
 
 func (m *mover) missing(n *node, seen map[*node]struct{}, list *[]*change) {
-	for _, k := range n.kids {
+	for k := range n.kids.all() {
 		if _, ok := seen[k]; !ok {
 			*list = append(*list, &change{path: k.path(), old: copied(&k.stat)})
 			continue

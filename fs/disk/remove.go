@@ -274,7 +274,7 @@ func (b *bringer) prune(path string) error {
 			return err
 		}
 		switch {
-		case it.kind != n.kids[name].stat.kind:
+		case it.kind != n.kids.get(name).stat.kind:
 			err := b.inDir(path, func(fd int) error { return b.drop(fd, kid, name) })
 			if err != nil && !gone(err) {
 				return err

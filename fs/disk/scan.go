@@ -151,7 +151,7 @@ func (s *scan) dir(fd int, n *node, path string) {
 	err = names(fd, func(name string) error {
 		var kid *node
 		if n != nil {
-			kid = n.kids[name]
+			kid = n.kids.get(name)
 		}
 		there, err := s.entry(fd, path, name, kid, whyDeep, &subs)
 		if there && kid != nil {
@@ -162,7 +162,7 @@ func (s *scan) dir(fd int, n *node, path string) {
 		}
 		return err
 	})
-	if err == nil && n != nil && known < len(n.kids) {
+	if err == nil && n != nil && known < n.kids.len() {
 		err = s.missing(fd, path, n)
 	}
 	if gone(err) && path != "" { // it was removed since it was opened
@@ -178,7 +178,8 @@ func (s *scan) dir(fd int, n *node, path string) {
 
 // missing finds the names of a directory that are gone from it.
 func (s *scan) missing(fd int, path string, n *node) error {
-	for name, kid := range n.kids {
+	for kid := range n.kids.all() {
+		name := kid.name
 		_, err := statAt(fd, name)
 		switch {
 		case gone(err):
@@ -368,7 +369,7 @@ func (s *scan) some(walk *walker, dir string, list map[string]why) error {
 	}
 	var subs []sub
 	for name, look := range list {
-		kid := n.kids[name]
+		kid := n.kids.get(name)
 		s.visited(&s.looked, under(dir, name))
 		there, err := s.entry(fd, dir, name, kid, look, &subs)
 		if err != nil {
