@@ -224,7 +224,7 @@ func (e *Edit) Link(old, path string) error {
 	if err := e.tx.PutNode(&from.node); err != nil {
 		return err
 	}
-	return e.tx.PutName(Name{Parent: s.dir.ino, Name: s.name.Name, Child: from.node.Ino, Namespace: e.ns.ID, Rev: rev})
+	return e.putName(Name{Parent: s.dir.ino, Name: s.name.Name, Child: from.node.Ino, Namespace: e.ns.ID, Rev: rev})
 }
 
 // Chmod sets the permission bits of what a path leads to.

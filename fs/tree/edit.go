@@ -28,6 +28,7 @@ type Edit struct {
 	changing func(path string, parts []Part, print Hash, removed bool)
 
 	moves  []Move
+	gone   string // a directory that was removed, "" once a name was put after that
 	synced bool
 	rev    int64 // what the running call has been given, 0 before it needs one
 	tombs  bool  // the running Apply writes tombs of what makes room
@@ -190,7 +191,12 @@ func (e *Edit) attach(d *dir, name string, node *Node, parts ...Part) (Child, er
 	}
 	e.count(node, 1)
 	n := Name{Parent: d.ino, Name: name, Child: node.Ino, Namespace: e.ns.ID, Rev: rev}
-	return Child{Name: n, Node: *node}, e.tx.PutName(n)
+	return Child{Name: n, Node: *node}, e.putName(n)
+}
+
+func (e *Edit) putName(n Name) error {
+	e.gone = "" // it may be there again
+	return e.tx.PutName(n)
 }
 
 // stamp stores a node that was changed.

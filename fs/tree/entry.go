@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"strings"
 	"time"
 )
 
@@ -311,6 +312,10 @@ func (e *Edit) applySymlink(entry *Entry, skip bool) error {
 
 // applyDelete removes what the path names itself: it never goes through a link.
 func (e *Edit) applyDelete(entry *Entry) error {
+	// The entry of a directory that is removed is followed by those of all that was in it.
+	if rest, is := strings.CutPrefix(entry.Path, e.gone); is && e.gone != "" && strings.HasPrefix(rest, "/") {
+		return nil
+	}
 	s, err := e.res.plain(entry.Path)
 	if err != nil || !s.ok {
 		return err

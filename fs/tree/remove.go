@@ -79,6 +79,9 @@ func (e *Edit) remove(s *spot, tombs bool) error {
 			return err
 		}
 	}
+	if s.node.Kind == KindDir {
+		e.gone = s.path
+	}
 	return nil
 }
 
@@ -204,7 +207,7 @@ func (e *Edit) rename(src, dst *spot) error {
 	if err := e.tx.DeleteName(src.name.Parent, src.name.Name); err != nil {
 		return err
 	}
-	err = e.tx.PutName(Name{Parent: dst.dir.ino, Name: dst.name.Name, Child: src.node.Ino, Namespace: e.ns.ID, Rev: rev})
+	err = e.putName(Name{Parent: dst.dir.ino, Name: dst.name.Name, Child: src.node.Ino, Namespace: e.ns.ID, Rev: rev})
 	if err != nil {
 		return err
 	}
