@@ -190,7 +190,7 @@ func (f *fakeRuns) List(_ context.Context, ended bool) (list []shell.Info, more 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for id, r := range f.runs {
-		list = append(list, shell.Info{Record: shell.Record{ID: id, About: shell.About{Command: r.request.Command, Cwd: r.request.Cwd}}, PID: 7})
+		list = append(list, shell.Info{ID: id, About: shell.About{Command: r.request.Command, Cwd: r.request.Cwd}, PID: 7})
 	}
 	return list, ended, nil
 }

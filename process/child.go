@@ -108,6 +108,22 @@ type WaitStatus struct {
 	Signal syscall.Signal // that ended it, or 0
 }
 
+// ExitCode returns the code that the wires give an end: the status, 128 and the number of
+// the signal, or -1 when it is lost. The signal of a child with a terminal does not show in
+// it: the code is 1.
+func (s WaitStatus) ExitCode(tty bool) int {
+	switch {
+	case s.Lost:
+		return -1
+	case s.Signal == 0:
+		return s.Code
+	case tty:
+		return 1
+	default:
+		return 128 + int(s.Signal)
+	}
+}
+
 // opExec is the Op of a SpawnError that exec returned: the program is to blame.
 const opExec = "exec"
 

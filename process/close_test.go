@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
@@ -109,9 +110,9 @@ func TestCloseGivesUpOnStuckChild(t *testing.T) {
 	})
 }
 
-// countingLog is a LogStore that knows when it was closed.
+// countingLog is a Log that knows when it was closed.
 type countingLog struct {
-	*MemoryLog
+	*eventlog.Log
 	closes *int
 }
 
@@ -119,7 +120,9 @@ func (l countingLog) Close() error { *l.closes++; return nil }
 
 func TestLogIsClosedOnce(t *testing.T) {
 	closes := 0
-	cfg := Config{Retention: time.Minute, OpenLog: func(string) (LogStore, error) { return countingLog{NewMemoryLog(Retention{}), &closes}, nil }}
+	cfg := Config{Retention: time.Minute, OpenLog: func(string) (Log, error) {
+		return countingLog{eventlog.NewLog(nil, eventlog.Retention{}), &closes}, nil
+	}}
 	bubble(t, cfg, func(t *testing.T, s *Service, spawner *fakeSpawner, client *recorder) {
 		client.stall()
 		start(t, s, fakeParams("p"))
@@ -145,7 +148,7 @@ func TestLogIsClosedOnce(t *testing.T) {
 }
 
 func TestOpenLogFails(t *testing.T) {
-	cfg := Config{OpenLog: func(string) (LogStore, error) { return nil, errDiskFull }}
+	cfg := Config{OpenLog: func(string) (Log, error) { return nil, errDiskFull }}
 	bubble(t, cfg, func(t *testing.T, s *Service, spawner *fakeSpawner, _ *recorder) {
 		_, err := s.start(t.Context(), fakeParams("p"))
 		refused(t, err, protocol.CodeInternal, "no space left")

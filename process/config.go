@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/process/limit"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -28,15 +29,26 @@ type Config struct {
 	Mount *Mount
 	// Spawner starts the children and is closed by the Service; nil means a HostSpawner.
 	Spawner Spawner
-	// Archive, if set, keeps the logs beyond the session. Clients know of it by the
-	// capability durableLog.
-	Archive *Archive
-	// OpenLog opens the log of a new process; nil means one of the Archive, or a
-	// MemoryLog without.
-	OpenLog func(processID string) (LogStore, error)
+	// Recorder, if set, keeps the logs beyond the session. With Durable, which clients know
+	// of by the capability durableLog, process/read and process/list find them.
+	Recorder *eventlog.Recorder
+	Durable  bool
+	// Client says who the session's client is; nil for nobody.
+	Client func() (name, peer string)
+	// OpenLog opens the log of a new process; nil means one of the Recorder, or one in
+	// memory without.
+	OpenLog func(processID string) (Log, error)
 	// Environ returns the server's environment, for requests that build on it. It is
 	// called once at most; nil means os.Environ.
 	Environ func() []string
+}
+
+// A Log keeps the numbered events of one process; *eventlog.Log implements it and says
+// what the methods do. It is safe for concurrent use.
+type Log interface {
+	Append(e eventlog.Event) (uint64, error)
+	Read(dst []eventlog.Event, after uint64, maxBytes int) (eventlog.Page, error)
+	Close() error
 }
 
 func (c Config) withDefaults() Config {
@@ -53,12 +65,10 @@ func (c Config) withDefaults() Config {
 		c.Spawner = new(HostSpawner)
 	}
 	if c.OpenLog == nil {
-		c.OpenLog = func(string) (LogStore, error) {
-			if c.Archive != nil {
-				return c.Archive.open(Retention{}), nil
-			}
-			return NewMemoryLog(Retention{}), nil
-		}
+		c.OpenLog = func(string) (Log, error) { return eventlog.NewLog(c.Recorder, eventlog.Retention{}), nil }
+	}
+	if c.Client == nil {
+		c.Client = func() (name, peer string) { return "", "" }
 	}
 	if c.Environ == nil {
 		c.Environ = os.Environ

@@ -16,7 +16,7 @@ const (
 
 	scopeSession = "session"
 	scopeServer  = "server"
-	scopeArchive = "archive" // with an Archive only
+	scopeArchive = "archive" // with a durable Recorder only
 )
 
 // findIn is find in the session that is named, if one is.
@@ -73,7 +73,7 @@ func (s *Service) resize(ctx context.Context, p *protocol.ResizeParams) (protoco
 	if err != nil {
 		return protocol.Empty{}, err
 	}
-	e, err := s.find(ctx, p.ProcessID)
+	e, err := s.findIn(ctx, p.SessionID, p.ProcessID)
 	if err != nil {
 		return protocol.Empty{}, err
 	}
@@ -104,11 +104,11 @@ func (s *Service) list(ctx context.Context, p *protocol.ListParams) (*protocol.L
 	case scopeServer:
 		result.Processes = s.cfg.Directory.all()
 	case scopeArchive:
-		if s.cfg.Archive == nil {
+		if !s.cfg.Durable {
 			return nil, unknownVariant(scope, scopeSession, scopeServer)
 		}
 		var err error
-		if result.Processes, err = s.cfg.Archive.list(ctx); err != nil {
+		if result.Processes, err = listRecorded(ctx, s.cfg.Recorder.Store()); err != nil {
 			return nil, err
 		}
 	default:

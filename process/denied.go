@@ -1,6 +1,10 @@
 package process
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/wsd-dev/wsd/process/eventlog"
+)
 
 // deniedPhrases are how programs and libraries word what a sandbox has kept them
 // from, in lower case (exec-rpc.md, section 3.9).
@@ -20,7 +24,7 @@ const codeSIGSYS = 128 + 31
 // sandboxDenied guesses whether a confined process failed because it was confined,
 // from its exit code and the output that is retained. A phrase counts across chunks
 // of one stream and across streams in the order of their chunks.
-func sandboxDenied(code int, events []Event) bool {
+func sandboxDenied(code int, events []eventlog.Event) bool {
 	if code == 0 {
 		return false
 	}
@@ -30,7 +34,7 @@ func sandboxDenied(code int, events []Event) bool {
 	var all []byte
 	streams := make(map[string][]byte)
 	for _, e := range events {
-		if e.Kind == KindOutput {
+		if e.Kind == eventlog.KindOutput {
 			all = append(all, e.Data...)
 			streams[e.Stream] = append(streams[e.Stream], e.Data...)
 		}

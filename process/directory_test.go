@@ -106,6 +106,44 @@ func TestDirectory(t *testing.T) {
 	})
 }
 
+// A session reads, writes to and resizes the process of another one that it names.
+func TestJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		directory := NewDirectory()
+		spawner := &fakeSpawner{exact: true}
+		one := NewService(&recorder{}, Config{SessionID: "one", Directory: directory, Spawner: &fakeSpawner{}})
+		two := NewService(&recorder{}, Config{SessionID: "two", Directory: directory, Spawner: spawner})
+		defer closeService(t, one)
+		defer closeService(t, two)
+		p := fakeParams("p")
+		p.TTY = true
+		start(t, two, p)
+		child := spawner.child(t, 0)
+		child.outputs[0].print("hi")
+		session, gone, wait := "two", "gone", uint64(1000)
+		r, err := one.read(t.Context(), &protocol.ReadParams{ProcessID: "p", SessionID: &session, WaitMs: &wait})
+		if err != nil || len(r.Chunks) != 1 || string(r.Chunks[0].Chunk) != "hi" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if _, err := one.resize(t.Context(), &protocol.ResizeParams{ProcessID: "p", SessionID: &session, Rows: 7, Cols: 9}); err != nil {
+			t.Error(err)
+		}
+		if len(child.resized) != 1 || child.resized[0] != (Size{Rows: 7, Cols: 9}) {
+			t.Errorf("%+v", child.resized)
+		}
+		if w, err := one.write(t.Context(), &protocol.WriteParams{ProcessID: "p", SessionID: &session, Chunk: []byte("x")}); err != nil || w.Status != protocol.WriteAccepted {
+			t.Errorf("%+v, %v", w, err)
+		}
+		if w, err := one.write(t.Context(), &protocol.WriteParams{ProcessID: "p", SessionID: &gone}); err != nil || w.Status != protocol.WriteUnknownProcess {
+			t.Errorf("%+v, %v", w, err)
+		}
+		for _, id := range []*string{nil, &gone} {
+			_, err := one.read(t.Context(), &protocol.ReadParams{ProcessID: "p", SessionID: id})
+			refused(t, err, protocol.CodeInvalidRequest, "unknown process id p")
+		}
+	})
+}
+
 func TestListInfo(t *testing.T) {
 	bubble(t, Config{SessionID: "s"}, func(t *testing.T, s *Service, spawner *fakeSpawner, _ *recorder) {
 		p := fakeParams("p")

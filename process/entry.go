@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
@@ -81,7 +82,7 @@ func (e *entry) info(sessionID string) (protocol.ProcessInfo, error) {
 	if err != nil {
 		return protocol.ProcessInfo{}, err
 	}
-	page.giveUp()
+	page.Release()
 	info := protocol.ProcessInfo{
 		SessionID:   sessionID,
 		ProcessID:   e.id,
@@ -93,6 +94,9 @@ func (e *entry) info(sessionID string) (protocol.ProcessInfo, error) {
 		NextSeq:     page.Next,
 		Closed:      page.Closed,
 		SandboxType: e.sandboxType,
+	}
+	if log, ok := e.log.(*eventlog.Log); ok {
+		info.Number = log.Number()
 	}
 	if page.Exit != nil {
 		info.Exited, info.ExitCode = true, &page.Exit.Code

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -242,18 +243,18 @@ func (o *fakeOutput) Read() (Chunk, error) {
 	}
 }
 
-// brokenLog is a LogStore that fails after some events.
+// brokenLog is a Log that fails after some events.
 type brokenLog struct {
-	*MemoryLog
+	*eventlog.Log
 	good int
 }
 
 var errDiskFull = errors.New("no space left")
 
-func (l *brokenLog) Append(e Event) (uint64, error) {
+func (l *brokenLog) Append(e eventlog.Event) (uint64, error) {
 	if l.good == 0 {
 		return 0, errDiskFull
 	}
 	l.good--
-	return l.MemoryLog.Append(e)
+	return l.Log.Append(e)
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/process/eventlog"
 )
 
 // fileOutput is the Output at the end of a pipe or a terminal.
@@ -39,7 +41,7 @@ func newFileOutput(stream string, file *os.File, exact bool, busy int) (*fileOut
 
 // output makes the Output of a descriptor.
 func (d *descriptor) output(stream string, exact bool, busy int) *fileOutput {
-	o := &fileOutput{stream: stream, from: d, exact: exact, busy: busy, limit: chunkBytes, pace: pace{gather: busy / gatherPart}}
+	o := &fileOutput{stream: stream, from: d, exact: exact, busy: busy, limit: eventlog.ChunkBytes, pace: pace{gather: busy / gatherPart}}
 	o.try = o.tryRead
 	return o
 }
@@ -69,16 +71,16 @@ func (o *fileOutput) Read() (Chunk, error) {
 
 // tryRead returns false when there is nothing to read yet.
 func (o *fileOutput) tryRead(fd uintptr) bool {
-	buf := chunks.Get().(*[chunkBytes]byte)
+	buf := eventlog.GetBuffer()
 	n, err := syscall.Read(int(fd), buf[:o.limit])
 	for err == syscall.EINTR {
 		n, err = syscall.Read(int(fd), buf[:o.limit])
 	}
 	switch {
 	case err == syscall.EAGAIN:
-		chunks.Put(buf)
+		eventlog.PutBuffer(buf)
 		return false
-	case n > chunkBytes*3/4: // little is lost by keeping all of it
+	case n > eventlog.ChunkBytes*3/4: // little is lost by keeping all of it
 		o.data = buf[:n]
 		return true
 	case n > 0:
@@ -88,7 +90,7 @@ func (o *fileOutput) tryRead(fd uintptr) bool {
 	default:
 		o.err = err
 	}
-	chunks.Put(buf)
+	eventlog.PutBuffer(buf)
 	return true
 }
 

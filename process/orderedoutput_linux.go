@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/process/eventlog"
 )
 
 // An orderedOutput is the Output of several pipes. It watches them with an epoll set, which
@@ -265,9 +267,9 @@ func (o *orderedOutput) pause(wait time.Duration) {
 // readFrom reads from the first source of the queue, without waiting. It returns nothing if
 // the source has ended or is empty.
 func (o *orderedOutput) readFrom(s *source) []byte {
-	s.data, s.err, s.paced, s.limit = nil, nil, false, chunkBytes
+	s.data, s.err, s.paced, s.limit = nil, nil, false, eventlog.ChunkBytes
 	if s.turn > 0 {
-		s.limit = min(s.turn, chunkBytes)
+		s.limit = min(s.turn, eventlog.ChunkBytes)
 	}
 	ready := false
 	if err := s.from.control(func(fd uintptr) { ready = s.tryRead(fd) }); err != nil {

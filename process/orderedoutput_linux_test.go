@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -189,7 +190,7 @@ func TestOrderedOutputIsWhole(t *testing.T) {
 			}
 			got[chunk.Stream]++
 		}
-		GiveUp(chunk.Data)
+		eventlog.ReleaseChunk(chunk.Data)
 	}
 	writers.Wait()
 	if got[protocol.StreamStdout] != total || got[protocol.StreamStderr] != total {

@@ -3,6 +3,8 @@ package process
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/wsd-dev/wsd/process/eventlog"
 )
 
 // Reading a pipe as soon as there is something in it costs a wake-up for each of the
@@ -43,7 +45,7 @@ type pace struct {
 // note is told of a read of n bytes and returns true when the last reads were those of a
 // busy pipe.
 func (p *pace) note(n int, now time.Time) (busy bool) {
-	p.more = n == chunkBytes
+	p.more = n == eventlog.ChunkBytes
 	p.reads++
 	p.bytes += n
 	if p.reads < paceReads {

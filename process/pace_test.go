@@ -3,6 +3,8 @@ package process
 import (
 	"testing"
 	"time"
+
+	"github.com/wsd-dev/wsd/process/eventlog"
 )
 
 func TestPace(t *testing.T) {
@@ -32,7 +34,7 @@ func TestPace(t *testing.T) {
 	if feed(2*paceReads, 60_000, 3*time.Millisecond); p.delay() != maxPaceTime {
 		t.Errorf("a barely busy pipe is delayed by %v", p.delay())
 	}
-	if p.note(chunkBytes, now); p.delay() != 0 {
+	if p.note(eventlog.ChunkBytes, now); p.delay() != 0 {
 		t.Error("the rest of a full pipe is delayed")
 	}
 	if feed(2*paceReads, 200, paceTime); p.delay() != 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
@@ -32,7 +33,7 @@ func (s *Service) publish(e *entry) {
 	case <-s.lifetime.Done():
 		return
 	}
-	var events []Event
+	var events []eventlog.Event
 	for after := uint64(0); ; {
 		page, err := e.log.Read(events[:0], after, publishBytes)
 		if err != nil {
@@ -53,10 +54,10 @@ func (s *Service) publish(e *entry) {
 			if !s.notify(e, &events[i]) {
 				return
 			}
-			events[i].giveUp()
+			events[i].Release()
 			after = events[i].Seq
 		}
-		if events[len(events)-1].Kind == KindClosed {
+		if events[len(events)-1].Kind == eventlog.KindClosed {
 			return
 		}
 		clear(events) // do not hold on to what the log may forget
@@ -82,8 +83,8 @@ func (s *Service) awaitTurn(e *entry) (after uint64, ok bool) {
 
 // tell is told of each event once it is logged. It tells the client of it at once if
 // that is little work and nobody waits: it spares waking the publisher, who does all else.
-func (s *Service) tell(e *entry, event *Event) {
-	if event.Kind != KindOutput || len(event.Data) > maxTellBytes || !e.turn.begin(event.Seq) {
+func (s *Service) tell(e *entry, event *eventlog.Event) {
+	if event.Kind != eventlog.KindOutput || len(event.Data) > maxTellBytes || !e.turn.begin(event.Seq) {
 		e.turn.leave()
 		return
 	}
@@ -96,7 +97,7 @@ func (s *Service) tell(e *entry, event *Event) {
 }
 
 // output tells the client of output.
-func (s *Service) output(ctx context.Context, e *entry, event *Event) error {
+func (s *Service) output(ctx context.Context, e *entry, event *eventlog.Event) error {
 	return s.notifier.Notify(ctx, protocol.NotifyProcessOutput, &protocol.OutputParams{
 		ProcessID: e.id, Seq: event.Seq, Stream: event.Stream, Chunk: event.Data,
 	})
@@ -104,18 +105,18 @@ func (s *Service) output(ctx context.Context, e *entry, event *Event) error {
 
 // notify tells the client of one event, waiting for a slow one. It returns false at
 // the end of the service.
-func (s *Service) notify(e *entry, event *Event) bool {
+func (s *Service) notify(e *entry, event *eventlog.Event) bool {
 	var err error
 	switch event.Kind {
-	case KindOutput:
+	case eventlog.KindOutput:
 		err = s.output(s.lifetime, e, event)
 		e.window.remove(len(event.Data))
-	case KindExited:
+	case eventlog.KindExited:
 		err = s.notifier.Notify(s.lifetime, protocol.NotifyProcessExited, &protocol.ExitedParams{
 			ProcessID: e.id, Seq: event.Seq, ExitCode: event.Exit.Code, SandboxDenied: event.Exit.SandboxDenied,
 			Signal: event.Exit.Signal, TimedOut: event.Exit.TimedOut, Limit: event.Exit.Limit,
 		})
-	case KindClosed:
+	case eventlog.KindClosed:
 		err = s.notifier.Notify(s.lifetime, protocol.NotifyProcessClosed, &protocol.ClosedParams{ProcessID: e.id, Seq: event.Seq})
 	}
 	switch {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"time"
+
+	"github.com/wsd-dev/wsd/process/eventlog"
 )
 
 // How long a pump listens for late output after the process itself has ended and all
@@ -19,44 +21,67 @@ const (
 // terminalBytes is more than a terminal has on its way.
 const terminalBytes = 64 << 10
 
-// pump moves an Output of a child into its log.
-type pump struct {
+// A Pump moves an Output of a child into its log.
+type Pump struct {
 	out  Output
 	room func() bool       // waits until more may be read; false when no more is wanted
 	log  func(Chunk) error // logs a chunk
+	late bool              // what descendants print after the process has ended is logged
 
-	drained chan struct{} // closed when what the process itself printed is logged
-	done    chan struct{} // closed when the Output has ended
+	Drained chan struct{} // closed when what the process itself printed is logged
+	Done    chan struct{} // closed when the Output has ended
 }
 
-func newPump(out Output, room func() bool, log func(Chunk) error) *pump {
-	return &pump{out: out, room: room, log: log, drained: make(chan struct{}), done: make(chan struct{})}
+// NewPump returns a Pump for Run. Before each read room is called, and waits until more may
+// be read; it returns false when no more is wanted. With late, what descendants print after
+// the process itself has ended is logged, too; without, it is read and lost.
+func NewPump(out Output, room func() bool, log func(Chunk) error, late bool) *Pump {
+	return &Pump{out: out, room: room, log: log, late: late, Drained: make(chan struct{}), Done: make(chan struct{})}
 }
 
-// processEnded tells the pump that the process itself has ended: from now on it
-// watches for the end of what that had printed. Called once.
-func (p *pump) processEnded() {
+// ProcessEnded tells the Pump that the process itself has ended: from now on it watches for
+// the end of what that had printed. Called once.
+func (p *Pump) ProcessEnded() {
 	// An expired deadline reaches a read that waits, and the next one otherwise. It
 	// cannot be set once the stream has ended, when there is nobody to tell.
 	_ = p.out.SetDeadline(time.Unix(1, 0))
 }
 
-// run returns at the end of the Output.
-func (p *pump) run() {
-	defer close(p.done)
+// Close closes the Output and so ends Run. It may be called at any time, and again. A
+// terminal that is closed hangs up: it stays open until the process has ended.
+func (p *Pump) Close() { _ = p.out.Close() } // only fails when it is closed
+
+// Run returns at the end of the Output, which the caller closes.
+func (p *Pump) Run() {
+	defer close(p.Done)
 	err := p.follow()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = p.drain()
 	}
-	close(p.drained)
+	close(p.Drained)
 	if err == nil {
 		_ = p.out.SetDeadline(time.Time{})
-		_ = p.follow()
+		if p.late {
+			_ = p.follow()
+		} else {
+			p.discard()
+		}
+	}
+}
+
+// discard reads to the end: a descendant that prints is not to wait, nor to die of it.
+func (p *Pump) discard() {
+	for {
+		chunk, err := p.out.Read()
+		eventlog.ReleaseChunk(chunk.Data)
+		if err != nil {
+			return
+		}
 	}
 }
 
 // step logs the next chunk and says how long it was.
-func (p *pump) step() (int, error) {
+func (p *Pump) step() (int, error) {
 	if !p.room() {
 		return 0, os.ErrClosed
 	}
@@ -64,7 +89,7 @@ func (p *pump) step() (int, error) {
 }
 
 // read is step once there is room.
-func (p *pump) read() (int, error) {
+func (p *Pump) read() (int, error) {
 	chunk, err := p.out.Read()
 	if len(chunk.Data) > 0 {
 		if err := p.log(chunk); err != nil {
@@ -75,7 +100,7 @@ func (p *pump) read() (int, error) {
 }
 
 // follow logs chunks until a read fails, and returns why.
-func (p *pump) follow() error {
+func (p *Pump) follow() error {
 	for {
 		if _, err := p.step(); err != nil {
 			return err
@@ -85,7 +110,7 @@ func (p *pump) follow() error {
 
 // drain logs what the process itself has printed. It returns nil if the Output goes
 // on after that.
-func (p *pump) drain() error {
+func (p *Pump) drain() error {
 	_ = p.out.SetDeadline(time.Time{})
 	left, exact := p.out.Buffered()
 	if !exact {
@@ -98,13 +123,16 @@ func (p *pump) drain() error {
 		}
 		left -= n
 	}
+	if !p.late {
+		return nil
+	}
 	return p.listen(quietTime, 0)
 }
 
 // listen logs until the Output has been quiet for a while. held is how much of what the
 // process itself printed may be on its way still: no client is too slow to be told of that
 // before the exit, nor a busy machine.
-func (p *pump) listen(quiet time.Duration, held int) error {
+func (p *Pump) listen(quiet time.Duration, held int) error {
 	begin, read := time.Now(), 0
 	for listened := time.Duration(0); listened < drainTime && (read < held || time.Since(begin) < drainTime); {
 		if !p.room() {

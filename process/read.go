@@ -5,22 +5,23 @@ import (
 	"math"
 	"time"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
 // read serves process/read (exec-rpc.md, section 3.7).
 func (s *Service) read(ctx context.Context, p *protocol.ReadParams) (*protocol.ReadResult, error) {
-	e, err := s.find(ctx, p.ProcessID)
+	e, err := s.findIn(ctx, p.SessionID, p.ProcessID)
 	if err != nil {
 		return nil, err
 	}
 	if e == nil {
-		if s.cfg.Archive == nil {
+		if !s.cfg.Durable {
 			return nil, unknownProcess(p.ProcessID)
 		}
 		rpc.Async(ctx) // the requests behind this one are not to wait for the store
-		return s.cfg.Archive.read(ctx, p)
+		return readRecorded(ctx, s.cfg.Recorder.Store(), p)
 	}
 	defer e.release()
 
@@ -31,7 +32,7 @@ func (s *Service) read(ctx context.Context, p *protocol.ReadParams) (*protocol.R
 	}
 	var timeout <-chan time.Time
 	for {
-		changed := e.changed.next()
+		changed := e.changed.Next()
 		result, worth, err := e.read(p)
 		if err != nil || worth || !wait {
 			return result, err
@@ -80,10 +81,10 @@ func bounds(p *protocol.ReadParams) (after uint64, maxBytes int) {
 	return after, int(min(*p.MaxBytes, math.MaxInt32))
 }
 
-func readResult(page *Page, maxBytes int, failure *string) *protocol.ReadResult {
+func readResult(page *eventlog.Page, maxBytes int, failure *string) *protocol.ReadResult {
 	result := &protocol.ReadResult{NextSeq: page.Next, Closed: page.Closed, Failure: failure}
 	for _, event := range page.Events {
-		if event.Kind == KindOutput {
+		if event.Kind == eventlog.KindOutput {
 			result.Chunks = append(result.Chunks, protocol.OutputChunk{Seq: event.Seq, Stream: event.Stream, Chunk: event.Data})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
@@ -71,14 +72,15 @@ func (s *Service) begin(e *entry, r *request) error {
 		sandboxed: started.sandboxType != protocol.SandboxNone,
 		timeout:   r.timeout,
 		logger:    s.cfg.Logger.With("process", e.id),
-		logged:    func(event *Event) { s.tell(e, event) },
+		logged:    func(event *eventlog.Event) { s.tell(e, event) },
 		ended:     func() { s.keep(e) },
 	}
-	if archived, ok := log.(*archivedLog); ok {
-		info, err := e.info(s.cfg.SessionID)
-		if err == nil {
-			archived.describe(&info)
-		}
+	if log, ok := log.(*eventlog.Log); ok {
+		name, peer := s.cfg.Client()
+		log.Describe(eventlog.Info{
+			Origin: eventlog.OriginSession, ID: e.id, SessionID: s.cfg.SessionID, Client: name, Peer: peer, PID: e.pid, Argv: e.argv, Cwd: e.cwd,
+			TTY: e.tty, Sandbox: e.sandboxType, Started: e.startedAt,
+		})
 	}
 	e.holders.Store(2) // the entry's and the publisher's
 	e.supervisor.start()

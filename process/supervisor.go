@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/process/limit"
 )
 
@@ -17,19 +18,19 @@ const killDelay = 2 * time.Second
 // supervisor owns one child until everything of it has been logged.
 type supervisor struct {
 	child     *Child
-	log       LogStore
+	log       Log
 	group     *limit.Group // that the child is in; nil for one without limits
 	tty       bool
 	sandboxed bool
 	timeout   time.Duration // 0 for none
 	logger    *slog.Logger
-	logged    func(*Event) // called after each event; nil for none
-	ended     func()       // called last, once everything is logged
+	logged    func(*eventlog.Event) // called after each event; nil for none
+	ended     func()                // called last, once everything is logged
 
 	stdin   *stdin // nil when nothing can be written
 	window  window
-	changed changes // after every event, and after failure is set
-	pumps   []*pump
+	changed eventlog.Changes // after every event, and after failure is set
+	pumps   []*Pump
 
 	mu         sync.Mutex
 	exited     bool // the child is gone; its exit may not be logged yet
@@ -52,11 +53,11 @@ func (s *supervisor) start() {
 		s.stdin = newStdin(s.child.Input)
 	}
 	for _, out := range s.child.Outputs {
-		s.pumps = append(s.pumps, newPump(out,
+		s.pumps = append(s.pumps, NewPump(out,
 			func() bool { return s.window.wait(s.dropped) },
 			func(c Chunk) error {
-				return s.append(Event{Kind: KindOutput, Stream: c.Stream, Data: c.Data})
-			}))
+				return s.append(eventlog.Event{Kind: eventlog.KindOutput, Stream: c.Stream, Data: c.Data})
+			}, true))
 	}
 	go s.run() // ends with the child; waited for through done
 }
@@ -65,7 +66,7 @@ func (s *supervisor) run() {
 	defer close(s.done)
 	var wg sync.WaitGroup
 	for _, p := range s.pumps {
-		wg.Go(p.run)
+		wg.Go(p.Run)
 	}
 	if s.timeout > 0 {
 		over := make(chan struct{})
@@ -79,18 +80,18 @@ func (s *supervisor) run() {
 	s.exited = true
 	s.mu.Unlock()
 	for _, p := range s.pumps {
-		p.processEnded()
+		p.ProcessEnded()
 	}
 	for _, p := range s.pumps {
-		<-p.drained
+		<-p.Drained
 	}
-	_ = s.append(Event{Kind: KindExited, Exit: s.exit(status)}) // append has noted the failure
+	_ = s.append(eventlog.Event{Kind: eventlog.KindExited, Exit: s.exit(status)}) // append has noted the failure
 	for _, p := range s.pumps {
 		select {
-		case <-p.done:
+		case <-p.Done:
 		case <-s.cut:
-			_ = p.out.Close() // ends the pump
-			<-p.done
+			p.Close()
+			<-p.Done
 		}
 	}
 
@@ -98,20 +99,18 @@ func (s *supervisor) run() {
 		s.stdin.close()
 	}
 	for _, p := range s.pumps {
-		if err := p.out.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-			s.logger.Debug("output did not close cleanly", "err", err)
-		}
+		p.Close()
 	}
 	if err := s.child.Process.Close(); err != nil {
 		s.logger.Debug("child was not released cleanly", "err", err)
 	}
-	_ = s.append(Event{Kind: KindClosed})
+	_ = s.append(eventlog.Event{Kind: eventlog.KindClosed})
 	s.ended()
 }
 
 // append logs an event and tells of it.
-func (s *supervisor) append(e Event) error {
-	if e.Kind == KindOutput {
+func (s *supervisor) append(e eventlog.Event) error {
+	if e.Kind == eventlog.KindOutput {
 		// Counted first: the publisher may be done with the event before Append returns.
 		s.window.add(len(e.Data))
 	}
@@ -119,7 +118,7 @@ func (s *supervisor) append(e Event) error {
 	if err != nil {
 		s.fail(err)
 	}
-	s.changed.announce()
+	s.changed.Announce()
 	if err == nil && s.logged != nil {
 		e.Seq = seq
 		s.logged(&e)
@@ -143,9 +142,9 @@ func (s *supervisor) fail(err error) {
 }
 
 // exit says how the child ended, when all it printed has been logged.
-func (s *supervisor) exit(status WaitStatus) *Exit {
+func (s *supervisor) exit(status WaitStatus) *eventlog.Exit {
 	s.mu.Lock()
-	exit := &Exit{Code: exitCode(status, s.tty), TimedOut: s.timedOut}
+	exit := &eventlog.Exit{Code: status.ExitCode(s.tty), TimedOut: s.timedOut}
 	s.mu.Unlock()
 	if status.Signal != 0 {
 		exit.Signal = signalName(status.Signal)
@@ -157,24 +156,9 @@ func (s *supervisor) exit(status WaitStatus) *Exit {
 			s.fail(err)
 		}
 		exit.SandboxDenied = sandboxDenied(exit.Code, page.Events)
-		page.giveUp()
+		page.Release()
 	}
 	return exit
-}
-
-// exitCode is the code that the wire gives an end: the signal of a child with a
-// terminal does not show in it.
-func exitCode(status WaitStatus, tty bool) int {
-	switch {
-	case status.Lost:
-		return -1
-	case status.Signal == 0:
-		return status.Code
-	case tty:
-		return 1
-	default:
-		return 128 + int(status.Signal)
-	}
 }
 
 // terminate kills the group and drops what was not read, also what descendants that
@@ -195,7 +179,7 @@ func (s *supervisor) terminate() (running bool) {
 	}
 	close(s.dropped)
 	for _, p := range s.pumps {
-		_ = p.out.Close() // only fails when it is closed
+		p.Close()
 	}
 	return running
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -400,10 +401,10 @@ func TestExitCode(t *testing.T) {
 		{WaitStatus{Signal: syscall.SIGSYS}, 159, 1},
 		{WaitStatus{Lost: true}, -1, -1},
 	} {
-		if got := exitCode(tt.status, false); got != tt.pipes {
+		if got := tt.status.ExitCode(false); got != tt.pipes {
 			t.Errorf("%+v with pipes: %d", tt.status, got)
 		}
-		if got := exitCode(tt.status, true); got != tt.term {
+		if got := tt.status.ExitCode(true); got != tt.term {
 			t.Errorf("%+v with a terminal: %d", tt.status, got)
 		}
 	}
@@ -413,8 +414,8 @@ func TestExitCode(t *testing.T) {
 func TestBrokenLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spawner, client := &fakeSpawner{exact: true}, &recorder{}
-		s := NewService(client, Config{Spawner: spawner, OpenLog: func(string) (LogStore, error) {
-			return &brokenLog{NewMemoryLog(Retention{}), 1}, nil
+		s := NewService(client, Config{Spawner: spawner, OpenLog: func(string) (Log, error) {
+			return &brokenLog{eventlog.NewLog(nil, eventlog.Retention{}), 1}, nil
 		}})
 		defer closeService(t, s)
 		start(t, s, fakeParams("p"))

@@ -47,22 +47,3 @@ func TestWindow(t *testing.T) {
 		})
 	}
 }
-
-func TestChanges(t *testing.T) {
-	var c changes
-	c.announce() // nobody waits
-	a, b := c.next(), c.next()
-	select {
-	case <-a:
-		t.Fatal("an old change is told")
-	default:
-	}
-	c.announce()
-	<-a
-	<-b
-	select {
-	case <-c.next():
-		t.Error("a change is told twice")
-	default:
-	}
-}

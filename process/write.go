@@ -14,18 +14,18 @@ func (s *Service) write(ctx context.Context, p *protocol.WriteParams) (*protocol
 	if p.WriteID != nil && *p.WriteID == "" {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "writeId must not be empty")
 	}
-	return s.feed(ctx, p.ProcessID, func(e *entry) (*ticket, error) { return e.stdin.put(ctx, p.WriteID, p.Chunk) })
+	return s.feed(ctx, p.SessionID, p.ProcessID, func(e *entry) (*ticket, error) { return e.stdin.put(ctx, p.WriteID, p.Chunk) })
 }
 
 // closeStdin serves process/closeStdin: what was written before comes first. A
 // terminal can be written to after it.
 func (s *Service) closeStdin(ctx context.Context, p *protocol.ProcessParams) (*protocol.WriteResult, error) {
-	return s.feed(ctx, p.ProcessID, func(e *entry) (*ticket, error) { return e.stdin.putEOF(ctx, !e.tty) })
+	return s.feed(ctx, nil, p.ProcessID, func(e *entry) (*ticket, error) { return e.stdin.putEOF(ctx, !e.tty) })
 }
 
 // feed puts something into the stdin of a process and waits until it is accepted.
-func (s *Service) feed(ctx context.Context, id string, put func(*entry) (*ticket, error)) (*protocol.WriteResult, error) {
-	e, err := s.find(ctx, id)
+func (s *Service) feed(ctx context.Context, session *string, id string, put func(*entry) (*ticket, error)) (*protocol.WriteResult, error) {
+	e, err := s.findIn(ctx, session, id)
 	if err != nil {
 		return nil, err
 	}

@@ -87,6 +87,8 @@ type ReadParams struct {
 	AfterSeq  *uint64 `json:"afterSeq" wire:"nullable"`
 	MaxBytes  *uint64 `json:"maxBytes" wire:"nullable"`
 	WaitMs    *uint64 `json:"waitMs" wire:"nullable"`
+	// SessionID (additive, processJoin) names another session's process.
+	SessionID *string `json:"sessionId,omitempty" wire:"nullable"`
 }
 
 // ReadResult answers process/read. Exited, ExitCode, Closed and SandboxDenied are
@@ -119,6 +121,8 @@ type WriteParams struct {
 	// WriteID makes a repeated write harmless. The original requires it; absent here
 	// means that repeats are not detected.
 	WriteID *string `json:"writeId,omitempty" wire:"optional"`
+	// SessionID (additive, processJoin) names another session's process.
+	SessionID *string `json:"sessionId,omitempty" wire:"nullable"`
 }
 
 // Statuses of process/write and process/closeStdin.
@@ -167,6 +171,8 @@ type ResizeParams struct {
 	ProcessID string `json:"processId"`
 	Rows      uint32 `json:"rows"`
 	Cols      uint32 `json:"cols"`
+	// SessionID (additive, processJoin) names another session's process.
+	SessionID *string `json:"sessionId,omitempty" wire:"nullable"`
 }
 
 // ListParams (additive) lists processes.
@@ -196,6 +202,8 @@ type ProcessInfo struct {
 	ExitCode    *int     `json:"exitCode" wire:"nullable"`
 	Closed      bool     `json:"closed"`
 	SandboxType string   `json:"sandboxType"`
+	// Number (additive, history) is that of history/list; 0 if nothing is recorded.
+	Number int64 `json:"number,omitempty" wire:"optional"`
 }
 
 // OutputParams is the process/output notification.

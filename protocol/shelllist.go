@@ -31,4 +31,6 @@ type ExecInfo struct {
 	StartedAtMs int64  `json:"startedAtMs"` // Unix time
 	Exited      bool   `json:"exited"`
 	ExitCode    *int   `json:"exitCode" wire:"nullable"`
+	// Number is that of history/list.
+	Number int64 `json:"number,omitempty" wire:"optional"`
 }

@@ -53,7 +53,8 @@ func (c *connection) initialize(ctx context.Context, p *protocol.InitializeParam
 		return nil, err
 	}
 	c.session = session
-	c.services = c.server.cfg.NewConnection(c.peer)
+	session.client.Store(&clientInfo{shorten(p.ClientName), c.opts.Remote})
+	c.services = c.server.cfg.NewConnection(sessionPeer{c.peer, session})
 	for _, service := range session.services {
 		c.scope.Bind(service)
 	}

@@ -14,6 +14,7 @@ import (
 type Session struct {
 	id       string
 	services []rpc.Service
+	client   atomic.Pointer[clientInfo] // of the latest connection; set before the services are used
 	attached atomic.Pointer[attachment] // nil while detached
 
 	detached *detachment // guarded by sessions.mu; nil while attached
@@ -29,6 +30,29 @@ type attachment struct {
 type detachment struct {
 	clock *time.Timer
 	place *list.Element // in sessions.waiting
+}
+
+// clientInfo is who a connection is from.
+type clientInfo struct{ name, peer string }
+
+// Client returns the name that the session's client gave itself, cut if it is long, and where
+// its latest connection came from.
+func (s *Session) Client() (name, peer string) {
+	if c := s.client.Load(); c != nil {
+		return c.name, c.peer
+	}
+	return "", ""
+}
+
+// A sessionPeer is the notifier of a connection that knows its session.
+type sessionPeer struct {
+	*rpc.Peer
+	*Session
+}
+
+// Notify implements rpc.Notifier on the connection.
+func (p sessionPeer) Notify(ctx context.Context, method string, params any) error {
+	return p.Peer.Notify(ctx, method, params)
 }
 
 // ID is the session's id, a UUID of version 4.

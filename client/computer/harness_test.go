@@ -11,8 +11,9 @@ import (
 	"github.com/wsd-dev/wsd/fs/changes"
 	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
 	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/process/eventlog"
+	"github.com/wsd-dev/wsd/process/eventlog/eventlogtest"
 	"github.com/wsd-dev/wsd/process/shell"
-	"github.com/wsd-dev/wsd/process/shell/shelltest"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/server"
 	"github.com/wsd-dev/wsd/server/computer"
@@ -42,7 +43,12 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	w.peer = changes.New(changes.Config{Workspace: changes.Plain(w.forest, w.tree), SpoolDir: t.TempDir()})
-	w.shell, err = shell.New(shell.Config{Store: new(shelltest.Memory), Dir: func(cwd string) (string, error) { return w.dir + "/" + cwd, nil }})
+	rec, err := eventlog.Open(t.Context(), eventlog.Config{Store: new(eventlogtest.Memory)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rec.Close() })
+	w.shell, err = shell.New(shell.Config{Recorder: rec, Dir: func(cwd string) (string, error) { return w.dir + "/" + cwd, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,8 @@ func (a *app) clientCommands() []*cobra.Command {
 	return []*cobra.Command{
 		newExecCmd(a),
 		newLogCmd(a),
+		newHistoryCmd(a),
+		newAttachCmd(a),
 		newShellCmd(a),
 		newPsCmd(a),
 		newKillCmd(a),
@@ -48,10 +50,6 @@ func (a *app) clientCommands() []*cobra.Command {
 // connectHelp is part of the help of every client command.
 const connectHelp = `The server is the one of --connect or $WSD_URL; else the one that you started
 last with 'wsd serve'; else one that is started for this command and ends with it.`
-
-// workspaceServerHelp is connectHelp for commands that need a workspace.
-const workspaceServerHelp = `The server is the one of --connect or $WSD_URL; else the one that you started
-last with 'wsd serve --workspace'.`
 
 // connectFlags say which server a command uses.
 type connectFlags struct {
@@ -96,6 +94,24 @@ func (f *connectFlags) dial(ctx context.Context, a *app, opts client.Options) (*
 	if len(servers) == 0 {
 		return f.startServer(ctx, a, opts)
 	}
+	return f.dialRunning(ctx, &servers[0], opts)
+}
+
+// dialRecorded is dialWorkspace, but for the last server of any kind if none has a workspace.
+func (f *connectFlags) dialRecorded(ctx context.Context, a *app, opts client.Options) (*client.Client, error) {
+	t, err := f.syncTarget()
+	if err == nil {
+		return t.dialClient(ctx, a, f, opts)
+	}
+	dir, dirErr := userRuntimeDir()
+	if dirErr != nil {
+		return nil, err
+	}
+	servers, dirErr := dir.servers()
+	if dirErr != nil || len(servers) == 0 {
+		return nil, err
+	}
+	opts.ConnectTimeout = f.timeout
 	return f.dialRunning(ctx, &servers[0], opts)
 }
 

@@ -26,23 +26,26 @@ func newLogCmd(a *app) *cobra.Command {
 	var after, tail string
 	cmd := &cobra.Command{
 		Use:   "log [flags] ID",
-		Short: "Print what a durable run, or a process that has ended, has printed",
+		Short: "Print what a command has printed",
 		Long: `Prints the output of a durable run, one of 'wsd exec --detach' or of shell/exec on
-the wire: its stdout to stdout, its stderr to stderr. With --follow it goes on
-until the run ends, for as many at a time as want to see it; with --tail N it
-begins with the last N lines. The server keeps the newest 16 MiB of each run, also
-when it is started again, for 30 days after its end ('wsd serve --help' has the
-flags); what is not kept is named on stderr. Of any other process, 'wsd ps --all'
-shows them, the last MiB is kept for an hour after its end.
+the wire: its stdout to stdout, its stderr to stderr; or of any other command of
+'wsd history', by its number there or its ID. Digits alone are a number first:
+clients choose IDs. With --follow it goes on until the command ends, for as many
+at a time as want to see it; with --tail N it begins with the last N lines. The
+server keeps the newest 16 MiB of each run and the newest MiB of any other
+command, also when it is started again, for 30 days after its end ('wsd serve
+--help' has the flags); what is not kept is named on stderr, also what a reader
+was too slow for.
 
 Events of a run are numbered; --json shows the numbers, and --after N leaves out
 those up to N.
 
-` + workspaceServerHelp + `
+The server is the one of --connect or $WSD_URL; else the one that you started
+last with 'wsd serve --workspace', or without a workspace if there is none.
 
 With --json each line is an object: {"type":"output","seq","stream","text" or
 "base64"}, at last {"type":"exited","seq","exitCode"}; {"type":"missing","from",
-"to"} stands for events that are not kept.
+"to"} stands for events that are not kept, with no "to" when all behind is gone.
 
 Exit status: the run's own, 128 plus the number of the signal that ended it; 75
 if it has not ended and --follow is not given; 255 when wsd or the connection
@@ -52,6 +55,9 @@ wsd does not understand.`,
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) != 1 {
 				return usagef("write 'wsd log ID', with the ID that 'wsd exec --detach' printed", "'wsd log' takes one ID, got %q", args)
+			}
+			if args[0] == "" {
+				return usagef("write 'wsd log ID'; 'wsd history' lists numbers, and 'wsd ps --all' IDs", "the ID is empty")
 			}
 			if p.after, err = strconv.ParseUint(after, 10, 64); err != nil {
 				return usagef("write --after 120, the number of an event", "invalid value %q for --after", after)
@@ -66,7 +72,7 @@ wsd does not understand.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := connect.dialWorkspace(cmd.Context(), a, patient(a))
+			c, err := connect.dialRecorded(cmd.Context(), a, patient(a))
 			if err != nil {
 				return transportError(err)
 			}
@@ -91,10 +97,31 @@ type logPrinter struct {
 	stdout, stderr io.Writer
 }
 
-// print prints a run and returns its exit status as an error.
+// print prints a command and returns its exit status as an error.
 func (p *logPrinter) print(ctx context.Context, c *client.Client, id string) error {
+	recorded, err := c.Supports(ctx, protocol.CapHistory)
+	if err != nil {
+		return &exitError{exitTransport, err}
+	}
+	if number := commandNumber(id); recorded && number != nil {
+		found, err := findCommand(ctx, c, protocol.HistoryParams{Number: number})
+		if found != nil || err != nil {
+			return p.recorded(ctx, c, found, err)
+		}
+	}
 	run, err := openRun(ctx, c, id, p.after)
-	if failure, ok := errors.AsType[*client.Error](err); ok && failure.Name == "ENOENT" {
+	if failure, ok := errors.AsType[*client.Error](err); ok && failure.Name == "ENOENT" || errors.Is(err, errors.ErrUnsupported) {
+		if recorded {
+			found, missing := findCommand(ctx, c, protocol.HistoryParams{ID: &id})
+			switch {
+			case found != nil || missing != nil:
+			case ok && commandNumber(id) == nil: // it may have been meant as that of a run
+				missing = explainRun(err)
+			default:
+				missing = withHint(fmt.Errorf("there is no command %s in the history", id), "'wsd history' lists those that are kept")
+			}
+			return p.recorded(ctx, c, found, missing)
+		}
 		if known, err := p.process(ctx, c, id); known {
 			return err
 		}
@@ -141,8 +168,63 @@ func (p *logPrinter) print(ctx context.Context, c *client.Client, id string) err
 	return &exitError{exitStillRunning, withHint(errors.New("the run has not ended"), "--follow waits for that")}
 }
 
-// process prints the log of a process that has ended. It is false for one that the server
-// does not know.
+// recorded prints what a command of the history has printed, unless it was not found for err.
+func (p *logPrinter) recorded(ctx context.Context, c *client.Client, found *protocol.HistoryCommand, err error) error {
+	if err != nil {
+		return &exitError{exitTransport, err}
+	}
+	last, err := c.ReadHistory(ctx, found.Number, p.after, false, p.page) // what there is, before the tail is printed
+	if err == nil {
+		err = p.endTail()
+	}
+	if err == nil && p.follow && last.EndedAtMs == nil {
+		last, err = c.ReadHistory(ctx, found.Number, p.after, true, p.page)
+	}
+	switch {
+	case err != nil:
+		return &exitError{exitTransport, err}
+	case last.EndedAtMs == nil:
+		return &exitError{exitStillRunning, withHint(errors.New("the command has not ended"), "--follow waits for that")}
+	case last.ExitCode == nil:
+		return &exitError{exitTransport, errors.New("the server ended before the command did, whose exit is not known")}
+	}
+	if err := p.event(&client.RunEvent{ExitCode: *last.ExitCode}); err != nil {
+		return &exitError{exitTransport, fmt.Errorf("print the output: %w", err)}
+	}
+	if last.Durable {
+		return runStatus(*last.ExitCode)
+	}
+	return statusError(client.ExitStatus{Code: *last.ExitCode, Signal: last.Signal, TimedOut: last.TimedOut, Limit: last.Limit})
+}
+
+// page prints events of a command of the history, which are behind from then on.
+func (p *logPrinter) page(r *protocol.HistoryReadResult) error {
+	if m := r.Missing; m != nil {
+		to := uint64(0)
+		if m.To != nil {
+			to = *m.To
+			p.after = to
+		}
+		if err := p.missing(m.From, to); err != nil {
+			return fmt.Errorf("print the output: %w", err)
+		}
+	}
+	for i := range r.Chunks {
+		c := &r.Chunks[i]
+		if c.Stream == protocol.StreamPTY {
+			c.Stream = protocol.StreamStdout
+		}
+		if err := p.take(&client.RunEvent{Seq: c.Seq, Stream: c.Stream, Data: c.Chunk}); err != nil {
+			return fmt.Errorf("print the output: %w", err)
+		}
+		p.after = c.Seq
+	}
+	return nil
+}
+
+// process prints the log of a process that has ended, of a server that keeps such logs but
+// has no history: an older one, or one with --history off. It is false for a process that the
+// server does not know.
 func (p *logPrinter) process(ctx context.Context, c *client.Client, id string) (known bool, err error) {
 	status, err := c.ProcessLog(ctx, id, p.after, func(o client.Output) error {
 		if o.Stream == protocol.StreamPTY {
@@ -239,16 +321,20 @@ type logEvent struct {
 	Base64   []byte  `json:"base64,omitempty"`
 	ExitCode *int    `json:"exitCode,omitempty"`
 	From     uint64  `json:"from,omitempty"` // of what is missing
-	To       uint64  `json:"to,omitempty"`
+	To       uint64  `json:"to,omitempty"`   // none if all behind is
 }
 
-// missing says which events are not kept.
+// missing says which events are not kept: those behind too if to is 0.
 func (p *logPrinter) missing(from, to uint64) error {
 	switch {
-	case p.tail != nil:
+	case p.tail != nil && to != 0:
 		return nil // most are left out
 	case p.asJSON:
 		return json.NewEncoder(p.stdout).Encode(&logEvent{Type: "missing", From: from, To: to})
+	}
+	if to == 0 {
+		_, err := fmt.Fprintf(p.stderr, "wsd: the events from %d on are not kept: the command was disposed of\n", from)
+		return err
 	}
 	_, err := fmt.Fprintf(p.stderr, "wsd: the events %d to %d are not kept any more\n", from, to)
 	return err

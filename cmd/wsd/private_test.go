@@ -95,3 +95,16 @@ func TestSH6ObjectsOfAStoreElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// No sandbox gives access to the audit log.
+func TestAuditLogIsPrivate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := new(serveOptions)
+	o.history.audit = file
+	if own := o.private().own; !slices.Contains(own, file) {
+		t.Errorf("%v are private", own)
+	}
+}

@@ -57,7 +57,7 @@ Exit status: 0; 1 on failure.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "list what has exited too, for as long as its output is kept")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "list what has exited too, for as long as it is recorded")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	connect.add(cmd.Flags())
 	return cmd

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -192,7 +191,7 @@ func (a *app) relay(cmd *cobra.Command, o *relayOptions) error {
 	if err != nil {
 		return err
 	}
-	audit, closeAudit, err := o.openAudit(a)
+	audit, closeAudit, err := openAudit(a, o.auditLog)
 	if err != nil {
 		return err
 	}
@@ -250,21 +249,6 @@ func (o *relayOptions) private(place openstate.Place) *privatePaths {
 		p.add(o.auditLog)
 	}
 	return p
-}
-
-// openAudit opens the audit log.
-func (o *relayOptions) openAudit(a *app) (io.Writer, func(), error) {
-	switch o.auditLog {
-	case "":
-		return nil, func() {}, nil
-	case "-":
-		return a.stderr, func() {}, nil
-	}
-	f, err := os.OpenFile(o.auditLog, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open the audit log: %w", err)
-	}
-	return f, func() { _ = f.Close() }, nil
 }
 
 // greetOperator tells the operator of a relay that nobody can use yet what to do. The

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/process/shell"
 	"github.com/wsd-dev/wsd/server/workspace"
 )
@@ -25,10 +26,10 @@ const (
 )
 
 func (f *runsFlags) add(flags *pflag.FlagSet) {
-	f.log, f.bytes = shell.DefaultMaxLogBytes, shell.DefaultKeepBytes
+	f.log, f.bytes = shell.DefaultMaxLogBytes, eventlog.DefaultKeepBytes
 	flags.Var(&f.log, flagRunLog, "keep the newest `SIZE` of what a durable run prints, such as 4M or 1G\n(default also from $"+envMaxLog+")")
-	durationFlag(flags, &f.age, flagRunsAge, shell.DefaultKeepFor, "forget durable runs a `DURATION` after their end; 0s keeps them for ever")
-	flags.Var(&f.bytes, flagRunsBytes, "forget the oldest durable runs that have ended when all have printed\nmore than `SIZE`; 0 keeps them all")
+	durationFlag(flags, &f.age, flagRunsAge, eventlog.DefaultKeepFor, "forget commands a `DURATION` after their end; 0s keeps them for ever")
+	flags.Var(&f.bytes, flagRunsBytes, "forget the oldest commands that have ended when all have printed\nmore than `SIZE`; 0 keeps them all")
 }
 
 func (f *runsFlags) check() error {

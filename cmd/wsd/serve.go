@@ -54,6 +54,7 @@ type serveOptions struct {
 	remote      remoteOptions
 	forward     string
 	workspace   workspaceOptions
+	history     historyFlags
 	observe     observeOptions
 	log         logOptions
 }
@@ -143,6 +144,7 @@ func (o *serveOptions) addFlags(f *pflag.FlagSet, listen, logLevel string) {
 	o.remote.addFlags(f)
 	addForwardFlag(f, &o.forward)
 	o.workspace.addFlags(f)
+	o.history.add(f)
 	o.observe.addFlags(f)
 	o.log.addFlags(f, logLevel)
 }
@@ -175,6 +177,9 @@ func (o *serveOptions) check(cmd *cobra.Command) error {
 		return err
 	}
 	if err := o.workspace.check(cmd, o); err != nil {
+		return err
+	}
+	if err := o.history.check(); err != nil {
 		return err
 	}
 	return o.log.check(hint)
@@ -222,7 +227,12 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	defer box.Close()
 	defer reapOrphans(ctx, stop, log)()
 
-	ws, err := o.workspace.open(ctx, cmd, log)
+	audit, closeAudit, err := o.history.openAudit(a, log)
+	if err != nil {
+		return err
+	}
+	defer closeAudit()
+	ws, err := o.workspace.open(ctx, cmd, &o.history, audit, log)
 	if err != nil {
 		return err
 	}
@@ -232,13 +242,20 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 		private.addStore(ws.Store)
 		workspaceAlias = sandbox.Alias{Name: ws.MountPoint, Path: ws.Dir}
 	}
+	commands := new(commandLog) // of a server without a workspace, which has its own
+	if ws == nil {
+		if commands, err = o.history.open(ctx, audit, log); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, commands.Close()) }()
+	}
 	directory := process.NewDirectory()
 	budget := o.memory.budget()
 	cfg := execserver.Config{
 		Budget:  budget,
 		Version: version, SessionGrace: o.sessionGrace(), Concurrency: o.concurrency, Directory: directory, Logger: log,
 		Sandbox: box, Confines: runtime.GOOS == "linux", Observer: watching.observer(), Workspace: ws,
-		Limiter: limiter,
+		Limiter: limiter, Recorder: commands.rec, NoHistory: o.history.mode == historyOff,
 	}
 	srv, err := execserver.New(cfg)
 	if err != nil {
@@ -285,6 +302,9 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 // private returns what no sandbox of this server gives access to.
 func (o *serveOptions) private() *privatePaths {
 	p := newPrivatePaths()
+	if o.history.audit != "-" {
+		p.add(o.history.audit)
+	}
 	p.add(o.auth.TokenFile, o.auth.SharedSecretFile, o.tls.Key, socketPath(o.listen), os.Getenv(envTokenFile))
 	return p
 }

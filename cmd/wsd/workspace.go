@@ -15,6 +15,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/server/auth"
 	"github.com/wsd-dev/wsd/server/sqlite"
 	"github.com/wsd-dev/wsd/server/workspace"
@@ -180,7 +181,7 @@ func (o *workspaceOptions) fromEnvironment(cmd *cobra.Command, serve *serveOptio
 }
 
 // open opens the workspace; nil if none is served.
-func (o *workspaceOptions) open(ctx context.Context, cmd *cobra.Command, log *slog.Logger) (*workspace.Workspace, error) {
+func (o *workspaceOptions) open(ctx context.Context, cmd *cobra.Command, history *historyFlags, ended func(*eventlog.Record), log *slog.Logger) (*workspace.Workspace, error) {
 	if o.dir == "" {
 		return nil, nil
 	}
@@ -188,6 +189,8 @@ func (o *workspaceOptions) open(ctx context.Context, cmd *cobra.Command, log *sl
 	cfg.Lost = o.lost.bounds()
 	cfg.NoWatch, cfg.Ignore = !o.watch, o.ignore
 	o.runs.config(&cfg)
+	cfg.NoHistory = history.mode == historyOff
+	cfg.NoArgs, cfg.CommandEnded = history.mode == historyNoArgs, ended
 	cfg.Garbage = o.garbage.bounds()
 	if o.durability == durabilityFull {
 		cfg.Durability = sqlite.Full

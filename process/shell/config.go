@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/eventlog"
 )
 
-// Config is what a Shell is told. Only Store must be set.
+// Config is what a Shell is told. Only Recorder must be set.
 type Config struct {
-	Store Store
+	// Recorder keeps the logs of the runs, for TTL at least. It is closed after the Shell.
+	Recorder *eventlog.Recorder
 	// Dir maps the directory of a request to one of the host; "" is the default. Its
 	// error is told as the reason why the command could not be started. nil takes the
 	// path as it is, and "" as the server's directory.
@@ -39,8 +41,6 @@ type Config struct {
 	// GetExec finds only runs that have not printed more.
 	MaxLogBytes int64
 	TTL         time.Duration // how long GetExec finds a run that has ended; 0 for DefaultTTL
-	KeepFor     time.Duration // how long it is kept; 0 for DefaultKeepFor, at least TTL
-	KeepBytes   int64         // of output of all runs that have ended; 0 for DefaultKeepBytes
 	MaxRuns     int           // at once; 0 for DefaultMaxRuns
 	Grace       time.Duration // of Close; 0 for DefaultGrace
 	Logger      *slog.Logger  // nil discards
@@ -66,13 +66,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.TTL <= 0 {
 		c.TTL = DefaultTTL
-	}
-	if c.KeepFor <= 0 {
-		c.KeepFor = DefaultKeepFor
-	}
-	c.KeepFor = max(c.KeepFor, c.TTL)
-	if c.KeepBytes <= 0 {
-		c.KeepBytes = DefaultKeepBytes
 	}
 	if c.MaxRuns <= 0 {
 		c.MaxRuns = DefaultMaxRuns

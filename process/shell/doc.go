@@ -2,10 +2,9 @@
 // anybody sees it, so that a run can be followed from any point, also after its client
 // or the server was gone. It knows no wire.
 //
-// A [Shell] starts commands and knows those that are live. Each has a keeper, the one
-// goroutine that writes its log: it takes what the pumps have read meanwhile, has the
-// [Store] commit it, and passes it on to the run's follower. Runs that have ended are in
-// the Store only.
+// A [Shell] starts commands and knows those that are live. An [eventlog.Recorder] takes what
+// the pumps have read of each meanwhile and commits it, and the run passes it on to its
+// follower. Runs that have ended are in the log only.
 //
 // # Invariants
 //
@@ -19,7 +18,7 @@
 //     the log, and gets it and what follows without a gap and once. With Follow any number
 //     join, who read the log; when the first one leaves, another takes its place, and again
 //     when that one does not read while others do.
-//   - While the Store has no room a run waits, and nothing of it is lost.
+//   - While the store has no room a run waits, and nothing of it is lost.
 //
 // # In flight
 //

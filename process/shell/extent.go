@@ -1,12 +1,15 @@
 package shell
 
+import "github.com/wsd-dev/wsd/process/eventlog"
+
 // An extent counts what the log of a live run has, in parts, and says which of the oldest
-// are not kept. It is its keeper's.
+// are not kept.
 type extent struct {
-	most   int64 // bytes to keep
-	parts  []part
-	bytes  int64
-	events int
+	most    int64 // bytes to keep
+	parts   []part
+	bytes   int64
+	events  int
+	printed int64 // bytes of all that was ever added
 }
 
 // A part is a piece of a log.
@@ -17,7 +20,7 @@ type part struct {
 }
 
 // add counts events that are appended.
-func (x *extent) add(events []Event) {
+func (x *extent) add(events []eventlog.Event) {
 	for i := range events {
 		n := len(x.parts)
 		if n == 0 || x.parts[n-1].bytes >= x.most/logParts || x.parts[n-1].events >= maxLogEvents/logParts {
@@ -27,7 +30,7 @@ func (x *extent) add(events []Event) {
 		size := int64(len(events[i].Data))
 		x.parts[n-1].bytes += size
 		x.parts[n-1].events++
-		x.bytes, x.events = x.bytes+size, x.events+1
+		x.bytes, x.events, x.printed = x.bytes+size, x.events+1, x.printed+size
 	}
 }
 

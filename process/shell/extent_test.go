@@ -1,6 +1,10 @@
 package shell
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/wsd-dev/wsd/process/eventlog"
+)
 
 // A log has what is to be kept, and at most one part more.
 func TestExtent(t *testing.T) {
@@ -8,7 +12,7 @@ func TestExtent(t *testing.T) {
 		x := extent{most: 16_000}
 		first, total, kept := uint64(1), int64(0), map[uint64]int64{}
 		for seq := uint64(1); total < 1<<20 && seq < 40_000; seq++ {
-			x.add([]Event{{Seq: seq, Name: Stdout, Data: make([]byte, size)}})
+			x.add([]eventlog.Event{{Seq: seq, Kind: eventlog.KindOutput, Data: make([]byte, size)}})
 			kept[seq], total = int64(size), total+int64(size)
 			if cut := x.trim(); cut > 0 {
 				for ; first < cut; first++ {
@@ -37,7 +41,7 @@ func TestExtent(t *testing.T) {
 // Many events of nothing are bounded, too.
 func TestExtentOfEvents(t *testing.T) {
 	x := extent{most: 1 << 30}
-	batch := make([]Event, 1000)
+	batch := make([]eventlog.Event, 1000)
 	for seq := uint64(0); seq < 3*maxLogEvents; {
 		for i := range batch {
 			seq++

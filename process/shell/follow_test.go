@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/process/shell"
-	"github.com/wsd-dev/wsd/process/shell/shelltest"
 )
 
 // follow is Follow for a test.
@@ -47,7 +47,7 @@ func rest(t *testing.T, events shell.Events) (tr transcript) {
 func TestF8NewestOutputIsKept(t *testing.T) {
 	t.Parallel()
 	const most = 64 << 10
-	bubble(t, shell.Config{MaxLogBytes: most, KeepFor: 24 * time.Hour}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{KeepFor: 24 * time.Hour, Config: shell.Config{MaxLogBytes: most}}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		begin(t, s, shell.Request{ID: "x", Timeout: timeout(0)}).Close()
 		printed := 0
 		line := func() string { printed++; return fmt.Sprintf("%07d\n", printed) }
@@ -100,7 +100,7 @@ func TestF8NewestOutputIsKept(t *testing.T) {
 // Any number follow a run that is live. Each gets all of it, whoever comes and goes.
 func TestF8ManyFollowers(t *testing.T) {
 	t.Parallel()
-	bubble(t, shell.Config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		first := begin(t, s, shell.Request{ID: "x"})
 		out := sp.child(0).out
 		out.print("a")
@@ -133,7 +133,7 @@ func TestF8ManyFollowers(t *testing.T) {
 // the only one.
 func TestF8SlowFollower(t *testing.T) {
 	t.Parallel()
-	bubble(t, shell.Config{MaxLogBytes: 1 << 20}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{Config: shell.Config{MaxLogBytes: 1 << 20}}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		first := begin(t, s, shell.Request{ID: "x"})
 		slow := follow(t, s, shell.After{})
 		out := sp.child(0).out
@@ -166,7 +166,7 @@ func TestF8SlowFollower(t *testing.T) {
 // Any number follow a run, also after its end, and each gets all of it.
 func TestF8AnyNumberOfFollowers(t *testing.T) {
 	t.Parallel()
-	bubble(t, shell.Config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		const prints, each = 20, 15
 		begin(t, s, shell.Request{ID: "x", Timeout: timeout(0)}).Close()
 		var want string
@@ -195,7 +195,7 @@ func TestF8AnyNumberOfFollowers(t *testing.T) {
 // Of those that share a run, a slow one holds up no other, whichever was there first.
 func TestF8SlowFollowerIsPassed(t *testing.T) {
 	t.Parallel()
-	bubble(t, shell.Config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		begin(t, s, shell.Request{ID: "x", Timeout: timeout(0)}).Close()
 		slow, fast := follow(t, s, shell.After{}), follow(t, s, shell.After{})
 		const all, piece = 100, 32 << 10
@@ -230,14 +230,14 @@ func TestF8SlowFollowerIsPassed(t *testing.T) {
 }
 
 // fullStore is a Store whose disk has no room for a while.
-func fullStore() (*shelltest.Memory, *atomic.Bool) {
+func fullStore() (*memory, *atomic.Bool) {
 	var full atomic.Bool
-	return &shelltest.Memory{Before: func(op string) error {
+	return failing(func(op string) error {
 		if full.Load() && op == "append" {
-			return fmt.Errorf("append: %w", shell.ErrFull)
+			return fmt.Errorf("append: %w", eventlog.ErrFull)
 		}
 		return nil
-	}}, &full
+	}), &full
 }
 
 // While the disk is full a command waits, as it does for a follower that does not read. Nothing
@@ -246,7 +246,7 @@ func TestF7FullDiskHoldsTheCommand(t *testing.T) {
 	t.Parallel()
 	for _, followed := range []bool{true, false} {
 		store, full := fullStore()
-		bubble(t, shell.Config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+		bubble(t, config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 			events := begin(t, s, shell.Request{ID: "x", Timeout: timeout(0)})
 			out := sp.child(0).out
 			out.print("first")
@@ -300,7 +300,7 @@ func TestF7FullDiskIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"dispose", "close"} {
 		store, full := fullStore()
-		bubble(t, shell.Config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+		bubble(t, config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 			begin(t, s, shell.Request{ID: "x"}).Close()
 			full.Store(true)
 			sp.child(0).out.print("text")
@@ -309,7 +309,7 @@ func TestF7FullDiskIsLeft(t *testing.T) {
 				if err := s.DisposeExec(t.Context(), "x"); err != nil {
 					t.Error(err)
 				}
-				if _, err := store.Find(t.Context(), "x"); !errors.Is(err, shell.ErrNoRun) {
+				if _, err := store.Find(t.Context(), "x"); !errors.Is(err, errNoRun) {
 					t.Error(err)
 				}
 			}
@@ -322,23 +322,17 @@ func TestF7FullDiskIsLeft(t *testing.T) {
 func TestF7LogOfLeftRun(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool
-	store := &shelltest.Memory{Before: func(op string) error {
+	store := failing(func(op string) error {
 		if full.Load() && op == "recover" {
 			return fmt.Errorf("recover: %w", syscall.ENOSPC)
 		}
 		return nil
-	}}
-	run, err := store.Begin(t.Context(), "x", shell.About{Command: "make"}, time.Now())
-	if err == nil {
-		err = store.Append(t.Context(), run, &shell.Batch{At: time.Now(), Events: []shell.Event{
-			{Seq: 1, Name: shell.Stdout, Data: []byte("one ")}, {Seq: 2, Name: shell.Stdout, Data: []byte("two")},
-		}})
-	}
-	if err != nil {
+	})
+	if err := left(store, 1, "x", time.Now(), printed(1, "one "), printed(2, "two")); err != nil {
 		t.Fatal(err)
 	}
 	full.Store(true)
-	bubble(t, shell.Config{Store: store}, func(t *testing.T, s *shell.Shell, _ *fakeSpawner) {
+	bubble(t, config{Store: store}, func(t *testing.T, s *shell.Shell, _ *fakeSpawner) {
 		read := func() {
 			t.Helper()
 			for after, want := range map[shell.After]string{
@@ -356,8 +350,8 @@ func TestF7LogOfLeftRun(t *testing.T) {
 		tr.add(t, next(t, events))
 		full.Store(false)
 		time.Sleep(time.Minute)
-		if list, err := store.Ended(t.Context(), time.Time{}, 10); err != nil || len(list) != 1 {
-			t.Errorf("with room: %+v, %v", list, err)
+		if r, err := store.Find(t.Context(), "x"); err != nil || !r.Ended {
+			t.Errorf("with room: %+v, %v", r, err)
 		}
 		for tr.exits == 0 {
 			tr.add(t, next(t, events))
@@ -377,17 +371,8 @@ func TestF7SweepsWithoutRoom(t *testing.T) {
 	for name, ended := range map[string]time.Time{"at the start": began.AddDate(-1, 0, 0), "later": began.Add(-time.Minute)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := &shelltest.Memory{}
-			old, err := store.Begin(t.Context(), "old", shell.About{Command: "make"}, ended)
-			if err == nil {
-				err = store.Append(t.Context(), old, &shell.Batch{
-					At: ended, Events: []shell.Event{{Seq: 1, Name: shell.Exit}}, End: &shell.End{Last: 1},
-				})
-			}
-			if err == nil {
-				_, err = store.Begin(t.Context(), "left", shell.About{Command: "make"}, ended)
-			}
-			if err != nil {
+			store := new(memory)
+			if err := errors.Join(left(store, 1, "old", ended, exited(1)), left(store, 2, "left", ended)); err != nil {
 				t.Fatal(err)
 			}
 			store.Before = func(op string) error {
@@ -396,10 +381,10 @@ func TestF7SweepsWithoutRoom(t *testing.T) {
 				}
 				return nil
 			}
-			bubble(t, shell.Config{Store: store, KeepFor: time.Hour}, func(t *testing.T, _ *shell.Shell, _ *fakeSpawner) {
+			bubble(t, config{Store: store, KeepFor: time.Hour}, func(t *testing.T, _ *shell.Shell, _ *fakeSpawner) {
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				if _, err := store.Find(t.Context(), "old"); !errors.Is(err, shell.ErrNoRun) {
+				if _, err := store.Find(t.Context(), "old"); !errors.Is(err, errNoRun) {
 					t.Errorf("a run is kept for ever: %v", err)
 				}
 				if r, err := store.Find(t.Context(), "left"); err != nil || !r.Ended {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"github.com/wsd-dev/wsd/process/eventlog"
 )
 
 // errClosed is returned by Next after Close.
@@ -19,7 +21,7 @@ type follower struct {
 	shell  *Shell
 	id     string
 	run    *run          // nil if it had ended before
-	key    int64         // of the Store
+	key    int64         // of the log
 	shared bool          // follows beside others, and what is not kept is left out
 	reader *list.Element // its place among the run's readers; nil if it is none
 
@@ -28,10 +30,10 @@ type follower struct {
 	last   uint64 // of the exit, if run is nil
 	left   bool   // the log has no exit, and last is not known: see followLeft
 
-	page   []Event      // read from the log and not given
-	held   atomic.Int64 // bytes of the Shell's pages that the page may have
-	given  given        // of the tail, and may be worked on
-	once   sync.Once    // closes closed
+	page   []eventlog.Event // read from the log and not given
+	held   atomic.Int64     // bytes of the Shell's pages that the page may have
+	given  given            // of the tail, and may be worked on
+	once   sync.Once        // closes closed
 	closed chan struct{}
 }
 
@@ -127,7 +129,7 @@ func (f *follower) Next(ctx context.Context) (Event, error) {
 		case err != nil:
 			return Event{}, err
 		case e.Seq > 0:
-			return e, nil
+			return f.event(&e), nil
 		case news == nil:
 			if err := f.turn(ctx); err != nil {
 				return Event{}, err
@@ -142,18 +144,26 @@ func (f *follower) Next(ctx context.Context) (Event, error) {
 	}
 }
 
+// event is what a client gets of an event.
+func (f *follower) event(e *eventlog.Event) Event {
+	if e.Kind == eventlog.KindExited {
+		return Event{ID: f.id, Seq: e.Seq, Name: Exit, Code: e.Exit.Code}
+	}
+	return Event{ID: f.id, Seq: e.Seq, Name: e.Stream, Data: e.Data}
+}
+
 // take takes the next event of those that are at hand. Without one, news is closed when there
 // may be one, and nil if the log has it.
-func (f *follower) take() (e Event, news <-chan struct{}, err error) {
+func (f *follower) take() (e eventlog.Event, news <-chan struct{}, err error) {
 	r := f.run
 	if r == nil {
 		switch {
 		case len(f.page) > 0:
 			return f.turned(), nil, nil
 		case f.next > f.last:
-			return Event{}, nil, io.EOF
+			return eventlog.Event{}, nil, io.EOF
 		}
-		return Event{}, nil, nil
+		return eventlog.Event{}, nil, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,7 +171,7 @@ func (f *follower) take() (e Event, news <-chan struct{}, err error) {
 	case f.reader != nil:
 		return f.takeAsReader()
 	case r.follower != f:
-		return Event{}, nil, errClosed
+		return eventlog.Event{}, nil, errClosed
 	}
 	for len(r.tail) > 0 && r.tail[0].Seq < f.next { // of a client that has seen them, it says
 		f.pop()
@@ -173,7 +183,7 @@ func (f *follower) take() (e Event, news <-chan struct{}, err error) {
 	case len(f.page) > 0:
 		e = f.turned()
 		if f.next > f.joined && r.due {
-			r.work() // to remove what was still needed
+			r.mark() // to remove what was still needed
 		}
 	case len(r.tail) > 0 && r.tail[0].Seq == f.next:
 		e = f.pop()
@@ -189,7 +199,7 @@ func (f *follower) take() (e Event, news <-chan struct{}, err error) {
 
 // takeAsReader is take for one that reads the log only. It is called with the run's mutex
 // held.
-func (f *follower) takeAsReader() (e Event, news <-chan struct{}, err error) {
+func (f *follower) takeAsReader() (e eventlog.Event, news <-chan struct{}, err error) {
 	r := f.run
 	switch {
 	case r.isDropped():
@@ -215,9 +225,9 @@ func (r *run) dropReason() error {
 }
 
 // turned takes the next event of the page.
-func (f *follower) turned() Event {
+func (f *follower) turned() eventlog.Event {
 	e := f.page[0]
-	f.page[0] = Event{}
+	f.page[0] = eventlog.Event{}
 	if f.page = f.page[1:]; len(f.page) == 0 {
 		f.page = nil
 		f.releasePage()
@@ -228,12 +238,12 @@ func (f *follower) turned() Event {
 
 // pop takes the first event of the tail, which is in the window until release is called.
 // Both are called with the run's mutex held.
-func (f *follower) pop() Event {
+func (f *follower) pop() eventlog.Event {
 	r := f.run
 	e := r.tail[0]
 	f.given.events++
 	f.given.bytes += len(e.Data)
-	r.tail[0] = Event{}
+	r.tail[0] = eventlog.Event{}
 	if r.tail = r.tail[1:]; len(r.tail) == 0 {
 		r.tail = nil
 	}
@@ -262,21 +272,22 @@ func (f *follower) Ready() bool {
 
 // turn reads the next page of the log.
 func (f *follower) turn(ctx context.Context) error {
-	page, err := f.shell.cfg.Store.Read(ctx, f.key, f.next-1, f.reservePage())
+	page, err := f.shell.store().Read(ctx, f.key, f.next-1, f.reservePage(), maxPageEvents)
 	if err != nil {
 		f.releasePage()
 		return fmt.Errorf("read the log of exec %s: %w", f.id, err)
 	}
 	if r := f.run; r != nil {
 		r.mu.Lock()
-		for len(page) > 0 && page[len(page)-1].Seq > r.committed { // the keeper is not done with them
+		for len(page) > 0 && page[len(page)-1].Seq > r.committed { // they are not committed yet, or nobody was told
 			page = page[:len(page)-1]
 		}
 		r.mu.Unlock()
 	}
-	if n := len(page); f.left && (n == 0 || page[n-1].Name == Exit) { // the run may have its end by now
+	if n := len(page); f.left && (n == 0 || page[n-1].Kind == eventlog.KindExited) { // the run may have its end by now
 		if n == 0 {
-			page = []Event{{Seq: f.next, Name: Exit, Code: -1}}
+			page = []eventlog.Event{exited(-1)}
+			page[0].Seq = f.next
 		}
 		f.last, f.left = page[len(page)-1].Seq, false
 	}
@@ -290,9 +301,6 @@ func (f *follower) turn(ctx context.Context) error {
 		return truncated(f.id)
 	default:
 		return fmt.Errorf("read the log of exec %s: event %d follows %d", f.id, page[0].Seq, f.next-1)
-	}
-	for i := range page {
-		page[i].ID = f.id
 	}
 	f.page = page
 	return nil

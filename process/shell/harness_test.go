@@ -8,42 +8,101 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
+	"github.com/wsd-dev/wsd/process/eventlog/eventlogtest"
 	"github.com/wsd-dev/wsd/process/shell"
-	"github.com/wsd-dev/wsd/process/shell/shelltest"
 )
 
 // patience bounds every wait of these tests. It is for a loaded machine.
 const patience = 30 * time.Second
 
+// A config is that of a Shell and of its log.
+type config struct {
+	shell.Config
+	Store   eventlog.Store // nil for one in memory
+	KeepFor time.Duration
+	Ended   func(*eventlog.Record)
+}
+
+// open opens a Shell and its log, which close closes.
+func (c config) open() (s *shell.Shell, closeBoth func() error, err error) {
+	if c.Store == nil {
+		c.Store = new(memory)
+	}
+	c.Recorder, err = eventlog.Open(context.Background(), eventlog.Config{Store: c.Store, KeepFor: c.KeepFor, Ended: c.Ended})
+	if err == nil {
+		s, err = shell.New(c.Config)
+	}
+	return s, func() error { return errors.Join(s.Close(), c.Recorder.Close()) }, err
+}
+
+// memory is a Store in memory, with a run found by its id.
+type memory struct{ eventlogtest.Memory }
+
+// failing returns a Store whose changes fail as before says.
+func failing(before func(op string) error) *memory {
+	return &memory{eventlogtest.Memory{Before: before}}
+}
+
+var errNoRun = errors.New("no such run")
+
+// Find returns the newest run that has the id.
+func (m *memory) Find(ctx context.Context, id string) (eventlog.Record, error) {
+	return find(ctx, m, id)
+}
+
+func find(ctx context.Context, store eventlog.Store, id string) (eventlog.Record, error) {
+	list, err := store.List(ctx, eventlog.Query{Origin: eventlog.OriginRun, ID: &id, Limit: 1})
+	if err != nil || len(list) == 0 {
+		return eventlog.Record{}, errors.Join(err, errNoRun)
+	}
+	return list[0], nil
+}
+
+// left writes a run that an earlier server has left, with events.
+func left(store eventlog.Store, log int64, id string, at time.Time, events ...eventlog.Event) error {
+	info := &eventlog.Info{Origin: eventlog.OriginRun, ID: id, Argv: []string{"/bin/sh", "-c", "make"}, Started: at}
+	ended := len(events) > 0 && events[len(events)-1].Kind == eventlog.KindExited
+	return store.Write(context.Background(), []eventlog.Change{{Log: log, Info: info, Events: events, At: at, Ended: ended}})
+}
+
+func printed(seq uint64, text string) eventlog.Event {
+	return eventlog.Event{Seq: seq, Kind: eventlog.KindOutput, Stream: shell.Stdout, Data: []byte(text)}
+}
+
+func exited(seq uint64) eventlog.Event {
+	return eventlog.Event{Seq: seq, Kind: eventlog.KindExited, Exit: new(eventlog.Exit)}
+}
+
 // fixture is a Shell over a Store in memory.
 type fixture struct {
 	*shell.Shell
 	t     testing.TB
-	store shell.Store
+	store eventlog.Store
 	dir   string
+	end   func() error
 }
 
 // open makes a Shell that is closed with the test.
-func open(t testing.TB, change ...func(*shell.Config)) *fixture {
+func open(t testing.TB, change ...func(*config)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, dir: t.TempDir(), store: new(shelltest.Memory)}
-	cfg := shell.Config{Store: f.store, Dir: func(cwd string) (string, error) { return f.dir + "/" + cwd, nil }}
+	f := &fixture{t: t, dir: t.TempDir()}
+	cfg := config{Store: new(memory), Config: shell.Config{Dir: func(cwd string) (string, error) { return f.dir + "/" + cwd, nil }}}
 	for _, c := range change {
 		c(&cfg)
 	}
 	f.store = cfg.Store
-	s, err := shell.New(cfg)
-	if err != nil {
+	var err error
+	if f.Shell, f.end, err = cfg.open(); err != nil {
 		t.Fatal(err)
 	}
-	f.Shell = s
 	t.Cleanup(f.close)
 	return f
 }
 
 func (f *fixture) close() {
 	f.t.Helper()
-	if err := f.Close(); err != nil {
+	if err := f.end(); err != nil {
 		f.t.Error(err)
 	}
 	if n := f.Running(); n > 0 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wsd-dev/wsd/process/eventlog"
 )
 
 func TestEnviron(t *testing.T) {
@@ -49,7 +51,12 @@ func TestLingering(t *testing.T) {
 
 // The stdin of live runs together is bounded.
 func TestStdinTotal(t *testing.T) {
-	s := &Shell{cfg: Config{}.withDefaults(), live: make(map[string]*run)}
+	rec, err := eventlog.Open(t.Context(), eventlog.Config{Store: recorded{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	s := &Shell{cfg: Config{Recorder: rec}.withDefaults(), live: make(map[string]*run)}
 	req := Request{Stdin: make([]byte, maxStdinBytes)}
 	for i := range maxStdinTotal / maxStdinBytes {
 		req.ID = fmt.Sprint(i)
@@ -69,20 +76,25 @@ func TestStdinTotal(t *testing.T) {
 
 // recorded is a Store that has one run, of so many events of eight bytes and an exit.
 type recorded struct {
-	Store
+	eventlog.Store
 	events uint64
 }
 
-func (r recorded) Find(context.Context, string) (Record, error) {
-	return Record{Ended: true, End: End{Last: r.events + 1}, At: time.Now()}, nil
+func (r recorded) Recover(context.Context, time.Time) ([]int64, error) { return nil, nil }
+
+func (r recorded) Sweep(context.Context, eventlog.Keep) error { return nil }
+
+func (r recorded) List(context.Context, eventlog.Query) ([]eventlog.Record, error) {
+	return []eventlog.Record{{Ended: true, Last: r.events + 1, At: time.Now()}}, nil
 }
 
-func (r recorded) Read(_ context.Context, _ int64, after uint64, maxBytes int) (page []Event, _ error) {
+func (r recorded) Read(_ context.Context, _ int64, after uint64, maxBytes, _ int) (page []eventlog.Event, _ error) {
 	for seq := after + 1; seq <= r.events && (len(page) == 0 || 8*len(page)+8 <= maxBytes); seq++ {
-		page = append(page, Event{Seq: seq, Name: Stdout, Data: make([]byte, 8)})
+		page = append(page, eventlog.Event{Seq: seq, Kind: eventlog.KindOutput, Stream: Stdout, Data: make([]byte, 8)})
 	}
 	if len(page) == 0 && after == r.events {
-		page = append(page, Event{Seq: r.events + 1, Name: Exit})
+		page = append(page, exited(0))
+		page[0].Seq = r.events + 1
 	}
 	return page, nil
 }
@@ -91,7 +103,12 @@ func (r recorded) Read(_ context.Context, _ int64, after uint64, maxBytes int) (
 // single events. What is read to its end, or closed, makes room again.
 func TestF8PagesAreBounded(t *testing.T) {
 	const events = 10
-	s := &Shell{cfg: Config{Store: recorded{events: events}}.withDefaults()}
+	rec, err := eventlog.Open(t.Context(), eventlog.Config{Store: recorded{events: events}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	s := &Shell{cfg: Config{Recorder: rec}.withDefaults()}
 	var all []*follower
 	for i := range maxPageBytes/pageBytes + 10 {
 		f, err := s.Follow(t.Context(), "x", After{})
@@ -131,19 +148,6 @@ func TestF8PagesAreBounded(t *testing.T) {
 	}
 	if n := s.pages.Load(); n != 0 {
 		t.Errorf("%d bytes are held by nobody", n)
-	}
-}
-
-// Much output is swept before its time.
-func TestSweepEarly(t *testing.T) {
-	s := &Shell{sweepNow: make(chan struct{}, 1), cfg: Config{KeepBytes: 400}}
-	s.logged(400 / sweepParts)
-	if len(s.sweepNow) > 0 {
-		t.Error("too early")
-	}
-	s.logged(1)
-	if len(s.sweepNow) != 1 || s.unswept != 0 {
-		t.Error("not swept")
 	}
 }
 

@@ -1,152 +1,100 @@
 package shell
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
+
+	"github.com/wsd-dev/wsd/process/eventlog"
 )
 
-// begin begins the run's log, and is false if it could not.
-func (r *run) begin() bool {
-	r.key, r.beginErr = r.shell.cfg.Store.Begin(context.Background(), r.id, r.about, r.since)
-	close(r.begun)
-	if r.beginErr != nil {
-		close(r.kept)
+// begin has the run's log begun.
+func (r *run) begin() {
+	r.batch = &eventlog.Change{At: r.since, Info: r.info()}
+	if !r.mark() {
+		r.Wrote(r.batch, errors.New("the log of commands is closed"))
+	}
+}
+
+func (r *run) info() *eventlog.Info {
+	return &eventlog.Info{
+		Origin: eventlog.OriginRun, ID: r.id, Client: r.client, Peer: r.peer, Argv: []string{program, "-c", r.about.Command}, Cwd: r.about.Cwd, Started: r.since,
+	}
+}
+
+// mark has what is new recorded; false if nothing is recorded any more.
+func (r *run) mark() bool { return r.shell.cfg.Recorder.Mark(r, true) }
+
+// Take implements eventlog.Source.
+func (r *run) Take() (eventlog.Change, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.over:
+		return eventlog.Change{}, false
+	case r.isDropped() && r.isBegun(): // else Exec waits
+		r.finish()
+		return eventlog.Change{}, false
+	case r.batch == nil && !r.next():
+		return eventlog.Change{}, false
+	}
+	return *r.batch, true
+}
+
+// next puts together what is to be recorded: events, or that a log is cut; false if there is
+// nothing. It is called with mu held.
+func (r *run) next() bool {
+	n := len(r.queue)
+	due := r.due && !r.replaying()
+	if n == 0 && !due {
 		return false
 	}
+	r.taken = n
+	r.batch = &eventlog.Change{Log: r.key, At: time.Now(), Events: r.queue[:n:n]}
+	r.log.add(r.batch.Events)
+	r.bound()
+	if n > 0 && r.queue[n-1].Kind == eventlog.KindExited {
+		r.batch.Ended = true
+	}
+	r.batch.Bytes, r.batch.Printed = r.log.bytes, r.log.printed
 	return true
 }
 
-// unkept leaves the run without a keeper until there is work for one.
-func (r *run) unkept() {
+// record returns what is known of the run once it has ended. It is called with mu held.
+func (r *run) record(at time.Time, exit *eventlog.Exit) *eventlog.Record {
+	return &eventlog.Record{
+		Log: r.key, Info: *r.info(), Evicted: r.evicted, Exit: exit, Ended: true, At: at, Last: r.last, Bytes: r.log.bytes, Printed: r.log.printed,
+	}
+}
+
+// disposed returns what is known of a run that was dropped and is recorded no more, nil if
+// its end is in the log.
+func (r *run) disposed() *eventlog.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keeping = false
-	if r.isDropped() {
-		r.work()
+	if r.ended {
+		return nil
 	}
+	exit := &eventlog.Exit{Code: -1}
+	if r.child != nil {
+		exit = &eventlog.Exit{Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL"}
+	}
+	rec := r.record(time.Now(), exit)
+	rec.Bytes, rec.Printed = 0, rec.Printed+int64(eventlog.Size(r.queue[r.taken:]))
+	return rec
 }
 
-// work is called with mu held when there is work for the keeper. A command that prints
-// nothing needs none before its exit: to wake one for that costs more than to write it.
-func (r *run) work() {
-	if r.keeping {
-		notify(r.wake)
-		return
-	}
-	r.keeping = true
-	r.shell.children.Go(r.keep) // ends with the run; waited for by Close
-}
-
-// exit adds the last event and writes it, if nobody keeps the log.
-func (r *run) exit(code int) {
-	r.mu.Lock()
-	r.number(Event{Name: Exit, Code: code})
-	kept := r.keeping
-	if kept {
-		notify(r.wake)
-	}
-	r.keeping = true
-	r.mu.Unlock()
-	if !kept {
-		r.keep()
-	}
-}
-
-// keep is the run's keeper: the one that writes its log. It returns when the run has its
-// end there, was forgotten, or cannot be written.
-func (r *run) keep() {
-	defer close(r.kept)
-	ctx := context.Background() // a run ends when it ends
-	log := extent{most: r.shell.cfg.MaxLogBytes}
-	for {
-		events, ok := r.next()
-		if !ok {
-			r.forget(ctx)
-			return
-		}
-		log.add(events)
-		b := Batch{At: time.Now(), Events: events}
-		r.bound(&log, &b)
-		if n := len(events); n > 0 && events[n-1].Name == Exit {
-			b.End = &End{Code: events[n-1].Code, Last: events[n-1].Seq, Bytes: log.bytes}
-		}
-		switch err := r.append(ctx, &b); {
-		case errors.Is(err, errDropped):
-			r.forget(ctx)
-			return
-		case err != nil:
-			r.fail(fmt.Errorf("write the log of exec %s: %w", r.id, err))
-			return
-		}
-		r.shell.logged(int64(size(events)))
-		if b.End != nil {
-			r.shell.remove(r)
-		}
-		r.commit(events, &b)
-		if b.End != nil {
-			return
-		}
-	}
-}
-
-var errDropped = errors.New("the run was disposed of")
-
-// append appends to the log. While there is no room for it the run waits: its pipes are
-// read no further than the window, and nothing that was read is lost.
-func (r *run) append(ctx context.Context, b *Batch) error {
-	for delay := minFullDelay; ; delay = min(2*delay, maxFullDelay) {
-		err := r.shell.cfg.Store.Append(ctx, r.key, b)
-		if !errors.Is(err, ErrFull) {
-			return err
-		}
-		if delay == minFullDelay {
-			r.logger().Warn("there is no room for the log, the command waits until there is", "err", err)
-		}
-		timer := time.NewTimer(delay)
-		select {
-		case <-timer.C:
-			continue
-		case <-r.dropped:
-			err = errDropped
-		case <-r.shell.hurry:
-		}
-		timer.Stop()
-		return err
-	}
-}
-
-// next waits for work: events to commit, or a log to cut. It returns false when the run was
-// dropped.
-func (r *run) next() (events []Event, ok bool) {
-	for {
-		r.mu.Lock()
-		events, r.queue = r.queue, nil
-		due := r.due && !r.replaying()
-		r.mu.Unlock()
-		if r.isDropped() {
-			return nil, false
-		}
-		if len(events) > 0 || due {
-			return events, true
-		}
-		<-r.wake
-	}
-}
-
-// bound has b cut the log where it has become too long, unless the follower is still to
-// read what goes.
-func (r *run) bound(log *extent, b *Batch) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if log.over() && !r.evicted {
-		b.Evicted, r.evicted = true, true
+// bound cuts the log where it has become too long, unless the follower is still to read what
+// goes. It is called with mu held.
+func (r *run) bound() {
+	if r.log.over() && !r.evicted {
+		r.batch.Evicted, r.evicted = true, true
 	}
 	if !r.replaying() {
-		b.First = log.trim()
+		r.batch.First = r.log.trim()
 	}
-	r.due = log.due()
+	r.due = r.log.due()
 }
 
 // replaying is called with mu held: it reports whether the follower is still to read what
@@ -156,16 +104,69 @@ func (r *run) replaying() bool {
 	return f != nil && !r.lifted && f.next <= f.joined
 }
 
-// commit passes on what was committed.
-func (r *run) commit(events []Event, b *Batch) {
+// Wrote implements eventlog.Source. While there is no room for the log the run waits: its
+// pipes are read no further than the window, and nothing that was read is lost.
+func (r *run) Wrote(c *eventlog.Change, err error) (again bool) {
+	switch {
+	case !r.isBegun():
+		r.key, r.beginErr = c.Log, err
+		close(r.begun)
+	case err == nil && r.batch.Ended:
+		r.shell.remove(r) // before anybody is told
+	case errors.Is(err, eventlog.ErrFull) && !r.isDropped() && !r.shell.isHurried():
+		if !r.full {
+			r.full = true
+			r.logger().Warn("there is no room for the log, the command waits until there is", "err", err)
+		}
+		return true
+	case err != nil && !r.isDropped():
+		r.fail(fmt.Errorf("write the log of exec %s: %w", r.id, err))
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.full = false
+	if err != nil {
+		r.finish()
+		return false
+	}
+	if r.commit(); r.ended {
+		r.shell.cfg.Recorder.Tell(*r.record(c.At, c.Events[len(c.Events)-1].Exit))
+	}
+	if r.ended || r.isDropped() {
+		r.finish()
+	} else if len(r.queue) > 0 {
+		r.mark()
+	}
+	return false
+}
+
+func (r *run) isBegun() bool {
+	select {
+	case <-r.begun:
+		return true
+	default:
+		return false
+	}
+}
+
+// finish is called with mu held when nothing of the run is recorded any more.
+func (r *run) finish() {
+	if !r.over {
+		r.over = true
+		close(r.kept)
+	}
+}
+
+// commit passes on what was committed. It is called with mu held.
+func (r *run) commit() {
+	events := r.batch.Events
+	r.ended = r.batch.Ended
+	r.queue, r.taken, r.batch = r.queue[r.taken:], 0, nil
 	if n := len(events); n > 0 {
 		r.committed = events[n-1].Seq
 	}
-	r.ended = b.End != nil
 	if r.follower == nil || r.lifted {
-		r.took(size(events), len(events))
+		r.took(eventlog.Size(events), len(events))
 	} else {
 		r.tail = append(r.tail, events...)
 	}
@@ -187,14 +188,6 @@ func (r *run) awaitNews() <-chan struct{} {
 		r.news = make(chan struct{})
 	}
 	return r.news
-}
-
-// forget removes what was recorded of a run that was dropped.
-func (r *run) forget(ctx context.Context) {
-	r.shell.remove(r)
-	if err := r.shell.cfg.Store.Forget(ctx, r.key); err != nil {
-		r.logger().Error("a disposed run was not forgotten; it ends when the server starts again", "err", err)
-	}
 }
 
 // fail ends a run whose log cannot be written: its output would be lost silently.

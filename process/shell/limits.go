@@ -14,20 +14,6 @@ const (
 	logParts = 16
 	// DefaultTTL is how long GetExec finds a run that has ended.
 	DefaultTTL = 5 * time.Minute
-	// sweepTime is how often runs are looked for that have been kept for long enough.
-	sweepTime = 30 * time.Second
-	// DefaultKeepFor is how long a run that has ended is kept.
-	DefaultKeepFor = 30 * 24 * time.Hour
-	// DefaultKeepBytes is how much output of all runs that have ended is kept, and
-	// maxKeptRuns is how many of them. The oldest go first.
-	DefaultKeepBytes = 1 << 30
-	maxKeptRuns      = 100_000
-	// A sweep comes early when this part of KeepBytes has been logged.
-	sweepParts = 4
-	// While there is no room for a log it is tried again, with delays from the first to the
-	// second of these.
-	minFullDelay = 50 * time.Millisecond
-	maxFullDelay = time.Second
 
 	// DefaultMaxRuns is how many runs are live at once. More are EEXEC_BUSY.
 	DefaultMaxRuns = 256
@@ -72,6 +58,6 @@ const (
 	// is asked for. So the number of followers needs no bound but that of the streams.
 	pageBytes    = 256 << 10
 	maxPageBytes = 32 << 20
-	// MaxPageEvents is how many events Store.Read returns.
-	MaxPageEvents = 1024
+	// maxPageEvents is how many events a follower reads from the log at a time.
+	maxPageEvents = 1024
 )

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -27,16 +28,26 @@ type ListedRuns interface {
 
 // Info is a run as it is listed.
 type Info struct {
-	Record
-	PID int // of the command while it is live; 0 without one
+	Log     int64 // number of its log
+	ID      string
+	About   About
+	Started time.Time
+	PID     int // of the command while it is live; 0 without one
+	Ended   bool
+	Code    int // once it has ended
+}
+
+// About is what people are told of a run.
+type About struct {
+	Command, Cwd string // as they were asked for; cut if they are long
 }
 
 // List implements ListedRuns.
 func (s *Shell) List(ctx context.Context, ended bool) (runs []Info, more bool, err error) {
 	live := s.listLive()
-	var records []Record
+	var records []eventlog.Record
 	if ended {
-		records, err = s.cfg.Store.Ended(ctx, time.Now().Add(-s.cfg.KeepFor), maxListed+1)
+		records, err = s.store().List(ctx, eventlog.Query{Origin: eventlog.OriginRun, Ended: true, Since: s.cfg.Recorder.Oldest(), Limit: maxListed + 1})
 		if err != nil {
 			return nil, false, fmt.Errorf("list execs: %w", err)
 		}
@@ -44,13 +55,17 @@ func (s *Shell) List(ctx context.Context, ended bool) (runs []Info, more bool, e
 		records = records[:min(len(records), maxListed)]
 	}
 	for _, rec := range records {
-		delete(live, rec.Run) // it has ended meanwhile
-		runs = append(runs, Info{Record: rec})
+		delete(live, rec.Log) // it has ended meanwhile
+		info := Info{Log: rec.Log, ID: rec.ID, About: About{Command: rec.Argv[len(rec.Argv)-1], Cwd: rec.Cwd}, Started: rec.Started, Ended: true, Code: -1}
+		if rec.Exit != nil {
+			info.Code = rec.Exit.Code
+		}
+		runs = append(runs, info)
 	}
 	for _, info := range live {
 		runs = append(runs, info)
 	}
-	slices.SortFunc(runs, func(a, b Info) int { return cmp.Compare(a.Run, b.Run) })
+	slices.SortFunc(runs, func(a, b Info) int { return cmp.Compare(a.Log, b.Log) })
 	return runs, more, nil
 }
 
@@ -68,7 +83,7 @@ func (s *Shell) listLive() map[int64]Info {
 		if r.beginErr != nil {
 			continue
 		}
-		info := Info{Record: Record{Run: r.key, ID: r.id, About: r.about, Started: r.since}}
+		info := Info{Log: r.key, ID: r.id, About: r.about, Started: r.since}
 		select {
 		case <-r.started:
 			if r.child != nil {
@@ -101,12 +116,12 @@ func (s *Service) list(ctx context.Context, p *protocol.ListExecsParams) (*proto
 	}
 	result := &protocol.ListExecsResult{Runs: make([]protocol.ExecInfo, len(runs)), Truncated: more}
 	for i, r := range runs {
-		info := protocol.ExecInfo{ID: r.ID, Command: r.About.Command, Cwd: r.About.Cwd, StartedAtMs: r.Started.UnixMilli(), Exited: r.Ended}
+		info := protocol.ExecInfo{ID: r.ID, Command: r.About.Command, Cwd: r.About.Cwd, StartedAtMs: r.Started.UnixMilli(), Exited: r.Ended, Number: r.Log}
 		if r.PID != 0 {
 			info.PID = &r.PID
 		}
 		if r.Ended {
-			info.ExitCode = &r.End.Code
+			info.ExitCode = &r.Code
 		}
 		result.Runs[i] = info
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/process/shell"
-	"github.com/wsd-dev/wsd/process/shell/shelltest"
 )
 
 // listed are the runs that List returns, a line each.
@@ -26,7 +26,7 @@ func listed(t *testing.T, s *shell.Shell, ended bool) string {
 	for _, r := range runs {
 		fmt.Fprintf(&out, "%s pid %d %q in %q %v ago", r.ID, r.PID, r.About.Command, r.About.Cwd, time.Since(r.Started))
 		if r.Ended {
-			fmt.Fprintf(&out, ", code %d", r.End.Code)
+			fmt.Fprintf(&out, ", code %d", r.Code)
 		}
 		out.WriteString("\n")
 	}
@@ -36,7 +36,7 @@ func listed(t *testing.T, s *shell.Shell, ended bool) string {
 // Runs are listed from their beginning to the end of their time, the oldest first.
 func TestList(t *testing.T) {
 	t.Parallel()
-	bubble(t, shell.Config{KeepFor: shell.DefaultTTL, Dir: func(string) (string, error) { return "/", nil }}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{KeepFor: shell.DefaultTTL, Config: shell.Config{Dir: func(string) (string, error) { return "/", nil }}}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		want := func(live, all string) {
 			t.Helper()
 			if diff := cmp.Diff(live, listed(t, s, false)); diff != "" {
@@ -78,13 +78,13 @@ func TestListBeginning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		store := &shelltest.Memory{Before: func(op string) error {
+		store := failing(func(op string) error {
 			if op == "begin" {
 				<-release
 			}
 			return nil
-		}}
-		s, err := shell.New(shell.Config{Store: store, Spawner: new(fakeSpawner)})
+		})
+		s, end, err := config{Store: store, Config: shell.Config{Spawner: new(fakeSpawner)}}.open()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestListBeginning(t *testing.T) {
 		if got := listed(t, s, true); !strings.HasPrefix(got, "x pid 1 ") {
 			t.Error(got)
 		}
-		if err := s.Close(); err != nil {
+		if err := end(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -112,18 +112,13 @@ func TestListBeginning(t *testing.T) {
 func TestListBounds(t *testing.T) {
 	t.Parallel()
 	const many, most = 1100, 1024
-	store := new(shelltest.Memory)
+	store := new(memory)
 	for i := range many {
-		run, err := store.Begin(t.Context(), fmt.Sprint(i), shell.About{}, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		end := shell.Batch{At: time.Now(), Events: []shell.Event{{Seq: 1, Name: shell.Exit}}, End: &shell.End{Last: 1}}
-		if err := store.Append(t.Context(), run, &end); err != nil {
+		if err := left(store, int64(i+1), fmt.Sprint(i), time.Now(), exited(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f := open(t, func(cfg *shell.Config) { cfg.Store = store })
+	f := open(t, func(cfg *config) { cfg.Store = store })
 	long := strings.Repeat("é", 2000)
 	f.run(shell.Request{ID: "long", Command: ": " + long, Cwd: long})
 	runs, more, err := f.List(t.Context(), true)
@@ -142,17 +137,17 @@ func TestListBounds(t *testing.T) {
 func TestListFailure(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("the disk is gone")
-	f := open(t, func(cfg *shell.Config) { cfg.Store = failingStore{cfg.Store, failure} })
+	f := open(t, func(cfg *config) { cfg.Store = failingStore{cfg.Store, failure} })
 	if runs, _, err := f.List(t.Context(), true); !errors.Is(err, failure) {
 		t.Errorf("%v, %v", runs, err)
 	}
 }
 
 type failingStore struct {
-	shell.Store
+	eventlog.Store
 	err error
 }
 
-func (s failingStore) Ended(context.Context, time.Time, int) ([]shell.Record, error) {
+func (s failingStore) List(context.Context, eventlog.Query) ([]eventlog.Record, error) {
 	return nil, s.err
 }

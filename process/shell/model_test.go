@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wsd-dev/wsd/process/shell"
-	"github.com/wsd-dev/wsd/process/shell/shelltest"
 )
 
 // modelLog is the cap of the model's log: a few of its events, so that it is often too
@@ -30,7 +29,7 @@ type step struct {
 // A model is one run, what its child has printed, and where its follower is.
 type model struct {
 	s       *shell.Shell
-	store   *shelltest.Memory
+	store   *memory
 	child   *fakeChild
 	printed []int // sizes; event i+1 is printed[i]
 	events  shell.Events
@@ -58,12 +57,14 @@ func TestModel(t *testing.T) {
 
 func runModel(plan []step) (err error) {
 	ctx := context.Background()
-	m := &model{store: new(shelltest.Memory)}
+	m := &model{store: new(memory)}
 	spawner := new(fakeSpawner)
-	if m.s, err = shell.New(shell.Config{Store: m.store, Spawner: spawner, MaxLogBytes: modelLog}); err != nil {
+	s, end, err := config{Store: m.store, Config: shell.Config{Spawner: spawner, MaxLogBytes: modelLog}}.open()
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.s.Close()) }()
+	m.s = s
+	defer func() { err = errors.Join(err, end()) }()
 	if _, m.events, err = m.s.Exec(ctx, shell.Request{ID: "x", Timeout: timeout(0)}); err != nil {
 		return err
 	}

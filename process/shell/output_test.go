@@ -74,7 +74,7 @@ func stalled(t *testing.T, count func() int) int {
 // Who takes nothing stops the command; who goes lets it run; who comes back finds all.
 func TestBackpressure(t *testing.T) {
 	t.Parallel()
-	f := open(t, func(c *shell.Config) { c.MaxLogBytes = 1 << 40 }) // of a run that goes on until somebody is back
+	f := open(t, func(c *config) { c.MaxLogBytes = 1 << 40 }) // of a run that goes on until somebody is back
 	command, written := filler(f)
 	id, events := f.exec(shell.Request{Command: command})
 	const most = 11 // the window, a read, and a pipe that is busy
@@ -188,7 +188,7 @@ func TestLogCap(t *testing.T) {
 // A follower that reads the log when that becomes too long gets all that it was promised.
 func TestEvictDuringReplay(t *testing.T) {
 	t.Parallel()
-	f := open(t, func(c *shell.Config) { c.MaxLogBytes = 1 << 20 })
+	f := open(t, func(c *config) { c.MaxLogBytes = 1 << 20 })
 	gate := newGate(t, f)
 	id, events := f.exec(shell.Request{Command: fmt.Sprintf("head -c %d /dev/zero; "+gate.wait()+"; head -c %d /dev/zero", 1<<20-1, 1<<20)})
 	var before transcript
@@ -201,7 +201,7 @@ func TestEvictDuringReplay(t *testing.T) {
 	tr.add(t, next(t, events)) // has a page of the log
 	gate.open()
 	for evicted := false; !evicted; { // it is evicted while most of the log is unread
-		r, err := f.store.Find(t.Context(), id)
+		r, err := find(t.Context(), f.store, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,8 +214,8 @@ func TestEvictDuringReplay(t *testing.T) {
 	if got := len(tr.stdout) + len(rest.stdout); got != 2<<20-1 || rest.first != 2 || rest.exits != 1 {
 		t.Errorf("%d bytes from %d on", got, rest.first)
 	}
-	r, err := f.store.Find(t.Context(), id)
-	if err != nil || !r.Evicted || !r.Ended || r.End.Last != rest.last {
+	r, err := find(t.Context(), f.store, id)
+	if err != nil || !r.Evicted || !r.Ended || r.Last != rest.last {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

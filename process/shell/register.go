@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/rpc/stream"
@@ -15,8 +15,9 @@ import (
 
 // Service serves shell/* on one connection. Runs live on when the connection ends.
 type Service struct {
-	runs    ListedRuns
-	streams *stream.Set
+	runs         ListedRuns
+	streams      *stream.Set
+	client, peer string
 
 	mu       sync.Mutex
 	followed map[string]*stream.Out // the latest by the run's id
@@ -27,6 +28,9 @@ type Service struct {
 func NewService(runs ListedRuns, streams *stream.Set) *Service {
 	return &Service{runs: runs, streams: streams, followed: make(map[string]*stream.Out)}
 }
+
+// SetClient says who the client is, before the first request.
+func (s *Service) SetClient(name, peer string) { s.client, s.peer = name, peer }
 
 // Close implements rpc.Service. The streams end with their Set.
 func (s *Service) Close() error { return nil }
@@ -73,6 +77,7 @@ func (s *Service) exec(ctx context.Context, p *protocol.ExecParams) (*protocol.E
 	if err != nil {
 		return nil, err
 	}
+	request.Client, request.Peer = s.client, s.peer
 	out, err := s.streams.Reserve(p.Window, protocol.ShellWindow)
 	if err != nil {
 		return nil, err
@@ -165,7 +170,7 @@ func (s *Service) follow(ctx context.Context, id string, out *stream.Out, events
 	var sent []byte
 	out.Send(ctx, stream.Source{
 		Next: func(ctx context.Context) (any, error) {
-			process.GiveUp(sent) // it is encoded
+			eventlog.ReleaseChunk(sent) // it is encoded
 			sent = nil
 			e, err := events.Next(ctx)
 			if err != nil {

@@ -71,8 +71,8 @@ func (r *toldRuns) List(_ context.Context, ended bool) ([]shell.Info, bool, erro
 	at := time.UnixMilli(1_800_000_000_123)
 	about := shell.About{Command: "make", Cwd: "/w"}
 	return []shell.Info{
-		{Record: shell.Record{ID: "a", About: about, Started: at, Ended: true, At: at, End: shell.End{Code: -1}}},
-		{Record: shell.Record{ID: "b", About: about, Started: at}, PID: 7},
+		{ID: "a", About: about, Started: at, Ended: true, Code: -1},
+		{ID: "b", About: about, Started: at, PID: 7},
 	}[:r.listed], ended, r.ask("list ", ended)
 }
 

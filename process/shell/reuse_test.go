@@ -7,22 +7,22 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/process/shell"
-	"github.com/wsd-dev/wsd/process/shell/shelltest"
 )
 
-// A hookedStore calls beforeFind, if set, once before the next Find.
+// A hookedStore calls beforeFind, if set, once before the next List.
 type hookedStore struct {
-	shelltest.Memory
+	memory
 	beforeFind func()
 }
 
-func (s *hookedStore) Find(ctx context.Context, id string) (shell.Record, error) {
+func (s *hookedStore) List(ctx context.Context, q eventlog.Query) ([]eventlog.Record, error) {
 	if hook := s.beforeFind; hook != nil {
 		s.beforeFind = nil
 		hook()
 	}
-	return s.Memory.Find(ctx, id)
+	return s.memory.List(ctx, q)
 }
 
 // finish ends a run's command and checks that the run is still found then.
@@ -48,7 +48,7 @@ func finish(t *testing.T, s *shell.Shell, child *fakeChild, events shell.Events)
 func TestDisposeLeavesNextRun(t *testing.T) {
 	t.Parallel()
 	store := &hookedStore{}
-	bubble(t, shell.Config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		begin(t, s, shell.Request{ID: "x"}).Close()
 		synctest.Wait()
 		forgetting, forget := make(chan struct{}), make(chan struct{})
@@ -80,7 +80,7 @@ func TestDisposeOfRestartedRun(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{"none", "ended"} {
 		store := &hookedStore{}
-		bubble(t, shell.Config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+		bubble(t, config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 			if before == "ended" {
 				events := begin(t, s, shell.Request{ID: "x"})
 				sp.child(0).exit(0)
@@ -110,7 +110,7 @@ func TestDisposeOfBrokenRun(t *testing.T) {
 		}
 		return nil
 	}
-	bubble(t, shell.Config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		events := begin(t, s, shell.Request{ID: "x"})
 		defer events.Close()
 		fails = "append"
@@ -123,7 +123,7 @@ func TestDisposeOfBrokenRun(t *testing.T) {
 		if err := s.DisposeExec(t.Context(), "x"); err != nil {
 			t.Error(err)
 		}
-		if _, err := store.Find(t.Context(), "x"); !errors.Is(err, shell.ErrNoRun) {
+		if _, err := store.Find(t.Context(), "x"); !errors.Is(err, errNoRun) {
 			t.Errorf("it is in the store: %v", err)
 		}
 	})
@@ -133,7 +133,7 @@ func TestDisposeOfBrokenRun(t *testing.T) {
 func TestGetRestartedRun(t *testing.T) {
 	t.Parallel()
 	store := &hookedStore{}
-	bubble(t, shell.Config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		store.beforeFind = func() { begin(t, s, shell.Request{ID: "x"}).Close() }
 		events, err := s.GetExec(t.Context(), "x", shell.After{})
 		if err != nil {

@@ -10,41 +10,46 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/eventlog"
 )
 
 // A run is one that is live: it has no end in the log yet.
 type run struct {
-	shell *Shell
-	id    string
-	about About
-	since time.Time // its beginning
+	shell        *Shell
+	id           string
+	about        About
+	client, peer string
+	since        time.Time // its beginning
 
 	begun    chan struct{} // closed once the log has it, or beginErr says why not
-	key      int64         // of the Store; valid after begun
+	key      int64         // of the log; set before begun is closed
 	beginErr error
 	started  chan struct{} // closed once child is set, or startErr says why it stays nil
 	child    *process.Child
 	startErr error
-	kept     chan struct{} // closed when its keeper has ended
-	wake     chan struct{} // holds a token when there is work for the keeper
+	kept     chan struct{} // closed when nothing of it is recorded any more
 
-	mu      sync.Mutex
-	keeping bool    // there is a keeper, or was one, or none can be
-	last    uint64  // number of the newest event
-	queue   []Event // read and not committed, with maybe an exit as its last
+	mu    sync.Mutex
+	last  uint64           // number of the newest event
+	queue []eventlog.Event // read and not committed, with maybe an exit as its last
+	taken int              // how many events at the beginning of queue are being committed
+	batch *eventlog.Change // is being committed; nil for none
+	log   extent           // of what is committed, or about to be
+	full  bool             // there was no room for batch
+	over  bool             // kept is closed
 	// unread and events count what was read and neither done with by the follower nor,
 	// without one, committed.
 	unread, events int
-	room           chan struct{} // non-nil while a pump waits
-	committed      uint64        // number of the newest event that is committed
-	tail           []Event       // committed, and not taken by the follower: the newest ones
-	follower       *follower     // holds the command up when it does not read
-	readers        list.List     // of *follower: others, that read the log; those that came first are first
-	news           chan struct{} // closed when there is something for followers; nil while none waits
-	lifted         bool          // the tail is not kept any more: the follower reads the log
-	evicted        bool          // the log has become longer than is kept
-	due            bool          // it can be cut
-	ended          bool          // the exit is committed
+	room           chan struct{}    // non-nil while a pump waits
+	committed      uint64           // number of the newest event that is committed
+	tail           []eventlog.Event // committed, and not taken by the follower: the newest ones
+	follower       *follower        // holds the command up when it does not read
+	readers        list.List        // of *follower: others, that read the log; those that came first are first
+	news           chan struct{}    // closed when there is something for followers; nil while none waits
+	lifted         bool             // the tail is not kept any more: the follower reads the log
+	evicted        bool             // the log has become longer than is kept
+	due            bool             // it can be cut
+	ended          bool             // the exit is committed
 	failure        error
 	timer          *time.Timer // of the deadline
 
@@ -54,7 +59,7 @@ type run struct {
 
 // newRun makes a run with the follower of whoever asks for it.
 func newRun(s *Shell, req *Request) *run {
-	r := &run{shell: s, id: req.ID, about: req.about(), since: time.Now(), wake: make(chan struct{}, 1), keeping: true}
+	r := &run{shell: s, id: req.ID, about: req.about(), client: req.Client, peer: req.Peer, since: time.Now(), log: extent{most: s.cfg.MaxLogBytes}}
 	for _, ch := range []*chan struct{}{&r.begun, &r.started, &r.kept, &r.dropped} {
 		*ch = make(chan struct{})
 	}
@@ -66,17 +71,30 @@ func newRun(s *Shell, req *Request) *run {
 // logger is the Shell's, for what is of the run. Most have nothing to say.
 func (r *run) logger() *slog.Logger { return r.shell.cfg.Logger.With("exec", r.id) }
 
-// add numbers an event and leaves it to the keeper.
-func (r *run) add(e Event) {
+// add numbers events and has them recorded.
+func (r *run) add(events ...eventlog.Event) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.number(e)
-	r.work()
+	for i := range events {
+		r.number(events[i])
+	}
+	r.mu.Unlock()
+	r.mark()
+}
+
+// output adds a chunk of output.
+func (r *run) output(chunk process.Chunk) error {
+	r.add(eventlog.Event{Kind: eventlog.KindOutput, Stream: chunk.Stream, Data: chunk.Data})
+	return nil
+}
+
+// exited returns the last event.
+func exited(code int) eventlog.Event {
+	return eventlog.Event{Kind: eventlog.KindExited, Exit: &eventlog.Exit{Code: code}}
 }
 
 // number puts an event into the queue. It is called with mu held. Nothing comes after an
 // exit.
-func (r *run) number(e Event) {
+func (r *run) number(e eventlog.Event) {
 	if r.ending {
 		return
 	}
@@ -84,22 +102,22 @@ func (r *run) number(e Event) {
 	if r.gather(e) {
 		return
 	}
-	r.ending = e.Name == Exit
+	r.ending = e.Kind == eventlog.KindExited
 	r.last++
-	e.ID, e.Seq = r.id, r.last
+	e.Seq = r.last
 	r.queue = append(r.queue, e)
 	r.events++
 }
 
 // gather adds output to the last event of the queue, if that is of the same stream and both
 // are short. It is called with mu held. So a command that prints little at a time has few
-// events for as long as the keeper writes others.
-func (r *run) gather(e Event) bool {
-	if len(r.queue) == 0 {
+// events for as long as others are written.
+func (r *run) gather(e eventlog.Event) bool {
+	if len(r.queue) == r.taken {
 		return false
 	}
 	last := &r.queue[len(r.queue)-1]
-	if last.Name != e.Name || len(last.Data)+len(e.Data) > gatherBytes {
+	if last.Kind != e.Kind || last.Stream != e.Stream || len(last.Data)+len(e.Data) > gatherBytes {
 		return false
 	}
 	last.Data = append(last.Data, e.Data...)
@@ -141,20 +159,12 @@ func (r *run) took(bytes, events int) {
 	}
 }
 
-// size counts the output of events.
-func size(events []Event) (bytes int) {
-	for i := range events {
-		bytes += len(events[i].Data)
-	}
-	return bytes
-}
-
 // dropTail is called with mu held when the tail is not wanted any more.
 func (r *run) dropTail() {
-	r.took(size(r.tail), len(r.tail))
+	r.took(eventlog.Size(r.tail), len(r.tail))
 	r.tail = nil
 	if r.due {
-		r.work()
+		r.mark()
 	}
 }
 
@@ -169,9 +179,11 @@ func (r *run) drop() {
 	r.mu.Unlock()
 	if first {
 		r.end()
-		r.mu.Lock()
-		r.work()
-		r.mu.Unlock()
+		if !r.mark() {
+			r.mu.Lock()
+			r.finish()
+			r.mu.Unlock()
+		}
 	}
 }
 
@@ -209,12 +221,4 @@ func (r *run) lift() {
 	defer r.mu.Unlock()
 	r.lifted = true
 	r.dropTail()
-}
-
-// notify leaves a token in a channel that holds one.
-func notify(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
 }

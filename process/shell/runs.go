@@ -29,6 +29,8 @@ type Request struct {
 	Env     map[string]string
 	Stdin   []byte         // all of its input
 	Timeout *time.Duration // nil is the default, 0 for none
+	Client  string         // the name of the client, and where it came from: for people
+	Peer    string
 }
 
 // After is the point to follow a run from: behind an event's number, or the present.

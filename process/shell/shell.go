@@ -9,90 +9,52 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/wsd-dev/wsd/process/eventlog"
 )
 
-// A Shell is a Runs over a Store. It is safe for concurrent use.
+// A Shell is a Runs over a Recorder. It is safe for concurrent use.
 type Shell struct {
 	cfg      Config
 	lifetime context.Context // ends when Close has ended all runs
 	end      context.CancelFunc
 	settler  settler
-	sweepNow chan struct{}
-	// recovered: the runs that were live when the Store was used last have been ended. recovering
-	// is held by the caller that does so.
-	recovered  atomic.Bool
-	recovering chan struct{}
-	hurry      chan struct{} // closed when Close waits for no room on the disk any more
-	pages      atomic.Int64  // bytes of the pages that followers have read from logs and may keep
+	hurry    chan struct{} // closed when Close waits for no room on the disk any more
+	pages    atomic.Int64  // bytes of the pages that followers have read from logs and may keep
 
 	mu        sync.Mutex
 	live      map[string]*run
 	lingering map[*run]struct{} // have ended, and descendants hold their pipes
 	stdin     int               // bytes of all live runs
-	unswept   int64             // bytes that were logged since the last sweep
 	closing   bool
 
 	starts   sync.WaitGroup // Execs under way
-	children sync.WaitGroup // lives and keepers of runs
-	sweeper  sync.WaitGroup
+	children sync.WaitGroup // lives of runs
 	closed   chan struct{}
 	err      error // of Close; set before closed is
 }
 
 var _ ListedRuns = (*Shell)(nil)
 
-// New makes a Shell, and ends the runs that were live when the Store was used last.
+// New makes a Shell.
 func New(cfg Config) (*Shell, error) {
-	if cfg.Store == nil {
-		return nil, errors.New("a shell needs a store")
+	if cfg.Recorder == nil {
+		return nil, errors.New("a shell needs a recorder")
 	}
 	s := &Shell{
 		cfg:  cfg.withDefaults(),
 		live: make(map[string]*run), lingering: make(map[*run]struct{}),
-		sweepNow: make(chan struct{}, 1), recovering: make(chan struct{}, 1), hurry: make(chan struct{}), closed: make(chan struct{}),
+		hurry: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.settler = settler{settle: cfg.Settle, failed: func(err error) {
 		s.cfg.Logger.Warn("what commands wrote was not taken up", "err", err)
 	}}
 	s.lifetime, s.end = context.WithCancel(context.Background())
-	err := s.recover(s.lifetime)
-	if err == nil || errors.Is(err, syscall.ENOSPC) {
-		err = errors.Join(err, s.sweep())
-	}
-	if errors.Is(err, syscall.ENOSPC) {
-		s.cfg.Logger.Warn("there is no room to end runs that the last server has left; it is tried again until there is", "err", err)
-	} else if err != nil {
-		s.end()
-		return nil, fmt.Errorf("recover runs: %w", err)
-	}
-	s.sweeper.Go(s.sweepLoop) // ends with lifetime; waited for by Close
 	return s, nil
 }
 
-// recover ends the runs that were live when the Store was used last, unless that is done.
-func (s *Shell) recover(ctx context.Context) error {
-	if s.recovered.Load() {
-		return nil
-	}
-	select {
-	case s.recovering <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	defer func() { <-s.recovering }()
-	if s.recovered.Load() {
-		return nil
-	}
-	n, err := s.cfg.Store.Recover(ctx, time.Now())
-	if err != nil {
-		return err
-	}
-	s.recovered.Store(true)
-	if n > 0 {
-		s.cfg.Logger.Info("runs that the last server did not end have ended now", "runs", n)
-	}
-	return nil
-}
+// store returns the Store of the runs' logs, to be read.
+func (s *Shell) store() eventlog.Store { return s.cfg.Recorder.Store() }
 
 // Exec implements Runs.
 func (s *Shell) Exec(ctx context.Context, req Request) (string, Events, error) {
@@ -102,7 +64,7 @@ func (s *Shell) Exec(ctx context.Context, req Request) (string, Events, error) {
 	if err := ctx.Err(); err != nil {
 		return "", nil, err
 	}
-	if err := s.recover(ctx); err != nil {
+	if err := s.cfg.Recorder.Recover(ctx); err != nil {
 		return "", nil, fmt.Errorf("begin exec: %w", err)
 	}
 	if req.ID == "" {
@@ -117,7 +79,8 @@ func (s *Shell) Exec(ctx context.Context, req Request) (string, Events, error) {
 		return "", nil, err
 	}
 	defer s.starts.Done()
-	f := r.follower                                 // nobody else changes it before the run has begun
+	f := r.follower // nobody else changes it before the run has begun
+	r.begin()
 	s.children.Go(func() { r.live(&req, timeout) }) // ends with the child; waited for by Close
 	r.child, r.startErr = s.spawn(&req)
 	close(r.started)
@@ -209,25 +172,22 @@ func (s *Shell) follow(ctx context.Context, id string, after After, shared bool)
 			return nil, err
 		}
 	}
-	rec, err := s.cfg.Store.Find(ctx, id)
-	if err == nil && !shared && s.isOld(&rec) {
-		err = ErrNoRun
-	}
+	rec, err := s.lookUp(ctx, id)
 	switch {
-	case errors.Is(err, ErrNoRun):
-		return nil, noRecord(id)
 	case err != nil:
-		return nil, fmt.Errorf("find exec %s: %w", id, err)
+		return nil, err
+	case rec == nil || !shared && s.isOld(rec):
+		return nil, noRecord(id)
 	case rec.Evicted && !shared:
 		return nil, truncated(id)
 	case !rec.Ended && s.find(id) != nil: // it has begun meanwhile
 		return s.follow(ctx, id, after, shared)
-	case !rec.Ended && !s.recovered.Load():
-		return s.followLeft(ctx, f, rec.Run, after)
+	case !rec.Ended && !s.cfg.Recorder.Recovered():
+		return s.followLeft(ctx, f, rec.Log, after)
 	case !rec.Ended: // its log could not be written
 		return nil, fmt.Errorf("the log of exec %s could not be written to its end", id)
 	}
-	f.key, f.next, f.last = rec.Run, after.Seq+1, rec.End.Last
+	f.key, f.next, f.last = rec.Log, after.Seq+1, rec.Last
 	if after.Tail || after.Seq > f.last {
 		f.next = f.last + 1
 	}
@@ -237,7 +197,7 @@ func (s *Shell) follow(ctx context.Context, id string, after After, shared bool)
 // followLeft follows a run that the last server has left, which there may be no room to end: what is in
 // its log, and then the exit that it will have.
 func (s *Shell) followLeft(ctx context.Context, f *follower, run int64, after After) (Events, error) {
-	err := s.recover(ctx)
+	err := s.cfg.Recorder.Recover(ctx)
 	switch {
 	case err == nil:
 		return s.follow(ctx, f.id, after, f.shared)
@@ -247,7 +207,7 @@ func (s *Shell) followLeft(ctx context.Context, f *follower, run int64, after Af
 	f.key, f.next, f.last, f.left = run, after.Seq+1, math.MaxUint64, true
 	seen := after.Tail
 	if !seen && after.Seq > 0 {
-		list, err := s.cfg.Store.Read(ctx, run, after.Seq-1, 1)
+		list, err := s.store().Read(ctx, run, after.Seq-1, 1, 1)
 		if err != nil {
 			return nil, fmt.Errorf("read the log of exec %s: %w", f.id, err)
 		}
@@ -260,17 +220,17 @@ func (s *Shell) followLeft(ctx context.Context, f *follower, run int64, after Af
 }
 
 // isOld reports whether a run has ended too long ago for GetExec.
-func (s *Shell) isOld(rec *Record) bool { return rec.Ended && time.Since(rec.At) > s.cfg.TTL }
+func (s *Shell) isOld(rec *eventlog.Record) bool { return rec.Ended && time.Since(rec.At) > s.cfg.TTL }
 
 // KillExec implements Runs.
 func (s *Shell) KillExec(ctx context.Context, id, signal string) error {
 	r := s.find(id)
 	if r == nil {
-		switch rec, err := s.cfg.Store.Find(ctx, id); {
-		case errors.Is(err, ErrNoRun), err == nil && s.isOld(&rec):
-			return noRecord(id)
+		switch rec, err := s.lookUp(ctx, id); {
 		case err != nil:
-			return fmt.Errorf("find exec %s: %w", id, err)
+			return err
+		case rec == nil || s.isOld(rec):
+			return noRecord(id)
 		}
 	}
 	sig, ok := signals[signal]
@@ -296,29 +256,63 @@ func (s *Shell) DisposeExec(ctx context.Context, id string) error {
 	if r := s.find(id); r != nil {
 		s.remove(r)
 		r.drop()
+		forgotten := make(chan error, 1)
+		s.children.Go(func() { // ends when the log is written no more; waited for by Close
+			<-r.kept
+			ctx := context.WithoutCancel(ctx)
+			if r.beginErr == nil {
+				forgotten <- s.forget(ctx, id, r.key, r.disposed()) // the id may be another run's by now
+			} else {
+				forgotten <- s.forgetEnded(ctx, id)
+			}
+		})
 		select {
-		case <-r.kept:
+		case err := <-forgotten:
+			return err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if r.beginErr == nil {
-			return s.forget(ctx, id, r.key) // the id may be another run's by now
-		}
 	}
-	rec, err := s.cfg.Store.Find(ctx, id)
+	return s.forgetEnded(ctx, id)
+}
+
+// forgetEnded forgets the run that has the id and is not live, if there is one.
+func (s *Shell) forgetEnded(ctx context.Context, id string) error {
+	rec, err := s.lookUp(ctx, id)
 	switch {
-	case errors.Is(err, ErrNoRun):
-		return nil
-	case err != nil:
-		return fmt.Errorf("find exec %s: %w", id, err)
+	case err != nil || rec == nil:
+		return err
 	case !rec.Ended && s.find(id) != nil:
 		return nil // that run has begun meanwhile, and replaced the one before it
 	}
-	return s.forget(ctx, id, rec.Run)
+	return s.forget(ctx, id, rec.Log, nil)
 }
 
-func (s *Shell) forget(ctx context.Context, id string, run int64) error {
-	if err := s.cfg.Store.Forget(ctx, run); err != nil {
+// lookUp returns what is recorded of the run that has the id, nil if there is none.
+func (s *Shell) lookUp(ctx context.Context, id string) (*eventlog.Record, error) {
+	list, err := s.store().List(ctx, eventlog.Query{Origin: eventlog.OriginRun, ID: &id, Limit: 1})
+	if err != nil {
+		return nil, fmt.Errorf("find exec %s: %w", id, err)
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return &list[0], nil
+}
+
+// isHurried reports whether Close waits for no room on the disk any more.
+func (s *Shell) isHurried() bool {
+	select {
+	case <-s.hurry:
+		return true
+	default:
+		return false
+	}
+}
+
+// forget forgets a run. About is what is known of one that was live.
+func (s *Shell) forget(ctx context.Context, id string, run int64, about *eventlog.Record) error {
+	if err := s.cfg.Recorder.Forget(ctx, run, about); err != nil {
 		return fmt.Errorf("forget exec %s: %w", id, err)
 	}
 	return nil
@@ -351,7 +345,7 @@ func (s *Shell) lingered(r *run) {
 
 // Close ends what runs: with SIGTERM, and with SIGKILL what is not gone after Grace. It
 // waits until all ends are recorded. Exec is ESHUTDOWN from its beginning on. What runs
-// have left behind is killed if it holds their pipes. The Store stays open.
+// have left behind is killed if it holds their pipes. The Recorder stays open.
 func (s *Shell) Close() error {
 	s.mu.Lock()
 	first := !s.closing
@@ -401,17 +395,18 @@ func (s *Shell) shutDown() error {
 			}
 		}
 		close(s.hurry)
+		for _, r := range live {
+			r.mark()
+		}
 		timer.Reset(closeTime)
 		select {
 		case <-gone:
 		case <-timer.C:
 			s.end()
-			s.sweeper.Wait()
 			return fmt.Errorf("close shell: %d commands do not end although they were killed", s.Running())
 		}
 	}
 	s.end()
-	s.sweeper.Wait()
 	if err := s.cfg.Spawner.Close(); err != nil {
 		return fmt.Errorf("close spawner: %w", err)
 	}

@@ -63,7 +63,7 @@ func TestExec(t *testing.T) {
 // A command that cannot be started is told of by its events, and leaves a record.
 func TestSpawnFailure(t *testing.T) {
 	t.Parallel()
-	f := open(t, func(c *shell.Config) {
+	f := open(t, func(c *config) {
 		dir := c.Dir
 		c.Dir = func(cwd string) (string, error) {
 			if cwd == "/outside" {
@@ -119,7 +119,7 @@ func TestBadRequest(t *testing.T) {
 	}
 	f.run(shell.Request{ID: strings.Repeat("x", 256), Command: "true"}).want(t, 0, "", "")
 	if _, err := shell.New(shell.Config{}); err == nil {
-		t.Error("a shell without a store")
+		t.Error("a shell without a recorder")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/eventlog"
 )
 
 // program runs commands.
@@ -54,35 +55,24 @@ func about(what string, err error) error {
 // live is the life of a run from its beginning, while the command is started by whoever
 // has asked for it, until nothing of it is left.
 func (r *run) live(req *Request, timeout time.Duration) {
-	begun := r.begin()
 	<-r.started
+	<-r.begun
 	switch {
 	case r.child != nil:
-		if begun {
-			r.unkept()
-		}
 		r.supervise(req, timeout)
-	case begun:
-		r.refused()
+	case r.beginErr == nil: // recorded is that the command could not be started
+		r.add(eventlog.Event{Kind: eventlog.KindOutput, Stream: Stderr, Data: fmt.Appendf(nil, "spawn failed: %v\n", r.startErr)}, exited(lostCode))
 	}
-}
-
-// refused records that the command could not be started.
-func (r *run) refused() {
-	r.mu.Lock()
-	r.number(Event{Name: Stderr, Data: fmt.Appendf(nil, "spawn failed: %v\n", r.startErr)})
-	r.number(Event{Name: Exit, Code: lostCode})
-	r.mu.Unlock()
-	r.keep()
+	<-r.kept
 }
 
 // supervise sees to the child until nothing of it is left.
 func (r *run) supervise(req *Request, timeout time.Duration) {
-	var pumps []*pump
+	var pumps []*process.Pump
 	for _, out := range r.child.Outputs {
-		p := newPump(r, out)
+		p := process.NewPump(out, r.wait, r.output, false)
 		pumps = append(pumps, p)
-		go p.work() // ends with the pipe, or when end closes that; waited for below
+		go p.Run() // ends with the pipe, or when end closes that; waited for below
 	}
 	var fed sync.WaitGroup
 	if r.child.Input != nil {
@@ -92,10 +82,10 @@ func (r *run) supervise(req *Request, timeout time.Duration) {
 
 	status := r.child.Process.Wait()
 	for _, p := range pumps {
-		p.ended()
+		p.ProcessEnded()
 	}
 	for _, p := range pumps {
-		<-p.drained
+		<-p.Drained
 	}
 	if r.child.Input != nil {
 		_ = r.child.Input.Close() // nobody is left to be told
@@ -103,7 +93,7 @@ func (r *run) supervise(req *Request, timeout time.Duration) {
 	fed.Wait()
 	r.unlimit()
 	r.settle()
-	r.exit(exitCode(status))
+	r.add(exited(status.ExitCode(false)))
 	r.linger(pumps)
 	if err := r.child.Process.Close(); err != nil {
 		r.logger().Debug("child was not released cleanly", "err", err)
@@ -136,11 +126,11 @@ func (r *run) feed(req *Request) {
 }
 
 // linger waits for descendants that have the pipes open.
-func (r *run) linger(pumps []*pump) {
+func (r *run) linger(pumps []*process.Pump) {
 	waits := func() bool {
 		for _, p := range pumps {
 			select {
-			case <-p.done:
+			case <-p.Done:
 			default:
 				return true
 			}
@@ -151,11 +141,12 @@ func (r *run) linger(pumps []*pump) {
 		defer r.shell.lingered(r)
 	} else {
 		for _, p := range pumps {
-			_ = p.out.Close() // only fails when it is closed
+			p.Close()
 		}
 	}
 	for _, p := range pumps {
-		<-p.done
+		<-p.Done
+		p.Close()
 	}
 }
 

@@ -13,24 +13,20 @@ import (
 
 	"github.com/wsd-dev/wsd/process"
 	"github.com/wsd-dev/wsd/process/shell"
-	"github.com/wsd-dev/wsd/process/shell/shelltest"
 )
 
 // bubble runs a test with children of its own and a clock that does not cost time.
-func bubble(t *testing.T, cfg shell.Config, fn func(*testing.T, *shell.Shell, *fakeSpawner)) {
+func bubble(t *testing.T, cfg config, fn func(*testing.T, *shell.Shell, *fakeSpawner)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		spawner := new(fakeSpawner)
-		if cfg.Store == nil {
-			cfg.Store = new(shelltest.Memory)
-		}
 		cfg.Spawner = spawner
-		s, err := shell.New(cfg)
+		s, end, err := cfg.open()
 		if err != nil {
 			t.Fatal(err)
 		}
 		fn(t, s, spawner)
-		if err := s.Close(); err != nil {
+		if err := end(); err != nil {
 			t.Error(err)
 		}
 		if !spawner.closed {
@@ -51,8 +47,8 @@ func begin(t *testing.T, s *shell.Shell, r shell.Request) shell.Events {
 // A run is there for the time to live after its end, then it is not, nor in the store.
 func TestTTL(t *testing.T) {
 	t.Parallel()
-	store := new(shelltest.Memory)
-	bubble(t, shell.Config{Store: store, TTL: time.Minute, KeepFor: time.Hour}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	store := new(memory)
+	bubble(t, config{Store: store, KeepFor: time.Hour, Config: shell.Config{TTL: time.Minute}}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		events := begin(t, s, shell.Request{ID: "x", Timeout: timeout(0)})
 		defer events.Close()
 		time.Sleep(time.Hour) // a live one is kept
@@ -75,7 +71,7 @@ func TestTTL(t *testing.T) {
 		}
 		shared.Close()
 		time.Sleep(time.Hour)
-		if _, err := store.Find(t.Context(), "x"); !errors.Is(err, shell.ErrNoRun) {
+		if _, err := store.Find(t.Context(), "x"); !errors.Is(err, errNoRun) {
 			t.Errorf("it is in the store: %v", err)
 		}
 	})
@@ -89,7 +85,7 @@ func TestDeadlines(t *testing.T) {
 		timeout *time.Duration
 		after   time.Duration
 	}{{nil, 320 * time.Second}, {timeout(time.Second), time.Second}, {timeout(0), 0}} {
-		bubble(t, shell.Config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+		bubble(t, config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 			began := time.Now()
 			events := begin(t, s, shell.Request{Timeout: c.timeout})
 			child := sp.child(0)
@@ -117,7 +113,7 @@ func TestDeadlines(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, shell.Config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		events := begin(t, s, shell.Request{Timeout: timeout(time.Second)})
 		sp.child(0).exit(0)
 		collect(t, events)
@@ -133,8 +129,8 @@ func TestDeadlines(t *testing.T) {
 // Close: SIGTERM, grace, SIGKILL; nothing new; all ends are recorded.
 func TestCloseGrace(t *testing.T) {
 	t.Parallel()
-	store := new(shelltest.Memory)
-	bubble(t, shell.Config{Store: store, Grace: 3 * time.Second}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	store := new(memory)
+	bubble(t, config{Store: store, Config: shell.Config{Grace: 3 * time.Second}}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		began := time.Now()
 		polite, stubborn := begin(t, s, shell.Request{ID: "polite"}), begin(t, s, shell.Request{ID: "stubborn"})
 		go func() {
@@ -157,7 +153,7 @@ func TestCloseGrace(t *testing.T) {
 		}
 		collect(t, stubborn).want(t, 137, "", "")
 		for id, code := range map[string]int{"polite": 5, "stubborn": 137} {
-			if r, err := store.Find(t.Context(), id); err != nil || !r.Ended || r.End.Code != code {
+			if r, err := store.Find(t.Context(), id); err != nil || !r.Ended || r.Exit.Code != code {
 				t.Errorf("%+v, %v", r, err)
 			}
 		}
@@ -168,7 +164,7 @@ func TestCloseGrace(t *testing.T) {
 // the log.
 func TestClosePaused(t *testing.T) {
 	t.Parallel()
-	bubble(t, shell.Config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		events := begin(t, s, shell.Request{})
 		for range 100 {
 			sp.child(0).out.print(fmt.Sprintf("%65536d", 0))
@@ -191,13 +187,13 @@ func TestLogFailure(t *testing.T) {
 	full := errors.New("the disk is full")
 	for _, op := range []string{"begin", "append", "forget"} {
 		var fails bool
-		store := &shelltest.Memory{Before: func(o string) error {
+		store := failing(func(o string) error {
 			if fails && o == op {
 				return full
 			}
 			return nil
-		}}
-		bubble(t, shell.Config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+		})
+		bubble(t, config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 			fails = op == "begin"
 			_, events, err := s.Exec(t.Context(), shell.Request{ID: "x"})
 			if op == "begin" {
@@ -239,7 +235,7 @@ func TestLogFailure(t *testing.T) {
 // Of a run that nobody reads there is a bounded number of events in memory, too.
 func TestWindowEvents(t *testing.T) {
 	t.Parallel()
-	bubble(t, shell.Config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		events := begin(t, s, shell.Request{ID: "x"})
 		out := sp.child(0).out
 		const all = 5000
@@ -277,13 +273,13 @@ func TestWindowEvents(t *testing.T) {
 func TestGather(t *testing.T) {
 	t.Parallel()
 	var written chan struct{}
-	store := &shelltest.Memory{Before: func(op string) error {
+	store := failing(func(op string) error {
 		if op == "append" {
 			<-written
 		}
 		return nil
-	}}
-	bubble(t, shell.Config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	})
+	bubble(t, config{Store: store}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		written = make(chan struct{})
 		events := begin(t, s, shell.Request{ID: "x"})
 		defer events.Close()
@@ -331,7 +327,7 @@ func mustGet(t *testing.T, s *shell.Shell, id string) shell.Events {
 // At most so many at once, and so much stdin.
 func TestRunLimits(t *testing.T) {
 	t.Parallel()
-	bubble(t, shell.Config{MaxRuns: 3}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{Config: shell.Config{MaxRuns: 3}}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		for range 3 {
 			begin(t, s, shell.Request{})
 		}
@@ -355,7 +351,7 @@ func TestSettle(t *testing.T) {
 		return <-settled
 	}}
 	for _, failure := range []error{nil, errors.New("no")} {
-		bubble(t, cfg, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+		bubble(t, config{Config: cfg}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 			settling, settled = make(chan struct{}), make(chan error)
 			events := begin(t, s, shell.Request{})
 			sp.child(0).out.print("hi")
@@ -387,7 +383,7 @@ func TestEndDoesNotWaitForStrangers(t *testing.T) {
 			<-let
 			return nil
 		}}
-		bubble(t, cfg, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+		bubble(t, config{Config: cfg}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 			let = make(chan struct{})
 			fn(t, &calls, let, s, sp)
 		})
@@ -433,7 +429,7 @@ func TestPrepare(t *testing.T) {
 			return refusal
 		},
 	}
-	bubble(t, cfg, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
+	bubble(t, config{Config: cfg}, func(t *testing.T, s *shell.Shell, sp *fakeSpawner) {
 		begin(t, s, shell.Request{Command: "x", Env: map[string]string{"A": "b"}})
 		if c := sp.last; c.Path != "/bin/sh" || fmt.Sprint(c.Argv) != "[/bin/sh -c x]" || c.Dir != "/elsewhere" || fmt.Sprint(c.Env) != "[A=b PATH=/bin]" || c.PipeStdin || c.Terminal != nil {
 			t.Errorf("%+v", c)

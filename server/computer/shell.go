@@ -23,6 +23,9 @@ func shellTarget(runs shell.Runs, s *session) *capnweb.Target {
 	return t
 }
 
+// clientName stands for clients of this wire in the history: they give no name.
+const clientName = "computer"
+
 type sheller struct {
 	runs    shell.Runs
 	session *session
@@ -44,6 +47,9 @@ func (h *sheller) exec(ctx context.Context, in execInput) (out wire.Run[any], er
 	r, err := in.request()
 	if err != nil {
 		return out, err
+	}
+	if r.Client = clientName; h.session != nil {
+		r.Peer = h.session.remote
 	}
 	id, events, err := h.runs.Exec(ctx, r)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,13 @@ func TestExecRequests(t *testing.T) {
 			var run wire.Run[wire.Event]
 			if err := w.session(t).Main().Call(t.Context(), &run, "shell.exec", c.in); err != nil {
 				t.Fatal(err)
+			}
+			for i := range w.runs.requests {
+				r := &w.runs.requests[i]
+				if !strings.HasPrefix(r.Peer, "127.0.0.1:") {
+					t.Errorf("the client is at %q", r.Peer)
+				}
+				r.Peer, c.want.Client = "", clientName
 			}
 			if diff := cmp.Diff([]shell.Request{c.want}, w.runs.requests); diff != "" {
 				t.Error(diff)

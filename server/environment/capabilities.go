@@ -36,6 +36,8 @@ var needs = map[string][]string{
 
 	protocol.CapShellList: {protocol.MethodShellList},
 
+	protocol.CapHistory: {protocol.MethodHistoryList, protocol.MethodHistoryRead},
+
 	protocol.CapWorkspaceCollect: {protocol.MethodWorkspaceCollect},
 }
 
@@ -49,6 +51,7 @@ var refines = map[string][]string{
 	protocol.CapProcessSignals: {protocol.MethodProcessSignal},
 	protocol.CapProcessTimeout: {protocol.MethodProcessStart},
 	protocol.CapProcessAttach:  {protocol.MethodProcessStart},
+	protocol.CapProcessJoin:    {protocol.MethodProcessRead, protocol.MethodProcessWrite, protocol.MethodProcessResize},
 	protocol.CapProcessLimits:  {protocol.MethodProcessStart},
 	protocol.CapFsConditional:  {protocol.MethodFsReadFile, protocol.MethodFsWriteFile},
 	protocol.CapFsAtomicWrites: {protocol.MethodFsWriteFile},

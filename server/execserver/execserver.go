@@ -7,6 +7,8 @@ import (
 
 	"github.com/wsd-dev/wsd/fs"
 	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/eventlog"
+	"github.com/wsd-dev/wsd/process/history"
 	"github.com/wsd-dev/wsd/process/limit"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
@@ -45,6 +47,12 @@ type Config struct {
 	// Workspace is served too; nil for none: then there are none of its methods. It is
 	// the caller's to close, after the server.
 	Workspace *workspace.Workspace
+	// Recorder writes what the processes of a server without a Workspace do; nil for
+	// nothing. It is the caller's to close, after the server.
+	Recorder *eventlog.Recorder
+	// NoHistory records nothing of the processes of sessions, and keeps from clients which
+	// commands the server has run.
+	NoHistory bool
 	// Logger is told of the life of the server. nil discards.
 	Logger *slog.Logger
 }
@@ -63,7 +71,7 @@ func New(cfg Config) (*server.Server, error) {
 	if cfg.Directory == nil {
 		cfg.Directory = process.NewDirectory()
 	}
-	table := tableOf(cfg.Workspace != nil)
+	table := tableOf(cfg.Workspace != nil, cfg.history() != nil)
 	var srv *server.Server // set before anything asks for the status
 	env, err := environment.New(environment.Config{
 		Version: cfg.Version, Cwd: cfg.Cwd, WorkspaceMount: mountPoint(cfg.Workspace), WorkspacePlace: place(&cfg),
@@ -80,14 +88,18 @@ func New(cfg Config) (*server.Server, error) {
 		NewSession: func(s *server.Session) []rpc.Service {
 			return []rpc.Service{process.NewService(s, process.Config{
 				SessionID: s.ID(), Logger: cfg.Logger, Retention: cfg.ProcessRetention, Directory: cfg.Directory, Sandbox: launcher(cfg.Sandbox), Limiter: cfg.Limiter,
-				Mount: mount(cfg.Workspace), Archive: archive(cfg.Workspace),
+				Mount: mount(cfg.Workspace), Recorder: cfg.history(), Durable: cfg.durable(), Client: s.Client,
 			})}
 		},
 		NewConnection: func(n rpc.Notifier) []rpc.Service {
+			more := workspaceServices(n, &cfg)
 			files := fs.NewService(n, fs.Config{Sandbox: sandboxer(cfg.Sandbox), Logger: cfg.Logger})
+			if rec := cfg.history(); rec != nil {
+				more = append(more, history.NewService(rec))
+			}
 			return append([]rpc.Service{
 				env, files, discovery.NewService(newFiles(files), discovery.Config{}), httprequest.NewService(n, httprequest.Config{Logger: cfg.Logger, LookupEnv: lookupEnv}),
-			}, workspaceServices(n, &cfg)...)
+			}, more...)
 		},
 		Info:         env.Info,
 		SessionGrace: cfg.SessionGrace, Concurrency: cfg.Concurrency,
@@ -96,10 +108,25 @@ func New(cfg Config) (*server.Server, error) {
 	return srv, nil
 }
 
-// Table returns the methods of a server with a workspace: all that there are.
-func Table() *rpc.Table { return tableOf(true) }
+// history returns what the processes of sessions are written to, and clients may list; nil
+// for nothing.
+func (c *Config) history() *eventlog.Recorder {
+	switch {
+	case c.NoHistory:
+		return nil
+	case c.Workspace != nil:
+		return c.Workspace.Recorder
+	}
+	return c.Recorder
+}
 
-func tableOf(workspace bool) *rpc.Table {
+// durable reports whether the log of a process of a session outlives it.
+func (c *Config) durable() bool { return c.Workspace != nil && !c.NoHistory }
+
+// Table returns the methods of a server with a workspace and a history: all that there are.
+func Table() *rpc.Table { return tableOf(true, true) }
+
+func tableOf(workspace, recorded bool) *rpc.Table {
 	t := rpc.NewTable()
 	server.Register(t)
 	environment.Register(t)
@@ -107,6 +134,9 @@ func tableOf(workspace bool) *rpc.Table {
 	fs.Register(t)
 	discovery.Register(t)
 	httprequest.Register(t)
+	if recorded {
+		history.Register(t)
+	}
 	if workspace {
 		registerWorkspace(t)
 	}
@@ -116,14 +146,14 @@ func tableOf(workspace bool) *rpc.Table {
 // behaviours are the capabilities that stand for no method of their own.
 func behaviours(cfg Config) []string {
 	caps := []string{
-		protocol.CapProcessSignals, protocol.CapProcessTimeout, protocol.CapProcessAttach,
+		protocol.CapProcessSignals, protocol.CapProcessTimeout, protocol.CapProcessAttach, protocol.CapProcessJoin,
 		protocol.CapFsConditional, protocol.CapFsAtomicWrites,
 		protocol.CapHTTPHeaderEnvVars,
 	}
 	if cfg.Limiter != nil {
 		caps = append(caps, protocol.CapProcessLimits)
 	}
-	if archive(cfg.Workspace) != nil {
+	if cfg.durable() {
 		caps = append(caps, protocol.CapDurableLog)
 	}
 	if cfg.Sandbox != nil && cfg.Confines {

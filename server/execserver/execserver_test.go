@@ -80,6 +80,7 @@ var workspaceCapabilities = map[string][]string{
 	protocol.CapWorkspaceCollect: {"workspace/collect"},
 	protocol.CapShell:            {"shell/disposeExec", "shell/exec", "shell/getExec", "shell/killExec"},
 	protocol.CapShellList:        {"shell/list"},
+	protocol.CapHistory:          {"history/list", "history/read"},
 	protocol.CapSync: {
 		"sync/applyChangePack", "sync/await", "sync/fetchChangePack", "sync/fetchChanges", "sync/fetchObjects", "sync/hasObjects",
 		"sync/lost", "sync/push", "sync/pushObjects", "sync/readEntry", "sync/watermarks",
@@ -122,7 +123,7 @@ func TestCapabilitiesAreTheMethods(t *testing.T) {
 func TestCapabilities(t *testing.T) {
 	want := slices.Collect(maps.Keys(methodCapabilities))
 	want = append(want, protocol.CapHTTPHeaderEnvVars, protocol.CapProcessSignals, protocol.CapProcessTimeout,
-		protocol.CapProcessAttach, protocol.CapFsConditional, protocol.CapFsAtomicWrites)
+		protocol.CapProcessAttach, protocol.CapProcessJoin, protocol.CapFsConditional, protocol.CapFsAtomicWrites)
 	box := sandbox.New(sandbox.Config{})
 	defer box.Close()
 	for _, tc := range []struct {

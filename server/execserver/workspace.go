@@ -33,7 +33,11 @@ func workspaceServices(n rpc.Notifier, cfg *Config) []rpc.Service {
 		return nil
 	}
 	streams := stream.New(n, stream.Config{Logger: cfg.Logger})
-	return []rpc.Service{streams, changes.NewService(w.Sync, streams), shell.NewService(w.Runs, streams), workspace.NewService(w)}
+	runs := shell.NewService(w.Runs, streams)
+	if who, ok := n.(interface{ Client() (name, peer string) }); ok {
+		runs.SetClient(who.Client())
+	}
+	return []rpc.Service{streams, changes.NewService(w.Sync, streams), runs, workspace.NewService(w)}
 }
 
 // Routes are the pages of a server's workspace for the clients of Cloudflare's computer,
@@ -70,14 +74,6 @@ func mount(w *workspace.Workspace) *process.Mount {
 		return nil
 	}
 	return w.Mount
-}
-
-// archive keeps the logs of processes; nil without a workspace.
-func archive(w *workspace.Workspace) *process.Archive {
-	if w == nil {
-		return nil
-	}
-	return w.Archive
 }
 
 // mountPoint is where clients see it; "" without one.

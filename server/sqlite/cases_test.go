@@ -8,12 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/wsd-dev/wsd/fs/tree"
-	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/process/eventlog"
 )
 
 // A name with what SQL or a pattern would take for a wildcard is a name: what is done to
@@ -87,7 +86,7 @@ func TestC044WritersWait(t *testing.T) {
 	const writers, rounds, listed = 8, 200, 10_000
 	db := open(t, temporary(t))
 	_, tr := theTree(t, db)
-	runs := db.Runs()
+	log := db.Log()
 	_, err := tr.Update(t.Context(), func(e *tree.Edit) error {
 		for i := range listed {
 			if err := e.PutFile(fmt.Sprintf("/list/%d", i), tree.File{}); err != nil {
@@ -124,11 +123,7 @@ func TestC044WritersWait(t *testing.T) {
 	for w := range writers {
 		wg.Go(func() {
 			id := fmt.Sprintf("run %d", w)
-			run, err := runs.Begin(t.Context(), id, shell.About{}, time.Now())
-			if err != nil {
-				t.Error(err)
-				return
-			}
+			change := eventlog.Change{Log: int64(w + 1), Info: &eventlog.Info{Origin: eventlog.OriginRun, ID: id}}
 			for i := range rounds {
 				_, err := tr.Update(t.Context(), func(e *tree.Edit) error {
 					// The mode is a number that each reads and raises by one: 0o644 + 1600 is a mode.
@@ -146,15 +141,17 @@ func TestC044WritersWait(t *testing.T) {
 					return e.PutFile(name+"0", tree.File{})
 				})
 				if err == nil {
-					err = runs.Append(t.Context(), run, &shell.Batch{Events: []shell.Event{{Seq: uint64(i + 1), Name: shell.Stdout, Data: []byte(id)}}})
+					change.Events = []eventlog.Event{{Seq: uint64(i + 1), Kind: eventlog.KindOutput, Data: []byte(id)}}
+					err = log.Write(t.Context(), []eventlog.Change{change})
+					change.Info = nil
 				}
 				if err != nil {
 					t.Errorf("writer %d, round %d: %v", w, i, err)
 					return
 				}
 			}
-			if log, err := runs.Read(t.Context(), run, 0, 1<<20); err != nil || len(log) != rounds {
-				t.Errorf("writer %d: %d events of %d, %v", w, len(log), rounds, err)
+			if events, err := log.Read(t.Context(), change.Log, 0, -1, -1); err != nil || len(events) != rounds {
+				t.Errorf("writer %d: %d events of %d, %v", w, len(events), rounds, err)
 			}
 		})
 	}

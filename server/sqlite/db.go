@@ -63,6 +63,10 @@ type Config struct {
 	Durability Durability
 	Readers    int          // 0 for DefaultReaders
 	Logger     *slog.Logger // nil for none
+	// Shared lets other processes have the file open too, those with Shared. Only the log
+	// of commands is used then. It makes no reserve: while the disk is full the file cannot
+	// be opened.
+	Shared bool
 	// Full, if set, is called when something failed since the disk is full. It must not
 	// block.
 	Full func()
@@ -87,14 +91,13 @@ type DB struct {
 	// reserving is held while the reserve is made or removed.
 	reserving sync.Mutex
 
-	group       group // of small transactions
 	checkpoints *checkpointer
+	recovered   atomic.Bool  // commands that an earlier process of our place has left have ended
 	log         *slog.Logger // nil for none
 
-	mu      sync.Mutex
-	closed  bool
-	done    chan struct{} // closed with it
-	lastRun int64         // number of the newest run; 0 before the first of this process
+	mu     sync.Mutex
+	closed bool
+	done   chan struct{} // closed with it
 }
 
 // Open opens the database, makes it when it is missing, and brings its schema up to date.
@@ -109,7 +112,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if tight && os.Remove(reservePath(path)) == nil {
 		db, err = openFile(ctx, path, &cfg, true, false)
 	}
-	if errors.Is(err, sqlitefile.ErrFull) {
+	if errors.Is(err, sqlitefile.ErrFull) && !cfg.Shared {
 		db, err = openFile(ctx, path, &cfg, true, true)
 	}
 	if err != nil {
@@ -123,9 +126,8 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 
 // openFile is Open. tight and alone are those of the DB.
 func openFile(ctx context.Context, path string, cfg *Config, tight, alone bool) (*DB, error) {
-	db := &DB{path: path, done: make(chan struct{}), full: cfg.Full, log: cfg.Logger, reserves: cfg.Durability != none, alone: alone}
+	db := &DB{path: path, done: make(chan struct{}), full: cfg.Full, log: cfg.Logger, reserves: cfg.Durability != none && !cfg.Shared, alone: alone}
 	db.tight.Store(tight)
-	db.group.db = db
 	db.checkpoints = newCheckpointer(db)
 	if err := db.open(ctx, cfg); err != nil {
 		return nil, errors.Join(db.explain("open", err), db.release())
@@ -141,7 +143,12 @@ func (db *DB) open(ctx context.Context, cfg *Config) error {
 	if narrowed && cfg.Logger != nil {
 		cfg.Logger.InfoContext(ctx, "others could read the workspace's store; its mode was changed", "path", db.path)
 	}
-	if db.lock, err = takeLock(ctx, db.path); err != nil {
+	if cfg.Shared {
+		db.lock, err = takeSharedLock(ctx, db.path)
+	} else {
+		db.lock, err = takeLock(ctx, db.path, 0)
+	}
+	if err != nil {
 		return err
 	}
 	sync := "NORMAL"

@@ -94,9 +94,8 @@ func TestSchema(t *testing.T) {
 		"lease": "ns path token owner exclusive subtree fence expires_ms", "session": "id ns cwd env created_ms used_ms",
 		"sqlite_sequence": "name seq",
 		"disk_root":       "id tree mount state", "disk_block": "root dir first entries", "disk_journal": "id root paths",
-		"process_log":    "log process_id session_id pid argv cwd tty sandbox started_ms next exit ended_ms bytes",
-		"process_output": "key stream data",
-		"run":            "run id started_ms evicted exited_ms code last bytes command cwd", "run_event": "key at_ms kind value",
+		"log":       "log owner origin id session client peer pid argv cwd tty sandbox started_ms evicted hidden exit ended_ms ends last bytes printed",
+		"log_event": "key at_ms kind value",
 	}
 	err := db.view(t.Context(), func(c *conn) error {
 		var tables []string

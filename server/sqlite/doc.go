@@ -1,6 +1,6 @@
 // Package sqlite is the database of a workspace: one SQLite file, in which the stores that
 // other packages declare have their tables: trees and what a directory looked like (fs/tree,
-// fs/disk), runs of commands (process/shell), logs of processes (process).
+// fs/disk), the log of commands (process/eventlog).
 //
 // # The file
 //
@@ -40,7 +40,7 @@
 // size and about 1 in 500; once nothing refers to it, it stays until it is collected (two
 // hours after it was last asked for, by default).
 //
-// Runs of commands cost their output, up to 16 MiB each by default, for five minutes after
-// their end, and logs of processes theirs, up to 1 MiB each, for an hour: at most 1 GiB of
-// either, of which the oldest goes first.
+// Commands cost their output, up to 16 MiB of each durable run by default and up to 1 MiB of
+// each process of a session, for 30 days after their end: at most 1 GiB of all of them, of
+// which the oldest goes first.
 package sqlite

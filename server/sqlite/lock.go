@@ -32,16 +32,53 @@ func (e *InUseError) Error() string {
 // Unwrap is ErrInUse.
 func (e *InUseError) Unwrap() error { return ErrInUse }
 
-// A lock keeps other processes from a database.
-type lock struct{ file *os.File }
+// A lock keeps other processes from a database. Processes that share one have a lock each.
+type lock struct {
+	file  *os.File
+	place int
+}
+
+// maxSharers is how many processes may share a database.
+const maxSharers = 64
+
+// lockPath is the file of the lock for a place beside the database at path.
+func lockPath(path string, place int) string {
+	if place == 0 {
+		return path + ".lock"
+	}
+	return path + ".lock" + strconv.Itoa(place)
+}
 
 // lockGrace is how long a lock is waited for whose owner is dead: a child that it was just
 // starting holds it for a moment longer.
 const lockGrace = 2 * time.Second
 
-// takeLock takes the lock beside the database at path.
-func takeLock(ctx context.Context, path string) (*lock, error) {
-	file, err := openLock(path + ".lock")
+// takeSharedLock takes the first lock beside the database at path that is free.
+func takeSharedLock(ctx context.Context, path string) (*lock, error) {
+	for place := 0; ; place++ {
+		l, err := takeLock(ctx, path, place)
+		if !errors.Is(err, ErrInUse) || place+1 == maxSharers {
+			return l, err
+		}
+	}
+}
+
+// holdIfFree holds the lock for a place unless somebody has it, so that nobody takes it
+// until release is called.
+func holdIfFree(path string, place int) (free bool, release func(), err error) {
+	file, err := openLock(lockPath(path, place))
+	if err != nil {
+		return false, nil, err
+	}
+	if free, err = tryLock(file); err != nil {
+		err = fmt.Errorf("lock %s: %w", file.Name(), err)
+	}
+	return free, func() { file.Close() }, err
+}
+
+// takeLock takes the lock for a place beside the database at path.
+func takeLock(ctx context.Context, path string, place int) (*lock, error) {
+	file, err := openLock(lockPath(path, place))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +105,7 @@ func takeLock(ctx context.Context, path string) (*lock, error) {
 			waited += pause
 		}
 	}
-	l := &lock{file}
+	l := &lock{file, place}
 	// Without room for it nobody is told who has the lock.
 	if err := l.write(strconv.Itoa(os.Getpid()) + "\n"); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		l.release()

@@ -193,7 +193,7 @@ func TestDeadOwner(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := takeLock(t.Context(), path)
+	l, err := takeLock(t.Context(), path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,12 +202,12 @@ func TestDeadOwner(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := takeLock(ctx, path); !errors.Is(err, context.Canceled) {
+	if _, err := takeLock(ctx, path, 0); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	ended := make(chan error)
 	go func() {
-		l, err := takeLock(t.Context(), path)
+		l, err := takeLock(t.Context(), path, 0)
 		if err == nil {
 			l.release()
 		}

@@ -8,25 +8,24 @@ import (
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
-// rowRules are queries that find what must not be among the rows of nodes, of runs and of logs of
-// processes, and say what it is.
+// rowRules are queries that find what must not be among the rows of nodes and of the log of
+// commands, and say what it is.
 var rowRules = []string{
 	"SELECT 'node ' || ino || ' has a hash of its only part, and a manifest' FROM node WHERE only IS NOT NULL AND manifest IS NOT NULL LIMIT 1",
 	"SELECT 'node ' || ino || ' has a hash of its only part, and rows of parts' FROM part JOIN node USING (ino) WHERE only IS NOT NULL LIMIT 1",
 	`SELECT 'name ' || m.name || ' is younger than node ' || n.ino || ', by whose revision it is found' FROM name m JOIN node n ON n.ino = m.child
 		WHERE m.rev & 1 AND m.rev >> 1 > n.rev LIMIT 1`,
-	"SELECT 'events of run ' || (key >> 32) || ', which is not there' FROM run_event WHERE key >> 32 NOT IN (SELECT run FROM run) LIMIT 1",
-	`SELECT 'run ' || run || ' has ' || n || ' events of ' || last || ' to ' || newest FROM
-		(SELECT run, evicted, coalesce(last, 0) AS last, count(key) AS n, coalesce(max(key) & 0xffffffff, 0) AS newest,
-			coalesce(min(key) & 0xffffffff, 1) AS oldest
-			FROM run LEFT JOIN run_event ON key BETWEEN run << 32 AND (run << 32) + 0xffffffff GROUP BY run)
-		WHERE n != newest - oldest + 1 OR oldest > 1 AND NOT evicted OR n > 0 AND last NOT IN (0, newest) LIMIT 1`,
-	`SELECT 'run ' || run || ' does not end with its exit' FROM run
-		WHERE exited_ms IS NOT NULL AND NOT evicted AND coalesce((SELECT kind FROM run_event WHERE key = (run << 32) + last), 0) != 2 LIMIT 1`,
-	"SELECT 'output of log ' || (key >> 32) || ', which is not there' FROM process_output WHERE key >> 32 NOT IN (SELECT log FROM process_log) LIMIT 1",
-	`SELECT 'log ' || log || ' has event ' || (key & 0xffffffff) || ' and ends with ' || (next - 1) FROM
-		process_log JOIN process_output ON key BETWEEN (log << 32) + next AND (log << 32) + 0xffffffff LIMIT 1`,
-	"SELECT 'run ' || run || ' has half an end' FROM run WHERE (exited_ms IS NULL) != (code IS NULL) OR (exited_ms IS NULL) != (last IS NULL) LIMIT 1",
+	"SELECT 'events of log ' || (key >> 32) || ', which is not there' FROM log_event WHERE key >> 32 NOT IN (SELECT log FROM log) LIMIT 1",
+	`SELECT 'log ' || log || ' has event ' || newest || ' and ends with ' || last FROM
+		(SELECT log, last, max(key) & 0xffffffff AS newest FROM log CROSS JOIN log_event ON key BETWEEN log << 32 AND (log << 32) + 0xffffffff
+			WHERE ended_ms IS NOT NULL GROUP BY log) WHERE newest > last LIMIT 1`,
+	`SELECT 'run ' || log || ' has ' || n || ' events from ' || oldest || ' to ' || newest FROM
+		(SELECT log, evicted, count(key) AS n, max(key) & 0xffffffff AS newest, min(key) & 0xffffffff AS oldest
+			FROM log CROSS JOIN log_event ON key BETWEEN log << 32 AND (log << 32) + 0xffffffff WHERE origin = 2 GROUP BY log)
+		WHERE n != newest - oldest + 1 OR oldest > 1 AND NOT evicted LIMIT 1`,
+	`SELECT 'run ' || log || ' does not end with its exit' FROM log WHERE origin = 2 AND ended_ms IS NOT NULL AND NOT evicted AND NOT hidden
+		AND coalesce((SELECT kind FROM log_event WHERE key = (log << 32) + last), 0) != 2 LIMIT 1`,
+	"SELECT 'run ' || log || ' has half an end' FROM log WHERE origin = 2 AND (ended_ms IS NULL) != (exit IS NULL) LIMIT 1",
 }
 
 // checkRows looks for what must not be among the rows.

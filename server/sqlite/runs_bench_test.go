@@ -7,12 +7,30 @@ import (
 	"io"
 	"testing"
 
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/process/shell"
 )
 
-func newShell(tb testing.TB, db *DB) *shell.Shell {
+// A loggedShell is a Shell with the Recorder of its logs.
+type loggedShell struct {
+	*shell.Shell
+	rec *eventlog.Recorder
+}
+
+func openShell(ctx context.Context, db *DB) (*loggedShell, error) {
+	rec, err := eventlog.Open(ctx, eventlog.Config{Store: db.Log()})
+	if err != nil {
+		return nil, err
+	}
+	s, err := shell.New(shell.Config{Recorder: rec, Dir: func(string) (string, error) { return "/", nil }})
+	return &loggedShell{s, rec}, err
+}
+
+func (s *loggedShell) Close() error { return errors.Join(s.Shell.Close(), s.rec.Close()) }
+
+func newShell(tb testing.TB, db *DB) *loggedShell {
 	tb.Helper()
-	s, err := shell.New(shell.Config{Store: db.Runs()})
+	s, err := openShell(tb.Context(), db)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -20,7 +38,7 @@ func newShell(tb testing.TB, db *DB) *shell.Shell {
 }
 
 // execute runs a command to its end and says how much it has printed.
-func execute(tb testing.TB, s *shell.Shell, command string) (size int) {
+func execute(tb testing.TB, s *loggedShell, command string) (size int) {
 	tb.Helper()
 	_, events, err := s.Exec(context.Background(), shell.Request{Command: command})
 	if err != nil {

@@ -20,7 +20,7 @@ const crashRuns = 4
 // runCommands has commands count for ever, and says "got RUN SEQ" of each event that was
 // delivered, and "began ID" of each short run after the others.
 func runCommands(ctx context.Context, db *DB) error {
-	s, err := shell.New(shell.Config{Store: db.Runs(), Dir: func(string) (string, error) { return "/", nil }})
+	s, err := openShell(ctx, db)
 	if err != nil {
 		return err
 	}

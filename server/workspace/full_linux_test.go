@@ -17,9 +17,8 @@ import (
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/disk"
 	"github.com/wsd-dev/wsd/fs/tree"
-	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/process/shell"
-	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
 
@@ -303,14 +302,13 @@ func TestF5OpenWithoutReserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A run and the log of a process are as a killed server leaves them.
-	run, err := w.DB.Runs().Begin(t.Context(), "left", shell.About{Command: "make"}, time.Now())
-	if err == nil {
-		err = w.DB.Runs().Append(t.Context(), run, &shell.Batch{At: time.Now(), Events: []shell.Event{{Seq: 1, Name: shell.Stdout, Data: []byte("made")}}})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = w.DB.ProcessLogs().Write(t.Context(), []process.LogChange{{Log: 7, Info: &protocol.ProcessInfo{ProcessID: "p"}, At: time.Now()}})
+	err = w.DB.Log().Write(t.Context(), []eventlog.Change{
+		{
+			Log: 6, Info: &eventlog.Info{Origin: eventlog.OriginRun, ID: "left", Argv: []string{"make"}}, At: time.Now(),
+			Events: []eventlog.Event{{Seq: 1, Kind: eventlog.KindOutput, Stream: shell.Stdout, Data: []byte("made")}},
+		},
+		{Log: 7, Info: &eventlog.Info{Origin: eventlog.OriginSession, ID: "p"}, At: time.Now()},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +354,7 @@ func TestF5OpenWithoutReserve(t *testing.T) {
 	} else {
 		events.Close()
 	}
-	if runs, err := w.DB.Runs().Ended(t.Context(), time.Time{}, 10); err != nil || len(runs) == 0 || runs[len(runs)-1].ID != "left" {
+	if runs, err := w.DB.Log().List(t.Context(), eventlog.Query{Origin: eventlog.OriginRun, Ended: true, Limit: 10}); err != nil || len(runs) == 0 || runs[len(runs)-1].ID != "left" {
 		t.Errorf("%+v, %v", runs, err)
 	}
 	if _, err := w.Sync.Watermarks(t.Context(), true); err != nil {

@@ -1,10 +1,12 @@
 package workspace
 
 import (
+	"context"
 	"fmt"
 	"path"
 
 	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/process/shell"
 )
 
@@ -12,12 +14,23 @@ import (
 // Commands never get it.
 const SecretVariable = "RPC_CLIENT_SECRET"
 
+// openLog opens the log of commands, and ends those that were live when the server before
+// died.
+func (w *Workspace) openLog(ctx context.Context, cfg *Config) (err error) {
+	age := cfg.RunsAge
+	if age > 0 {
+		age = max(age, shell.DefaultTTL)
+	}
+	w.Recorder, err = eventlog.Open(ctx, eventlog.Config{Store: w.DB.Log(), KeepFor: age, KeepBytes: cfg.RunsBytes, NoHistory: cfg.NoHistory, NoArgs: cfg.NoArgs, Ended: cfg.CommandEnded, Logger: w.log})
+	return err
+}
+
 // openRuns makes the durable runs: in the workspace unless they ask for another directory,
 // and in its view. What they write is in the tree before anybody is told that they ended.
 func (w *Workspace) openRuns(cfg *Config) (err error) {
 	w.Runs, err = shell.New(shell.Config{
-		Store: w.DB.Runs(),
-		Dir:   func(cwd string) (string, error) { return w.hostDir(cwd), nil },
+		Recorder: w.Recorder,
+		Dir:      func(cwd string) (string, error) { return w.hostDir(cwd), nil },
 		Prepare: func(cmd *process.Command) error {
 			w.Mount.Enter(cmd)
 			return nil
@@ -25,8 +38,6 @@ func (w *Workspace) openRuns(cfg *Config) (err error) {
 		Secrets:     []string{SecretVariable},
 		Settle:      w.Disk.SettleEnded,
 		MaxLogBytes: cfg.MaxLogBytes,
-		KeepFor:     cfg.RunsAge,
-		KeepBytes:   cfg.RunsBytes,
 		Logger:      w.log,
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/objects"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/process"
+	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/process/shell"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
@@ -38,10 +39,14 @@ type Config struct {
 	Ignore []string
 	// MaxLogBytes is how much output of a run is kept; 0 for shell.DefaultMaxLogBytes.
 	MaxLogBytes int64
-	// RunsAge is how long runs are kept that have ended, and RunsBytes is how much output of
-	// all of them; 0 for shell.DefaultKeepFor and shell.DefaultKeepBytes.
+	// RunsAge is how long commands are kept that have ended, and RunsBytes is how much output
+	// of all of them; 0 for eventlog.DefaultKeepFor and eventlog.DefaultKeepBytes.
 	RunsAge   time.Duration
 	RunsBytes int64
+	// NoHistory, NoArgs and CommandEnded are NoHistory, NoArgs and Ended of eventlog.Config.
+	NoHistory    bool
+	NoArgs       bool
+	CommandEnded func(*eventlog.Record)
 	// Lost bounds the versions of files that something took the place of.
 	Lost lost.Bounds
 	// Garbage bounds the content that no file has any more.
@@ -69,8 +74,8 @@ type Workspace struct {
 	// Sync is who synchronises it, Runs are the durable runs.
 	Sync *changes.Server
 	Runs *shell.Shell
-	// Archive keeps the logs of processes of sessions.
-	Archive *process.Archive
+	// Recorder keeps the logs of runs, and of the processes of sessions.
+	Recorder *eventlog.Recorder
 
 	log     *slog.Logger
 	point   *mountPoint
@@ -165,11 +170,10 @@ func (w *Workspace) open(ctx context.Context, cfg *Config) error {
 	w.Ignore = cfg.Ignore
 	// Beside the store is room for what is too much for memory.
 	w.Sync = changes.New(changes.Config{Workspace: w.Disk, DefaultIgnore: w.Ignore, SpoolDir: filepath.Dir(w.Store), Logger: w.log})
-	if err := w.openRuns(cfg); err != nil {
+	if err := w.openLog(ctx, cfg); err != nil {
 		return err
 	}
-	var err error
-	if w.Archive, err = process.OpenArchive(ctx, process.ArchiveConfig{Store: w.DB.ProcessLogs(), Logger: w.log}); err != nil {
+	if err := w.openRuns(cfg); err != nil {
 		return err
 	}
 	w.keep.keepHouse(w.DB, w.Forest, Bounds{cfg.Lost, cfg.Garbage}, w.log)
@@ -238,8 +242,8 @@ func (w *Workspace) Close() error {
 	if w.Runs != nil {
 		errs = append(errs, w.Runs.Close())
 	}
-	if w.Archive != nil {
-		errs = append(errs, w.Archive.Close())
+	if w.Recorder != nil {
+		errs = append(errs, w.Recorder.Close())
 	}
 	if w.Disk != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)

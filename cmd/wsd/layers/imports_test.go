@@ -51,9 +51,9 @@ var table = []struct {
 	// The server knows no service; execserver is where they meet.
 	{"server/execserver", []string{"protocol/...", "server/...", "process/...", "fs/..."}},
 	// The database implements the stores that others declare.
-	{"server/sqlite", []string{"fs/tree", "fs/disk", "fs/sqlitefile", "process", "process/shell"}},
+	{"server/sqlite", []string{"fs/tree", "fs/disk", "fs/sqlitefile", "process/eventlog", "protocol"}},
 	// The workspace is all of that together, for whoever serves it.
-	{"server/workspace", []string{"protocol", "protocol/rpc", "server/sqlite", "process", "process/shell", "fs/..."}},
+	{"server/workspace", []string{"protocol", "protocol/rpc", "server/sqlite", "process", "process/eventlog", "process/shell", "fs/..."}},
 	// The daemon's wire: capnweb over HTTP, in front of what others do.
 	{"server/computer/...", []string{"protocol/...", "server", "fs/tree", "fs/changes", "fs/changes/computerwire", "process/shell"}},
 	{"server/environment", []string{"protocol/...", "fs/fileuri"}},

@@ -1,2 +1,0 @@
-// Package logtest tests implementations of process.LogStore.
-package logtest
