@@ -37,6 +37,12 @@ func (b *bench) toSchema9(t *testing.T) *sql.DB {
 			t.Fatalf("%s: %v", text, err)
 		}
 	}
+	exec(`DROP TABLE log; ALTER TABLE log_event RENAME TO run_event; DELETE FROM meta WHERE k IN ('last_log', 'last_end');
+		CREATE TABLE run (run INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, started_ms INTEGER NOT NULL, evicted INTEGER NOT NULL DEFAULT 0, exited_ms INTEGER, code INTEGER,
+			last INTEGER, bytes INTEGER NOT NULL DEFAULT 0, command TEXT NOT NULL DEFAULT '', cwd TEXT NOT NULL DEFAULT '') STRICT;
+		CREATE TABLE process_log (log INTEGER PRIMARY KEY, process_id TEXT NOT NULL, session_id TEXT NOT NULL, pid INTEGER NOT NULL, argv TEXT NOT NULL, cwd TEXT NOT NULL,
+			tty INTEGER NOT NULL, sandbox TEXT NOT NULL, started_ms INTEGER NOT NULL, next INTEGER NOT NULL, exit TEXT, ended_ms INTEGER, bytes INTEGER NOT NULL DEFAULT 0) STRICT;
+		CREATE TABLE process_output (key INTEGER PRIMARY KEY, stream TEXT NOT NULL, data BLOB NOT NULL) STRICT`)
 	exec("DROP INDEX name_rev; DROP INDEX node_rev; DROP INDEX node_only; DROP INDEX part_hash")
 	exec("INSERT INTO part SELECT ino, 0, only, size FROM node WHERE only IS NOT NULL")
 	for i := range files {

@@ -263,7 +263,6 @@ func TestLogFull(t *testing.T) {
 		}
 		live := NewLog(r, Retention{Bytes: 100})
 		live.Describe(Info{ID: "live"})
-		var gone []*Log
 		for range maxRetried + 9 {
 			log := NewLog(r, Retention{})
 			log.Describe(Info{ID: "gone"})
@@ -275,7 +274,6 @@ func TestLogFull(t *testing.T) {
 			if err := log.Close(); err != nil {
 				t.Fatal(err)
 			}
-			gone = append(gone, log)
 		}
 		for range 20 {
 			if _, err := live.Append(Event{Kind: KindOutput, Data: make([]byte, 10)}); err != nil {
