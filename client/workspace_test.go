@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/fs/changes"
@@ -298,4 +301,29 @@ func TestWithoutWorkspace(t *testing.T) {
 			t.Errorf("%s: %v, %v", capability, ok, err)
 		}
 	}
+}
+
+// A run can be polled: Next goes on where another Next has ended with its context.
+func TestPolledRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := newFakeRuns()
+		c := serveWorkspace(t, nil, runs).open(t)
+		r, err := c.Exec(t.Context(), client.DurableCommand{Line: "x", ID: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 20 {
+			text := strings.Repeat(string(rune('a'+i)), 60<<10+i*3001)
+			runs.print("r", stdout(text))
+			synctest.Wait() // it has arrived before Next is called
+			if e, err := r.Next(t.Context()); err != nil || string(e.Data) != text {
+				t.Fatalf("%d bytes of %d, %v", len(e.Data), len(text), err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := r.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+		}
+	})
 }

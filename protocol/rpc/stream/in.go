@@ -56,6 +56,7 @@ func (in *In) Next(ctx context.Context) ([]byte, error) {
 		}
 		in.taken += in.now.size
 		in.now.giveUp()
+		in.elements = wire.Elements{} // what it has read may be in that memory
 		if err := in.giveBack(ctx); err != nil {
 			return nil, err
 		}
