@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/rawname"
@@ -57,11 +58,21 @@ func (m *Mirror) unwrittenRules(files, waiting ruleFiles) {
 
 // onDisk is the text of a file with rules in the directory, "" if there is none that can be read.
 func (m *Mirror) onDisk(path string) string {
-	name := filepath.Join(m.cfg.Dir, filepath.FromSlash(rawname.Raw(m.relative(path))))
-	if info, err := os.Lstat(name); err != nil || !info.Mode().IsRegular() || info.Size() > maxRuleBytes {
+	dir, err := os.OpenRoot(m.cfg.Dir) // no link leads out of it
+	if err != nil {
 		return ""
 	}
-	text, err := os.ReadFile(name)
+	defer dir.Close()
+	// A pipe is not waited for.
+	file, err := dir.OpenFile(filepath.FromSlash(rawname.Raw(m.relative(path))), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxRuleBytes+1))
 	if err != nil || len(text) > maxRuleBytes {
 		return ""
 	}
