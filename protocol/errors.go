@@ -81,6 +81,9 @@ type NamedData struct {
 // RawData is the data of an error that arrived, still JSON.
 type RawData []byte
 
+// WireSize is the length of the data.
+func (d RawData) WireSize() int { return len(d) }
+
 // AppendWire writes the data as it came.
 func (d RawData) AppendWire(dst []byte) ([]byte, error) { return append(dst, d...), nil }
 

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"encoding/base64"
 	"errors"
 	"strconv"
 
@@ -113,6 +114,9 @@ type execExit struct {
 	Value int    `json:"value"`
 	Code  int    `json:"code"`
 }
+
+// WireSize is about the length of what AppendWire writes.
+func (e ExecEvent) WireSize() int { return base64.StdEncoding.EncodedLen(len(e.Data)) }
 
 // AppendWire writes the form that goes with the name.
 func (e ExecEvent) AppendWire(dst []byte) ([]byte, error) {

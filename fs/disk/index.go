@@ -183,7 +183,7 @@ func (x *index) remove(path string) {
 func (x *index) move(n *node, path string) {
 	n.parent.disown(n.name)
 	dir, name := split(path)
-	n.name, n.parent = name, x.find(dir)
+	n.name, n.parent = strings.Clone(name), x.find(dir) // the path is not kept for it
 	n.parent.adopt(n)
 	x.noteRaw(n)
 	x.rawMoved = true

@@ -23,4 +23,10 @@ func TestIndexHoldsNoPaths(t *testing.T) {
 	if at := uintptr(unsafe.Pointer(unsafe.StringData(n.name))); n.name != "f" || at >= begin && at < end {
 		t.Errorf("the name %q is a piece of the path", n.name)
 	}
+	to := strings.Repeat("d", 200) + "/g"
+	x.move(n, to)
+	begin, end = uintptr(unsafe.Pointer(unsafe.StringData(to))), uintptr(unsafe.Pointer(unsafe.StringData(to)))+uintptr(len(to))
+	if at := uintptr(unsafe.Pointer(unsafe.StringData(n.name))); n.name != "g" || at >= begin && at < end {
+		t.Errorf("after a move the name %q is a piece of the path", n.name)
+	}
 }

@@ -58,16 +58,23 @@ func encode(dst []byte, v reflect.Value) ([]byte, error) {
 }
 
 // SizeHint returns about how long the JSON is of what makes it large: the binary data and the
-// lists of structs directly in the struct v, or that v points to. It is 0 for an Appender.
+// lists of structs directly in the struct v, or that v points to. Of binary data
+// it is that; of an Appender what it says itself with a method WireSize, else 0.
 func SizeHint(v any) int {
-	if _, ok := v.(Appender); ok {
+	switch v := v.(type) {
+	case interface{ WireSize() int }:
+		return v.WireSize()
+	case Appender:
 		return 0
 	}
 	s := reflect.ValueOf(v)
 	if s.Kind() == reflect.Pointer {
 		s = s.Elem()
 	}
-	if s.Kind() != reflect.Struct {
+	switch {
+	case s.Kind() == reflect.Slice && s.Type().Elem().Kind() == reflect.Uint8:
+		return base64.StdEncoding.EncodedLen(s.Len())
+	case s.Kind() != reflect.Struct:
 		return 0
 	}
 	size, p := 0, planOf(s.Type())

@@ -4,6 +4,9 @@ package wire
 // still encoded: nobody need hold all of them decoded. The zero List is empty.
 type List []byte
 
+// WireSize is the length of the array.
+func (l List) WireSize() int { return len(l) }
+
 // AppendWire writes the array as it is.
 func (l List) AppendWire(dst []byte) ([]byte, error) {
 	if len(l) == 0 {

@@ -418,13 +418,13 @@ func TestBatchesOfAllLengthsKeepLittle(t *testing.T) {
 func TestBatchesUseMemoryAgain(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which would free what is kept
 	data := make([]byte, 200<<10)
-	fill := func(rounds int) uint64 {
+	fill := func(item func(data []byte) any, rounds int) uint64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range rounds {
 			o := &Out{}
 			for n := 0; len(o.batch) < protocol.StreamBatchBytes; n += 9973 {
-				if err := o.append(&protocol.SyncObject{Bytes: data[:n%len(data)]}); err != nil {
+				if err := o.append(item(data[:n%len(data)])); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -433,8 +433,15 @@ func TestBatchesUseMemoryAgain(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		return after.TotalAlloc - before.TotalAlloc
 	}
-	fill(1)
-	if made := fill(50); made > 2<<20 {
-		t.Errorf("%d bytes are made for 50 batches", made)
+	for name, item := range map[string]func(data []byte) any{
+		"object": func(data []byte) any { return &protocol.SyncObject{Bytes: data} },
+		"event":  func(data []byte) any { return protocol.ExecEvent{Name: protocol.ExecStdout, Data: data} },
+		"piece":  func(data []byte) any { return protocol.Bytes(data) },
+		"raw":    func(data []byte) any { return protocol.RawData(data) },
+	} {
+		fill(item, 1)
+		if made := fill(item, 50); made > 2<<20 {
+			t.Errorf("%s: %d bytes are made for 50 batches", name, made)
+		}
 	}
 }
