@@ -61,7 +61,7 @@ type Config struct {
 	// Path of the file. Missing directories are made, with mode 0700.
 	Path       string
 	Durability Durability
-	Readers    int          // 0 for DefaultReaders
+	Readers    int          // 0 for DefaultReaders, and for 1 if it is Shared
 	Logger     *slog.Logger // nil for none
 	// Shared lets other processes have the file open too, those with Shared. Only the log
 	// of commands is used then. It makes no reserve: while the disk is full the file cannot
@@ -163,6 +163,9 @@ func (db *DB) open(ctx context.Context, cfg *Config) error {
 	if db.alone {
 		options = append(options, "vfs=unix-excl")
 	}
+	if cfg.Shared {
+		options = append(options, "_pragma=cache_size(-512)") // KiB of each connection
+	}
 	dsn := sqlitefile.DSN(db.path, busyTimeout, options...)
 	// sql.Open only fails for an unknown driver.
 	if db.pool, err = sql.Open("sqlite", dsn); err != nil {
@@ -176,7 +179,11 @@ func (db *DB) open(ctx context.Context, cfg *Config) error {
 		return err
 	}
 	readers := cfg.Readers
-	if readers <= 0 {
+	switch {
+	case readers > 0:
+	case cfg.Shared:
+		readers = 1 // few read a history, and each connection costs every server memory
+	default:
 		readers = DefaultReaders
 	}
 	db.writer, db.reader = make(chan *conn, 1), newIdle(readers)

@@ -22,6 +22,7 @@ const (
 // process, descriptor or goroutine behind.
 func TestSpawns(t *testing.T) {
 	server := start(t, "--session-grace", "0s")
+	warm(t, server)
 	// What the first commands bring into being (pollers, pools) serves all of them.
 	spawn(t, server, 200)
 	before := eventually(t, server, "want no children", func(s state) bool { return s.children == 0 })
@@ -114,6 +115,7 @@ func spawn(t *testing.T, server *target.Server, n int) {
 func TestConcurrent(t *testing.T) {
 	const n = 1000
 	server := start(t, "--session-grace", "0s")
+	warm(t, server)
 	before := look(t, server)
 	c := dial(t, server)
 	for i := range n {

@@ -144,8 +144,12 @@ func warm(t *testing.T, server *target.Server) {
 			t.Fatal(err)
 		}
 		if m.Method == "process/closed" {
-			return
+			break
 		}
+	}
+	// A server opens its history a moment after the first command, or to read it.
+	if err := c.Call("history/list", map[string]any{}, nil); err != nil {
+		t.Fatal(err)
 	}
 }
 
