@@ -7,7 +7,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/protocol"
-	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/protocol/bufpool"
 	"github.com/wsd-dev/wsd/protocol/rpc/stream"
 	"github.com/wsd-dev/wsd/protocol/wire"
 )
@@ -126,7 +126,7 @@ type begun struct {
 	text   wire.List     // of the items that have been read
 	unsent wire.Elements // those that are to be sent
 	failed error         // what the source failed with
-	memory []byte        // from rpc.TakeMemory, nil for none; the text is in it, or was
+	memory []byte        // from bufpool.Take, nil for none; the text is in it, or was
 	sent   bool          // nothing refers to the text any more
 }
 
@@ -134,7 +134,7 @@ type begun struct {
 // be sent.
 func (g *begun) release() {
 	if g.sent {
-		rpc.KeepMemory(g.memory)
+		bufpool.Keep(g.memory)
 	}
 }
 
@@ -167,7 +167,7 @@ func (g *begun) grow(text []byte) []byte {
 	if g.memory != nil || len(text) < protocol.StreamBatchBytes/16 {
 		return text
 	}
-	g.memory = rpc.TakeMemory(rpc.MemorySize(2 * protocol.StreamBatchBytes))
+	g.memory = bufpool.Take(bufpool.Size(2 * protocol.StreamBatchBytes))
 	return append(g.memory, text...)
 }
 

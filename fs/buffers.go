@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/bufpool"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
@@ -33,7 +34,7 @@ func newContent(ctx context.Context, n int) []byte {
 
 // newLargeContent is newContent for more than a block.
 func newLargeContent(ctx context.Context, n int) []byte {
-	buf := rpc.TakeMemory(rpc.MemorySize(n))
-	rpc.AfterReply(ctx, func() { rpc.KeepMemory(buf) })
+	buf := bufpool.Take(bufpool.Size(n))
+	rpc.AfterReply(ctx, func() { bufpool.Keep(buf) })
 	return buf
 }

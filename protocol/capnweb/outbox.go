@@ -2,8 +2,8 @@ package capnweb
 
 import (
 	"context"
-	"sync"
 
+	"github.com/wsd-dev/wsd/protocol/bufpool"
 	"github.com/wsd-dev/wsd/protocol/handoff"
 )
 
@@ -22,17 +22,7 @@ type outbox struct {
 // again when it has been written.
 type message struct{ text, buf []byte }
 
-// buffers are for chunks of streams, which come often and are large.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxBuffer bounds what is kept of them.
-const maxBuffer = 2 << 20
-
-func (m message) free() {
-	if cap(m.buf) > 0 && cap(m.buf) <= maxBuffer {
-		buffers.Put(&m.buf)
-	}
-}
+func (m message) free() { bufpool.Keep(m.buf) }
 
 func (s *Session) add(frame []byte) { s.addMessage(message{text: frame}) }
 

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/wsd-dev/wsd/protocol/bufpool"
 )
 
 // An outflow writes to a stream of the peer's. Its fields are under the lock of its
@@ -21,6 +23,7 @@ type outflow struct {
 	wake   chan struct{} // holds a token when there may be room
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	last   int // length of the latest chunk as text; the writer's
 }
 
 func newOutflow(s *Session, p *promise, fixed int) *outflow {
@@ -66,16 +69,26 @@ func (o *outflow) pump(src source) {
 
 // write sends one chunk and waits until the next may be sent.
 func (o *outflow) write(ctx context.Context, v any) error {
-	enc, err := encodeInto(*buffers.Get().(*[]byte), v, o.s.cfg.MapError)
+	enc, err := encodeInto(o.buffer(), v, o.s.cfg.MapError)
 	if err != nil {
 		return err
 	}
+	o.last = len(enc.full)
 	enc.localize(o.s, false)
 	if err := o.await(ctx); err != nil {
 		return err
 	}
 	defer o.s.unlock()
 	return o.send("write", enc)
+}
+
+// buffer returns memory for a chunk, which is often as long as the one before.
+func (o *outflow) buffer() []byte {
+	size := o.last + headRoom
+	if size < bufpool.LeastSize {
+		return make([]byte, 0, size)
+	}
+	return bufpool.Take(bufpool.Size(size))
 }
 
 // await waits until a chunk may be sent. It returns under the lock, unless with an error.
@@ -207,7 +220,7 @@ func (o *outflow) frame(method string, enc *encoded, answer func(error)) (int, e
 		return 0, err
 	}
 	if enc.full != nil || method != "write" {
-		buf = nil // it was copied, or is not from buffers
+		buf = nil // it was copied, or is not from bufpool
 	}
 	id := o.s.nextImport
 	o.s.nextImport++

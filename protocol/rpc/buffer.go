@@ -4,10 +4,11 @@ import (
 	"sync"
 
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/bufpool"
 )
 
 // Short messages have buffers of their own, so that they do not hold large memory. Whole
-// files are encoded into memory from TakeMemory, which is not fresh each time.
+// files are encoded into memory from bufpool.Take, which is not fresh each time.
 const (
 	maxSmallBuffer = 256 << 10
 	maxLargeBuffer = 2 * protocol.MaxMessageBytes
@@ -48,7 +49,7 @@ func takeBuffer(hint int) *buffer {
 	if size <= maxSmallBuffer {
 		return smallBuffers.Get().(*buffer)
 	}
-	return &buffer{b: TakeMemory(MemorySize(size))}
+	return &buffer{b: bufpool.Take(bufpool.Size(size))}
 }
 
 func (b *buffer) recycle() {
@@ -57,6 +58,6 @@ func (b *buffer) recycle() {
 	case cap(b.b) <= maxSmallBuffer:
 		smallBuffers.Put(b)
 	case cap(b.b) <= maxLargeBuffer:
-		KeepMemory(b.b)
+		bufpool.Keep(b.b)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
+
+	"github.com/wsd-dev/wsd/protocol/bufpool"
 )
 
 // A guard keeps the memory of the program near what the Budget counts: while much is in
@@ -52,7 +54,7 @@ func (g *guard) run() {
 			quiet = 0
 		}
 	}
-	memory.clear()
+	bufpool.Clear()
 	debug.FreeOSMemory() // pools give up their memory at the second collection
 	debug.FreeOSMemory()
 	debug.SetMemoryLimit(before)

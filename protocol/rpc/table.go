@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/bufpool"
 	"github.com/wsd-dev/wsd/protocol/wire"
 )
 
@@ -76,8 +77,8 @@ func Handle[S, P, R any](t *Table, spec Spec[P], fn func(service S, ctx context.
 	m.decode = func(raw []byte) (any, error) {
 		params := new(P)
 		if spec.Payload != nil {
-			if n := len(raw) / 4 * 3; n >= leastMemory {
-				*spec.Payload(params) = TakeMemory(MemorySize(n))
+			if n := len(raw) / 4 * 3; n >= bufpool.LeastSize {
+				*spec.Payload(params) = bufpool.Take(bufpool.Size(n))
 			}
 		}
 		if err := decodeParams(raw, params); err != nil {
@@ -104,7 +105,7 @@ func Handle[S, P, R any](t *Table, spec Spec[P], fn func(service S, ctx context.
 		return fn(service.(S), ctx, params.(*P))
 	}
 	if spec.Payload != nil {
-		m.served = func(params any) { KeepMemory(*spec.Payload(params.(*P))) }
+		m.served = func(params any) { bufpool.Keep(*spec.Payload(params.(*P))) }
 	}
 	t.methods[spec.Name] = m
 }
@@ -122,7 +123,7 @@ func OnArrival[S, P any](t *Table, name string, fn func(service S, params *P) er
 func fit(payload *[]byte) {
 	if room := *payload; cap(room) > 2*len(room) {
 		*payload = append(make([]byte, 0, len(room)), room...)
-		KeepMemory(room)
+		bufpool.Keep(room)
 	}
 }
 

@@ -25,9 +25,10 @@ var table = []struct {
 	{"protocol", []string{"protocol/wire"}},
 	// It moves no bytes and knows no wire: all that wait for sockets and pipes stand on it.
 	{"protocol/handoff", nil},
-	{"protocol/rpc", []string{"protocol", "protocol/handoff", "protocol/wire"}},
-	{"protocol/rpc/...", []string{"protocol", "protocol/wire", "protocol/rpc"}},
-	{"protocol/capnweb/...", []string{"protocol/handoff"}},
+	{"protocol/bufpool", nil},
+	{"protocol/rpc", []string{"protocol", "protocol/bufpool", "protocol/handoff", "protocol/wire"}},
+	{"protocol/rpc/...", []string{"protocol", "protocol/bufpool", "protocol/wire", "protocol/rpc"}},
+	{"protocol/capnweb/...", []string{"protocol/bufpool", "protocol/handoff"}},
 
 	{"fs/fileuri", nil},
 	// The sandbox confines what process and fs hand it, through interfaces that they

@@ -34,7 +34,7 @@ type In struct {
 type arrival struct {
 	items wire.List
 	size  int64 // of the credit that they took
-	lent  bool  // items are in memory from rpc.TakeMemory
+	lent  bool  // items are in memory from bufpool.Take
 }
 
 // shortArrival is how much is put together of messages that are short. A message of few

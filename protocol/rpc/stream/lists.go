@@ -1,11 +1,11 @@
 package stream
 
 import (
-	"github.com/wsd-dev/wsd/protocol/rpc"
+	"github.com/wsd-dev/wsd/protocol/bufpool"
 	"github.com/wsd-dev/wsd/protocol/wire"
 )
 
-// longList is the length from which lists are in memory from rpc.TakeMemory: to have fresh memory
+// longList is the length from which lists are in memory from bufpool.Take: to have fresh memory
 // cleared and collected costs more than to copy a list into it. The least memory from there is not
 // much larger than such a list.
 const longList = 48 << 10
@@ -15,7 +15,7 @@ func clone(items wire.BorrowedList) arrival {
 	a := arrival{size: int64(len(items))}
 	var room []byte
 	if a.lent = len(items) >= longList; a.lent {
-		room = rpc.TakeMemory(rpc.MemorySize(len(items)))
+		room = bufpool.Take(bufpool.Size(len(items)))
 	}
 	a.items = append(wire.List(room), items...)
 	return a
@@ -24,7 +24,7 @@ func clone(items wire.BorrowedList) arrival {
 // giveUp is called when nobody looks at the items any more.
 func (a *arrival) giveUp() {
 	if a.lent {
-		rpc.KeepMemory(a.items)
+		bufpool.Keep(a.items)
 	}
 	*a = arrival{}
 }

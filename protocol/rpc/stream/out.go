@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/bufpool"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 	"github.com/wsd-dev/wsd/protocol/wire"
 )
@@ -41,7 +42,7 @@ type Out struct {
 
 	// Of the goroutine that sends.
 	batch []byte // the text of items that are to be sent, without the last bracket
-	taken []byte // memory from rpc.TakeMemory that the batch began in or was moved to, nil for none
+	taken []byte // memory from bufpool.Take that the batch began in or was moved to, nil for none
 	room  int    // the length of the batch before it
 	ended bool   // Next has returned an error, or io.EOF
 
@@ -240,7 +241,7 @@ const keptBatchBytes = 4 << 10
 func (o *Out) reuse(batch []byte) {
 	o.batch, o.room = batch[:0], len(batch)
 	if cap(batch) > keptBatchBytes {
-		rpc.KeepMemory(o.taken)
+		bufpool.Keep(o.taken)
 		o.batch, o.taken = nil, nil
 	}
 }
@@ -322,8 +323,8 @@ func (o *Out) makeRoom(item any) {
 	}
 	// A batch ends with the item with which it has StreamBatchBytes: most fit in a quarter more.
 	need = max(need, min(2*len(o.batch), protocol.StreamBatchBytes*5/4))
-	larger := append(rpc.TakeMemory(rpc.MemorySize(need)), o.batch...)
-	rpc.KeepMemory(o.taken)
+	larger := append(bufpool.Take(bufpool.Size(need)), o.batch...)
+	bufpool.Keep(o.taken)
 	o.batch, o.taken = larger, larger[:0]
 }
 

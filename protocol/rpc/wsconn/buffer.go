@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/wsd-dev/wsd/protocol"
+	"github.com/wsd-dev/wsd/protocol/bufpool"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
@@ -16,7 +17,7 @@ const (
 	// mediumBuffer holds any message that may come before initialize.
 	mediumBuffer = protocol.MaxFirstMessageBytes + 1
 	// largeBuffer, four times as much and so on hold a file of 1 MiB, 4 MiB and so on in
-	// base64. They are sizes that rpc.TakeMemory finds kept.
+	// base64. They are sizes that bufpool.Take finds kept.
 	largeBuffer = 3 << 19
 	// hugeBuffer grows by less, because its memory has to be cleared, too.
 	hugeBuffer = 16 * largeBuffer
@@ -57,7 +58,7 @@ func (in *intake) readAll(ctx context.Context, r io.Reader, limit int64) ([]byte
 		buf = buf[:len(buf)+n]
 		if errors.Is(err, io.EOF) {
 			if cap(buf) > smallBuffer {
-				in.expected = min(rpc.MemorySize(len(buf)+1), int(limit)+1)
+				in.expected = min(bufpool.Size(len(buf)+1), int(limit)+1)
 			}
 			return buf, nil
 		}
@@ -104,7 +105,7 @@ func (in *intake) enlarge(ctx context.Context, buf []byte, limit int64) ([]byte,
 	if size == mediumBuffer {
 		next = mediumBuffers.Get().(*[mediumBuffer]byte)[:0]
 	} else {
-		next = rpc.TakeMemory(size)
+		next = bufpool.Take(size)
 	}
 	next = append(next, buf...)
 	in.release(buf)
@@ -127,7 +128,7 @@ func (in *intake) release(buf []byte) {
 	case cap(buf) == mediumBuffer:
 		mediumBuffers.Put((*[mediumBuffer]byte)(buf[:mediumBuffer]))
 	case cap(buf) <= largeBuffer || !in.account.Crowded(): // kept, it is not counted
-		rpc.KeepMemory(buf)
+		bufpool.Keep(buf)
 	}
 }
 

@@ -1,4 +1,7 @@
-package rpc
+// Package bufpool keeps the memory of large messages for reuse: that of whole files, of the
+// messages that carry them, and of long lists. Short messages have pools of their own, so that
+// they hold no large memory.
+package bufpool
 
 import (
 	"runtime"
@@ -6,13 +9,13 @@ import (
 	"sync"
 )
 
-// leastMemory is the least size of memory that is kept for reuse: fresh memory of that size
-// costs more than to fill it.
-const leastMemory = 64 << 10
+// LeastSize is the least size of memory that is kept, in bytes: fresh memory of that size costs
+// more than to fill it.
+const LeastSize = 64 << 10
 
-// memoryClasses is how many sizes are kept: four from each power of two to the next, so that
+// classes is how many sizes are kept: four from each power of two to the next, so that
 // what is used again is too large by a quarter at most. The last is 512 MiB.
-const memoryClasses = 53
+const classes = 53
 
 // A shelf keeps the memory of large messages and of their contents. It frees memory that
 // is not used between two runs of the garbage collector. A sync.Pool does the same, but has
@@ -20,17 +23,17 @@ const memoryClasses = 53
 // be fresh too often.
 type shelf struct {
 	mu       sync.Mutex
-	young    [memoryClasses][][]byte
-	old      [memoryClasses][][]byte // what was young before the latest run of the collector
-	watching bool                    // age is called after the next
+	young    [classes][][]byte
+	old      [classes][][]byte // what was young before the latest run of the collector
+	watching bool              // age is called after the next
 }
 
-var memory shelf
+var kept shelf
 
-// memoryClass returns the least size that is kept and has room for n bytes, and its place.
-func memoryClass(n int) (size, place int) {
-	size = leastMemory
-	for step := leastMemory / 4; size < n && place < memoryClasses; place++ {
+// class returns the least size that is kept and has room for n bytes, and its place.
+func class(n int) (size, place int) {
+	size = LeastSize
+	for step := LeastSize / 4; size < n && place < classes; place++ {
 		if place > 0 && place%4 == 0 {
 			step *= 2
 		}
@@ -39,29 +42,32 @@ func memoryClass(n int) (size, place int) {
 	return size, place
 }
 
-// MemorySize is n, rounded up to a size that TakeMemory may find kept.
-func MemorySize(n int) int {
-	size, _ := memoryClass(n)
+// Size is n, rounded up to a size that Take may find kept.
+func Size(n int) int {
+	size, _ := class(n)
 	return max(size, n)
 }
 
-// TakeMemory returns an empty slice with a capacity of size, with old bytes in it.
-func TakeMemory(size int) []byte {
-	if class, place := memoryClass(size); class == size && place < memoryClasses {
-		if b := memory.take(place); b != nil {
+// Take returns an empty slice with a capacity of size, with old bytes in it.
+func Take(size int) []byte {
+	if least, place := class(size); least == size && place < classes {
+		if b := kept.take(place); b != nil {
 			return b
 		}
 	}
 	return make([]byte, 0, size)
 }
 
-// KeepMemory has TakeMemory use the memory of b again, to which nothing may refer any more.
+// Keep has Take use the memory of b again, to which nothing may refer any more.
 // It leaves memory that is not of such a size to the garbage collector.
-func KeepMemory(b []byte) {
-	if class, place := memoryClass(cap(b)); class == cap(b) && place < memoryClasses {
-		memory.keep(b[:0], place)
+func Keep(b []byte) {
+	if least, place := class(cap(b)); least == cap(b) && place < classes {
+		kept.keep(b[:0], place)
 	}
 }
+
+// Clear gives all that is kept to the garbage collector.
+func Clear() { kept.clear() }
 
 func (s *shelf) take(place int) []byte {
 	s.mu.Lock()
