@@ -222,8 +222,11 @@ func answerError(err error) error {
 // Snapshot is the number of the last event that there was when following began, and
 // whether that is the run's last.
 func (f *follower) Snapshot() (last uint64, ended bool) {
-	if f.run == nil {
+	r := f.run
+	if r == nil {
 		return f.last, true
 	}
+	r.mu.Lock() // another follower may leave, and this one hold the command up from then on
+	defer r.mu.Unlock()
 	return f.joined, false
 }
