@@ -30,7 +30,7 @@ func TestAuditLog(t *testing.T) {
 				p.server = startReal(t, cmd)
 			}
 			serve()
-			p.run("exec", "--connect", p.url, "--", "sh", "-c", "echo hi; exit 3").want(t, 3)
+			p.run("exec", "--connect", p.url, "--", "sh", "-c", "echo hi; : '<&>'; exit 3").want(t, 3)
 			live := p.command("exec", "--connect", p.url, "--", "sleep", "1000")
 			if err := live.Start(); err != nil {
 				t.Fatal(err)
@@ -58,6 +58,9 @@ func TestAuditLog(t *testing.T) {
 					t.Errorf("command %d has two lines", c.Number)
 				}
 				got[c.Number] = c
+				if c.Cwd != p.there {
+					t.Errorf("command %d ran in %s, want %s as in the history", c.Number, c.Cwd, p.there)
+				}
 			}
 			if a, b, c := got[1], got[2], got[3]; len(got) != 3 || *a.ExitCode != 3 || a.Bytes != 3 || b.ExitCode != nil || b.EndedAtMs == nil || *c.ExitCode != 0 {
 				t.Errorf("the audit log is\n%s", text)

@@ -151,15 +151,27 @@ func (h *historyPrinter) list(ctx context.Context, c *client.Client) (list []pro
 	}
 }
 
+// writeCommand writes a command as one line of JSON, as history --json and the audit log have it. Its
+// directory is a path.
+func writeCommand(w io.Writer, c protocol.HistoryCommand) error {
+	c.Cwd = cwdPath(c.Cwd)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(&c)
+}
+
+// cwdPath is the path of a directory that a client gave as a file URI, or as a path.
+func cwdPath(cwd string) string {
+	if path, err := fileuri.Path(cwd); err == nil {
+		return path
+	}
+	return cwd
+}
+
 func (h *historyPrinter) printAll(list []protocol.HistoryCommand) error {
 	if h.asJSON {
-		enc := json.NewEncoder(h.out)
-		enc.SetEscapeHTML(false)
 		for i := range list {
-			if path, err := fileuri.Path(list[i].Cwd); err == nil {
-				list[i].Cwd = path
-			}
-			if err := enc.Encode(&list[i]); err != nil {
+			if err := writeCommand(h.out, list[i]); err != nil {
 				return err
 			}
 		}

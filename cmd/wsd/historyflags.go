@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"os"
@@ -61,11 +60,7 @@ func (f *historyFlags) openAudit(a *app, log *slog.Logger) (ended func(*eventlog
 		return nil, closeAudit, err
 	}
 	return func(r *eventlog.Record) {
-		line, err := json.Marshal(history.Command(r))
-		if err == nil {
-			_, err = out.Write(append(line, '\n'))
-		}
-		if err != nil {
+		if err := writeCommand(out, history.Command(r)); err != nil {
 			log.Error("a command is missing in the audit log", "command", r.Log, "err", err)
 		}
 	}, closeAudit, nil

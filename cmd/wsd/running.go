@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/client"
-	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -100,12 +99,8 @@ func addEnded(ctx context.Context, c *client.Client, list *[]psEntry) error {
 }
 
 func processEntry(p *protocol.ProcessInfo) psEntry {
-	cwd, err := fileuri.Path(p.Cwd)
-	if err != nil {
-		cwd = p.Cwd
-	}
 	return psEntry{
-		ProcessID: p.ProcessID, SessionID: p.SessionID, PID: &p.PID, Argv: p.Argv, Cwd: cwd, TTY: p.TTY,
+		ProcessID: p.ProcessID, SessionID: p.SessionID, PID: &p.PID, Argv: p.Argv, Cwd: cwdPath(p.Cwd), TTY: p.TTY,
 		StartedAt: time.UnixMilli(p.StartedAtMs).UTC(), Exited: p.Exited, ExitCode: p.ExitCode, Sandbox: p.SandboxType,
 		Number: p.Number, line: commandLine(p.Argv),
 	}
