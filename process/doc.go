@@ -1,10 +1,10 @@
 // Package process runs the children of a session: it starts them, numbers what
 // they print, tells the client of it, and ends them.
 //
-// From the bottom up: a Spawner starts a Child; a supervisor owns one child, its
-// pumps, its stdin queue and its deadline, and appends what happens to a Log,
-// where output, exit and close share one counter; a publisher follows the log and
-// notifies the client; a Service keeps the supervisors of one session by id and
+// From the bottom up: a Spawner starts a Child; a Supervisor looks after one
+// child with its pumps and its deadline; a job adds the stdin queue, and appends
+// what happens to a Log, where output, exit and close share one counter; a publisher
+// follows the log and notifies the client; a Service keeps the jobs of one session by id and
 // serves process/*; a Directory knows the Services of a server, and an
 // eventlog.Recorder keeps the logs for when their session or the server is gone.
 //

@@ -19,7 +19,7 @@ type entry struct {
 
 	ready chan struct{} // closed once the start has succeeded or failed
 	err   error         // why it failed; set before ready is closed, like all below
-	*supervisor
+	*job
 	pid         int
 	argv        []string // cut, for listings
 	cwd         string

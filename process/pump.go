@@ -21,44 +21,41 @@ const (
 // terminalBytes is more than a terminal has on its way.
 const terminalBytes = 64 << 10
 
-// A Pump moves an Output of a child into its log.
-type Pump struct {
+// A pump moves an Output of a child into its log.
+type pump struct {
 	out  Output
 	room func() bool       // waits until more may be read; false when no more is wanted
 	log  func(Chunk) error // logs a chunk
 	late bool              // what descendants print after the process has ended is logged
 
-	Drained chan struct{} // closed when what the process itself printed is logged
-	Done    chan struct{} // closed when the Output has ended
+	drained chan struct{} // closed when what the process itself printed is logged
+	done    chan struct{} // closed when the Output has ended
 }
 
-// NewPump returns a Pump for Run. Before each read room is called, and waits until more may
-// be read; it returns false when no more is wanted. With late, what descendants print after
-// the process itself has ended is logged, too; without, it is read and lost.
-func NewPump(out Output, room func() bool, log func(Chunk) error, late bool) *Pump {
-	return &Pump{out: out, room: room, log: log, late: late, Drained: make(chan struct{}), Done: make(chan struct{})}
+func newPump(out Output, room func() bool, log func(Chunk) error, late bool) *pump {
+	return &pump{out: out, room: room, log: log, late: late, drained: make(chan struct{}), done: make(chan struct{})}
 }
 
-// ProcessEnded tells the Pump that the process itself has ended: from now on it watches for
+// processEnded tells the pump that the process itself has ended: from now on it watches for
 // the end of what that had printed. Called once.
-func (p *Pump) ProcessEnded() {
+func (p *pump) processEnded() {
 	// An expired deadline reaches a read that waits, and the next one otherwise. It
 	// cannot be set once the stream has ended, when there is nobody to tell.
 	_ = p.out.SetDeadline(time.Unix(1, 0))
 }
 
-// Close closes the Output and so ends Run. It may be called at any time, and again. A
+// close closes the Output and so ends run. It may be called at any time, and again. A
 // terminal that is closed hangs up: it stays open until the process has ended.
-func (p *Pump) Close() { _ = p.out.Close() } // only fails when it is closed
+func (p *pump) close() { _ = p.out.Close() } // only fails when it is closed
 
-// Run returns at the end of the Output, which the caller closes.
-func (p *Pump) Run() {
-	defer close(p.Done)
+// run returns at the end of the Output, which the caller closes.
+func (p *pump) run() {
+	defer close(p.done)
 	err := p.follow()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = p.drain()
 	}
-	close(p.Drained)
+	close(p.drained)
 	if err == nil {
 		_ = p.out.SetDeadline(time.Time{})
 		if p.late {
@@ -70,7 +67,7 @@ func (p *Pump) Run() {
 }
 
 // discard reads to the end: a descendant that prints is not to wait, nor to die of it.
-func (p *Pump) discard() {
+func (p *pump) discard() {
 	for {
 		chunk, err := p.out.Read()
 		eventlog.ReleaseChunk(chunk.Data)
@@ -81,7 +78,7 @@ func (p *Pump) discard() {
 }
 
 // step logs the next chunk and says how long it was.
-func (p *Pump) step() (int, error) {
+func (p *pump) step() (int, error) {
 	if !p.room() {
 		return 0, os.ErrClosed
 	}
@@ -89,7 +86,7 @@ func (p *Pump) step() (int, error) {
 }
 
 // read is step once there is room.
-func (p *Pump) read() (int, error) {
+func (p *pump) read() (int, error) {
 	chunk, err := p.out.Read()
 	if len(chunk.Data) > 0 {
 		if err := p.log(chunk); err != nil {
@@ -100,7 +97,7 @@ func (p *Pump) read() (int, error) {
 }
 
 // follow logs chunks until a read fails, and returns why.
-func (p *Pump) follow() error {
+func (p *pump) follow() error {
 	for {
 		if _, err := p.step(); err != nil {
 			return err
@@ -110,7 +107,7 @@ func (p *Pump) follow() error {
 
 // drain logs what the process itself has printed. It returns nil if the Output goes
 // on after that.
-func (p *Pump) drain() error {
+func (p *pump) drain() error {
 	_ = p.out.SetDeadline(time.Time{})
 	left, exact := p.out.Buffered()
 	if !exact {
@@ -132,7 +129,7 @@ func (p *Pump) drain() error {
 // listen logs until the Output has been quiet for a while. held is how much of what the
 // process itself printed may be on its way still: no client is too slow to be told of that
 // before the exit, nor a busy machine.
-func (p *Pump) listen(quiet time.Duration, held int) error {
+func (p *pump) listen(quiet time.Duration, held int) error {
 	begin, read := time.Now(), 0
 	for listened := time.Duration(0); listened < drainTime && (read < held || time.Since(begin) < drainTime); {
 		if !p.room() {

@@ -66,7 +66,7 @@ func (s *Service) begin(e *entry, r *request) error {
 	}
 	e.pid, e.argv, e.cwd = started.child.PID, cutArgv(r.params.Argv), fileuri.Format(r.dir)
 	e.startedAt, e.sandboxType = time.Now(), started.sandboxType
-	e.supervisor = &supervisor{
+	e.job = &job{
 		child: started.child, log: log, group: started.group,
 		tty:       r.params.TTY,
 		sandboxed: started.sandboxType != protocol.SandboxNone,
@@ -83,7 +83,7 @@ func (s *Service) begin(e *entry, r *request) error {
 		})
 	}
 	e.holders.Store(2) // the entry's and the publisher's
-	e.supervisor.start()
+	e.job.start()
 	if e.group != nil {
 		s.wg.Go(func() { e.group.Watch(s.lifetime.Done()) }) // ends with all that the command has started
 	}

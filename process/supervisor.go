@@ -7,249 +7,165 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/wsd-dev/wsd/process/eventlog"
-	"github.com/wsd-dev/wsd/process/limit"
 )
 
-// killDelay is the time between the SIGTERM and the SIGKILL of a deadline.
-const killDelay = 2 * time.Second
-
-// supervisor owns one child until everything of it has been logged.
-type supervisor struct {
-	child     *Child
-	log       Log
-	group     *limit.Group // that the child is in; nil for one without limits
-	tty       bool
-	sandboxed bool
-	timeout   time.Duration // 0 for none
-	logger    *slog.Logger
-	logged    func(*eventlog.Event) // called after each event; nil for none
-	ended     func()                // called last, once everything is logged
-
-	stdin   *stdin // nil when nothing can be written
-	window  window
-	changed eventlog.Changes // after every event, and after failure is set
-	pumps   []*Pump
-
-	mu         sync.Mutex
-	exited     bool // the child is gone; its exit may not be logged yet
-	timedOut   bool
-	terminated bool
-	failure    string
-
-	dropped chan struct{} // closed by terminate: no more output is wanted
-	cut     chan struct{} // closed once the streams are to end when the child has
-	broken  chan struct{} // closed by fail
-	done    chan struct{} // closed when nothing of the child is left
+// Supervision says how a Supervisor looks after a child.
+type Supervision struct {
+	Child *Child
+	// Room is called before each read of what the child prints. It waits until more may be
+	// read; false says that no more is wanted.
+	Room func() bool
+	// Output takes a chunk. After its error the stream is read no more.
+	Output func(Chunk) error
+	// Late has Output take also what descendants print after the child has ended. Without it
+	// that is read and lost: a descendant that prints is not to wait, nor to die of it.
+	Late bool
+	// OnExit is called once all that the child itself printed was taken, while descendants may
+	// have its streams open still.
+	OnExit func(WaitStatus)
+	// Timeout is when the group gets SIGTERM, and KillDelay how much later SIGKILL; no Timeout is
+	// none. With Late the streams that descendants outside the group hold end then, too.
+	Timeout, KillDelay time.Duration
+	Logger             *slog.Logger
 }
 
-// start begins to supervise s.child.
-func (s *supervisor) start() {
-	for _, ch := range []*chan struct{}{&s.dropped, &s.cut, &s.broken, &s.done} {
-		*ch = make(chan struct{})
-	}
-	if s.child.Input != nil {
-		s.stdin = newStdin(s.child.Input)
-	}
-	for _, out := range s.child.Outputs {
-		s.pumps = append(s.pumps, NewPump(out,
-			func() bool { return s.window.wait(s.dropped) },
-			func(c Chunk) error {
-				return s.append(eventlog.Event{Kind: eventlog.KindOutput, Stream: c.Stream, Data: c.Data})
-			}, true))
-	}
-	go s.run() // ends with the child; waited for through done
+// A Supervisor looks after one child until nothing of it is left. It is safe for concurrent use.
+type Supervisor struct {
+	Supervision
+	pumps []*pump
+
+	mu       sync.Mutex
+	exited   bool
+	timedOut bool
+
+	unlimited chan struct{} // closed by Unlimit
+	cut       chan struct{} // closed once the streams are to end when the child has
+	over      chan struct{} // closed when nothing of the child is left
 }
 
-func (s *supervisor) run() {
-	defer close(s.done)
+// NewSupervisor makes a Supervisor for Run, which must be called.
+func NewSupervisor(how Supervision) *Supervisor {
+	s := &Supervisor{Supervision: how, unlimited: make(chan struct{}), cut: make(chan struct{}), over: make(chan struct{})}
+	for _, out := range how.Child.Outputs {
+		s.pumps = append(s.pumps, newPump(out, how.Room, how.Output, how.Late))
+	}
+	return s
+}
+
+// Run returns when nothing of the child is left, nor of descendants that hold its streams.
+func (s *Supervisor) Run() {
 	var wg sync.WaitGroup
 	for _, p := range s.pumps {
-		wg.Go(p.Run)
+		wg.Go(p.run)
 	}
-	if s.timeout > 0 {
-		over := make(chan struct{})
-		wg.Go(func() { s.deadline(over) })
-		defer wg.Wait()
-		defer close(over)
+	if s.Timeout > 0 {
+		wg.Go(s.deadline)
 	}
-
-	status := s.child.Process.Wait()
+	status := s.Child.Process.Wait()
 	s.mu.Lock()
 	s.exited = true
 	s.mu.Unlock()
 	for _, p := range s.pumps {
-		p.ProcessEnded()
+		p.processEnded()
 	}
 	for _, p := range s.pumps {
-		<-p.Drained
+		<-p.drained
 	}
-	_ = s.append(eventlog.Event{Kind: eventlog.KindExited, Exit: s.exit(status)}) // append has noted the failure
+	s.OnExit(status)
 	for _, p := range s.pumps {
 		select {
-		case <-p.Done:
+		case <-p.done:
 		case <-s.cut:
-			p.Close()
-			<-p.Done
 		}
+		p.close()
 	}
-
-	if s.stdin != nil {
-		s.stdin.close()
-	}
-	for _, p := range s.pumps {
-		p.Close()
-	}
-	if err := s.child.Process.Close(); err != nil {
-		s.logger.Debug("child was not released cleanly", "err", err)
-	}
-	_ = s.append(eventlog.Event{Kind: eventlog.KindClosed})
-	s.ended()
-}
-
-// append logs an event and tells of it.
-func (s *supervisor) append(e eventlog.Event) error {
-	if e.Kind == eventlog.KindOutput {
-		// Counted first: the publisher may be done with the event before Append returns.
-		s.window.add(len(e.Data))
-	}
-	seq, err := s.log.Append(e)
-	if err != nil {
-		s.fail(err)
-	}
-	s.changed.Announce()
-	if err == nil && s.logged != nil {
-		e.Seq = seq
-		s.logged(&e)
-	}
-	return err
-}
-
-// fail ends a child whose log cannot be written: its output would be lost silently.
-func (s *supervisor) fail(err error) {
-	s.mu.Lock()
-	first := s.failure == ""
-	if first {
-		s.failure = "write output log: " + err.Error()
-	}
-	s.mu.Unlock()
-	if first {
-		s.logger.Error("output log cannot be written, the process is killed", "err", err)
-		close(s.broken)
-		s.terminate()
+	close(s.over)
+	wg.Wait()
+	if err := s.Child.Process.Close(); err != nil {
+		s.Logger.Debug("child was not released cleanly", "err", err)
 	}
 }
 
-// exit says how the child ended, when all it printed has been logged.
-func (s *supervisor) exit(status WaitStatus) *eventlog.Exit {
-	s.mu.Lock()
-	exit := &eventlog.Exit{Code: status.ExitCode(s.tty), TimedOut: s.timedOut}
-	s.mu.Unlock()
-	if status.Signal != 0 {
-		exit.Signal = signalName(status.Signal)
-	}
-	exit.Limit = s.group.Cause(status.Code, status.Signal)
-	if s.sandboxed && exit.Code != 0 {
-		page, err := s.log.Read(nil, 0, -1)
-		if err != nil {
-			s.fail(err)
-		}
-		exit.SandboxDenied = sandboxDenied(exit.Code, page.Events)
-		page.Release()
-	}
-	return exit
-}
-
-// terminate kills the group and drops what was not read, also what descendants that
-// left the group may print. It returns whether the child was running and does not
-// wait for its end.
-func (s *supervisor) terminate() (running bool) {
-	s.mu.Lock()
-	running = !s.exited
-	first := !s.terminated
-	s.terminated = true
-	s.mu.Unlock()
-	if !first {
-		return running
-	}
-	s.kill()
-	if s.stdin != nil {
-		s.stdin.terminate()
-	}
-	close(s.dropped)
-	for _, p := range s.pumps {
-		p.Close()
-	}
-	return running
-}
-
-func (s *supervisor) kill() {
-	if err := s.child.Process.Signal(syscall.SIGKILL, true); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		s.logger.Error("process group could not be killed", "pid", s.child.PID, "err", err)
-	}
-}
-
-// signal sends sig to the child or its group, unless the child has ended.
-func (s *supervisor) signal(sig syscall.Signal, group bool) error {
-	s.mu.Lock()
-	exited := s.exited
-	s.mu.Unlock()
-	if exited {
-		return nil
-	}
-	if err := s.child.Process.Signal(sig, group); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	return nil
-}
-
-// deadline ends the group when the time is over: politely, then with SIGKILL. What
-// it has printed until then is kept, and streams that descendants outside the group
-// hold end with it.
-func (s *supervisor) deadline(over <-chan struct{}) {
-	timer := time.NewTimer(s.timeout)
+// deadline ends the group when the time is over: politely, then with SIGKILL, also what is left of
+// it when the child itself has ended by then. Printed output is kept.
+func (s *Supervisor) deadline() {
+	timer := time.NewTimer(s.Timeout)
 	defer timer.Stop()
 	select {
-	case <-over:
+	case <-s.unlimited:
+		return
+	case <-s.over:
 		return
 	case <-timer.C:
 	}
 	s.mu.Lock()
 	s.timedOut = !s.exited
 	s.mu.Unlock()
-	if err := s.child.Process.Signal(syscall.SIGTERM, true); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		s.logger.Error("process group could not be ended", "pid", s.child.PID, "err", err)
-	}
-	timer.Reset(killDelay)
+	s.Logger.Info("the command has taken too long and is ended", "timeout", s.Timeout)
+	s.SignalGroup(syscall.SIGTERM)
+	timer.Reset(s.KillDelay)
 	select {
-	case <-over:
+	case <-s.over:
 		return
 	case <-timer.C:
 	}
-	s.kill()
-	close(s.cut)
+	s.SignalGroup(syscall.SIGKILL)
+	if s.Late {
+		close(s.cut)
+	}
 }
 
-// failed says why the log cannot be written, nil while it can.
-func (s *supervisor) failed() *string {
+// Unlimit takes the Timeout back, unless it is over. It is called once.
+func (s *Supervisor) Unlimit() { close(s.unlimited) }
+
+// Signal sends a signal to the group, or to the child alone, if anybody is there to get it.
+func (s *Supervisor) Signal(sig syscall.Signal, group bool) error {
+	if err := s.Child.Process.Signal(sig, group); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// SignalGroup is Signal to the group. It logs an error.
+func (s *Supervisor) SignalGroup(sig syscall.Signal) {
+	if err := s.Signal(sig, true); err != nil {
+		s.Logger.Error("process group could not be signalled", "pid", s.Child.PID, "signal", int(sig), "err", err)
+	}
+}
+
+// Kill kills the group, and reads no more of what it or its descendants print.
+func (s *Supervisor) Kill() {
+	s.SignalGroup(syscall.SIGKILL)
+	s.CloseOutputs()
+}
+
+// CloseOutputs reads no more. A terminal stays open until the child has ended.
+func (s *Supervisor) CloseOutputs() {
+	for _, p := range s.pumps {
+		p.close()
+	}
+}
+
+// IsHeld reports whether anybody has the child's streams open still.
+func (s *Supervisor) IsHeld() bool {
+	for _, p := range s.pumps {
+		if !isClosed(p.done) {
+			return true
+		}
+	}
+	return false
+}
+
+// HasExited reports whether the child has ended. What it printed may not be taken yet.
+func (s *Supervisor) HasExited() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failure == "" {
-		return nil
-	}
-	return &s.failure
+	return s.exited
 }
 
-// gone reports whether the child has ended, and whether nothing of it is left.
-func (s *supervisor) gone() (exited, closed bool) {
+// HasTimedOut reports whether the child still ran at the end of the Timeout.
+func (s *Supervisor) HasTimedOut() bool {
 	s.mu.Lock()
-	exited = s.exited
-	s.mu.Unlock()
-	select {
-	case <-s.done:
-		closed = true
-	default:
-	}
-	return exited, closed
+	defer s.mu.Unlock()
+	return s.timedOut
 }

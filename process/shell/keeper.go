@@ -77,7 +77,7 @@ func (r *run) disposed() *eventlog.Record {
 		return nil
 	}
 	exit := &eventlog.Exit{Code: -1}
-	if r.child != nil {
+	if r.command != nil {
 		exit = &eventlog.Exit{Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL"}
 	}
 	rec := r.record(time.Now(), exit)

@@ -86,8 +86,8 @@ func (s *Shell) listLive() map[int64]Info {
 		info := Info{Log: r.key, ID: r.id, About: r.about, Started: r.since}
 		select {
 		case <-r.started:
-			if r.child != nil {
-				info.PID = r.child.PID
+			if r.command != nil {
+				info.PID = r.command.Child.PID
 			}
 		default:
 		}

@@ -2,9 +2,7 @@ package shell
 
 import (
 	"container/list"
-	"errors"
 	"log/slog"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -24,8 +22,8 @@ type run struct {
 	begun    chan struct{} // closed once the log has it, or beginErr says why not
 	key      int64         // of the log; set before begun is closed
 	beginErr error
-	started  chan struct{} // closed once child is set, or startErr says why it stays nil
-	child    *process.Child
+	started  chan struct{} // closed once command is set, or startErr says why it stays nil
+	command  *process.Supervisor
 	startErr error
 	kept     chan struct{} // closed when nothing of it is recorded any more
 
@@ -51,7 +49,6 @@ type run struct {
 	due            bool             // it can be cut
 	ended          bool             // the exit is committed
 	failure        error
-	timer          *time.Timer // of the deadline
 
 	ending  bool          // the exit is in the queue or in the log
 	dropped chan struct{} // closed by drop: nothing more is wanted
@@ -199,19 +196,15 @@ func (r *run) isDropped() bool {
 // end kills the group and reads no more of it.
 func (r *run) end() {
 	<-r.started
-	if r.child == nil {
-		return
-	}
-	r.signal(syscall.SIGKILL)
-	for _, out := range r.child.Outputs {
-		_ = out.Close() // only fails when it is closed
+	if r.command != nil {
+		r.command.Kill()
 	}
 }
 
 // signal sends sig to the group, if there is any.
 func (r *run) signal(sig syscall.Signal) {
-	if err := r.child.Process.Signal(sig, true); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		r.logger().Error("process group could not be signalled", "pid", r.child.PID, "signal", int(sig), "err", err)
+	if r.command != nil {
+		r.command.SignalGroup(sig)
 	}
 }
 

@@ -81,12 +81,14 @@ func (s *Shell) Exec(ctx context.Context, req Request) (string, Events, error) {
 	defer s.starts.Done()
 	f := r.follower // nobody else changes it before the run has begun
 	r.begin()
-	s.children.Go(func() { r.live(&req, timeout) }) // ends with the child; waited for by Close
-	r.child, r.startErr = s.spawn(&req)
-	close(r.started)
-	if r.child == nil {
+	s.children.Go(r.live) // ends with the child; waited for by Close
+	child, err := s.spawn(&req)
+	if r.startErr = err; err == nil {
+		r.supervise(child, &req, timeout)
+	} else {
 		s.fed(len(req.Stdin))
 	}
+	close(r.started)
 	<-r.begun
 	if r.beginErr != nil {
 		s.remove(r)
@@ -245,9 +247,7 @@ func (s *Shell) KillExec(ctx context.Context, id, signal string) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if r.child != nil {
-		r.signal(sig)
-	}
+	r.signal(sig)
 	return nil
 }
 
@@ -372,9 +372,7 @@ func (s *Shell) shutDown() error {
 	s.mu.Unlock()
 	for _, r := range live {
 		r.lift()
-		if r.child != nil {
-			r.signal(syscall.SIGTERM)
-		}
+		r.signal(syscall.SIGTERM)
 	}
 	for _, r := range rest {
 		r.end()
@@ -390,9 +388,7 @@ func (s *Shell) shutDown() error {
 	case <-gone:
 	case <-timer.C:
 		for _, r := range live {
-			if r.child != nil {
-				r.signal(syscall.SIGKILL)
-			}
+			r.signal(syscall.SIGKILL)
 		}
 		close(s.hurry)
 		for _, r := range live {

@@ -54,50 +54,41 @@ func about(what string, err error) error {
 
 // live is the life of a run from its beginning, while the command is started by whoever
 // has asked for it, until nothing of it is left.
-func (r *run) live(req *Request, timeout time.Duration) {
+func (r *run) live() {
 	<-r.started
 	<-r.begun
 	switch {
-	case r.child != nil:
-		r.supervise(req, timeout)
+	case r.command != nil:
+		r.command.Run()
+		r.shell.lingered(r)
 	case r.beginErr == nil: // recorded is that the command could not be started
 		r.add(eventlog.Event{Kind: eventlog.KindOutput, Stream: Stderr, Data: fmt.Appendf(nil, "spawn failed: %v\n", r.startErr)}, exited(lostCode))
 	}
 	<-r.kept
 }
 
-// supervise sees to the child until nothing of it is left.
-func (r *run) supervise(req *Request, timeout time.Duration) {
-	var pumps []*process.Pump
-	for _, out := range r.child.Outputs {
-		p := process.NewPump(out, r.wait, r.output, false)
-		pumps = append(pumps, p)
-		go p.Run() // ends with the pipe, or when end closes that; waited for below
-	}
+// supervise begins to feed the child, and prepares for live what looks after it.
+func (r *run) supervise(child *process.Child, req *Request, timeout time.Duration) {
 	var fed sync.WaitGroup
-	if r.child.Input != nil {
-		fed.Go(func() { r.feed(req) }) // ends when all is written or the input is closed; waited for below
+	if child.Input != nil {
+		fed.Go(func() { r.feed(child.Input, req) }) // ends when all is written or the input is closed; waited for below
 	}
-	r.limit(timeout)
-
-	status := r.child.Process.Wait()
-	for _, p := range pumps {
-		p.ProcessEnded()
-	}
-	for _, p := range pumps {
-		<-p.Drained
-	}
-	if r.child.Input != nil {
-		_ = r.child.Input.Close() // nobody is left to be told
-	}
-	fed.Wait()
-	r.unlimit()
-	r.settle()
-	r.add(exited(status.ExitCode(false)))
-	r.linger(pumps)
-	if err := r.child.Process.Close(); err != nil {
-		r.logger().Debug("child was not released cleanly", "err", err)
-	}
+	r.command = process.NewSupervisor(process.Supervision{
+		Child: child, Room: r.wait, Output: r.output,
+		OnExit: func(status process.WaitStatus) {
+			if child.Input != nil {
+				_ = child.Input.Close() // nobody is left to be told
+			}
+			fed.Wait()
+			r.command.Unlimit()
+			r.settle()
+			r.add(exited(status.ExitCode(false)))
+			if r.command.IsHeld() && !r.shell.linger(r) {
+				r.command.CloseOutputs()
+			}
+		},
+		Timeout: timeout, KillDelay: killDelay, Logger: r.logger(),
+	})
 }
 
 // settle has what the command wrote taken up. It waits for that, but not for long: others
@@ -118,60 +109,9 @@ func (r *run) settle() {
 }
 
 // feed writes all of the input. That a command does not read it is no failure.
-func (r *run) feed(req *Request) {
+func (r *run) feed(input process.Input, req *Request) {
 	defer r.shell.fed(len(req.Stdin))
-	_, _ = r.child.Input.Write(req.Stdin)
-	_ = r.child.Input.EOF()
+	_, _ = input.Write(req.Stdin)
+	_ = input.EOF()
 	req.Stdin = nil
-}
-
-// linger waits for descendants that have the pipes open.
-func (r *run) linger(pumps []*process.Pump) {
-	waits := func() bool {
-		for _, p := range pumps {
-			select {
-			case <-p.Done:
-			default:
-				return true
-			}
-		}
-		return false
-	}
-	if waits() && r.shell.linger(r) {
-		defer r.shell.lingered(r)
-	} else {
-		for _, p := range pumps {
-			p.Close()
-		}
-	}
-	for _, p := range pumps {
-		<-p.Done
-		p.Close()
-	}
-}
-
-// limit sets the deadline: the group is ended politely, then killed, also what is left of
-// it when the command itself has ended by then. 0 is none.
-func (r *run) limit(timeout time.Duration) {
-	if timeout == 0 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.timer = time.AfterFunc(timeout, func() {
-		r.logger().Info("the command has taken too long and is ended", "timeout", timeout)
-		r.mu.Lock()
-		r.timer = nil // no way back
-		r.mu.Unlock()
-		r.signal(syscall.SIGTERM)
-		time.AfterFunc(killDelay, func() { r.signal(syscall.SIGKILL) })
-	})
-}
-
-func (r *run) unlimit() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.timer != nil {
-		r.timer.Stop()
-	}
 }
