@@ -6,12 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/atomicfile"
 	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -68,7 +68,7 @@ func isInside(dir, to string) (bool, error) {
 		}
 		rest = filepath.Join(filepath.Base(at), rest)
 	}
-	return to == real || real == "/" || strings.HasPrefix(to, real+"/"), nil
+	return slashpath.Within(to, real), nil
 }
 
 // copyFile makes to a file with the content and the mode of from, through links of
@@ -162,7 +162,7 @@ func (s *Service) copyTree(ctx context.Context, from, to string, top bool) error
 		}
 		kind, err := d.kindOf(e, false)
 		if err == nil {
-			source, dest := join(from, e.name), join(to, e.name)
+			source, dest := slashpath.Join(from, e.name), slashpath.Join(to, e.name)
 			switch kind {
 			case unix.S_IFREG:
 				err = s.copyFile(ctx, source, dest)
@@ -172,7 +172,7 @@ func (s *Service) copyTree(ctx context.Context, from, to string, top bool) error
 				err = s.copyTree(ctx, source, dest, false)
 			}
 		}
-		if err != nil && !hasVanished(err, join(from, e.name)) {
+		if err != nil && !hasVanished(err, slashpath.Join(from, e.name)) {
 			return err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // dirent is a name in a directory. kind is that of the name itself as the system
@@ -34,7 +36,7 @@ func (d *directory) openSubdir(name string) (*directory, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &directory{fd: fd, path: join(d.path, name)}, nil
+	return &directory{fd: fd, path: slashpath.Join(d.path, name)}, nil
 }
 
 func (d *directory) close() { _ = unix.Close(d.fd) }
@@ -77,11 +79,4 @@ func listDir(path string, l *listing) (*directory, []dirent, error) {
 		return nil, nil, err
 	}
 	return d, entries, nil
-}
-
-func join(dir, name string) string {
-	if dir == "/" {
-		return "/" + name
-	}
-	return dir + "/" + name
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/fs/pattern"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -38,7 +39,7 @@ func (s *Service) glob(ctx context.Context, p *protocol.GlobParams) (*protocol.G
 			if !match.Match(rel) {
 				return nil
 			}
-			uri := fileuri.Format(join(root, rel))
+			uri := fileuri.Format(slashpath.Join(root, rel))
 			if spent += len(uri) + entryOverhead; len(result.Entries) == limit || spent > protocol.MaxSearchBytes {
 				result.Truncated = true
 				return errStop
@@ -68,7 +69,7 @@ func (s *searcher) base(match *pattern.Pattern) string {
 	}
 	at := s.root
 	for name := range strings.SplitSeq(base, "/") {
-		at = join(at, name)
+		at = slashpath.Join(at, name)
 		st, err := lstat(at)
 		if err != nil || kindOf(&st) != unix.S_IFDIR || !s.hidden && strings.HasPrefix(name, ".") {
 			return ""

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/fs/pattern"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -184,7 +185,7 @@ func (g *grep) walk(ctx context.Context, p *protocol.GrepParams, ordered, work c
 			if kind != unix.S_IFREG || len(g.include) > 0 && !g.include.Match(rel) {
 				return nil
 			}
-			j := job{path: join(g.root, rel), room: all, found: make(chan *findings, 1)}
+			j := job{path: slashpath.Join(g.root, rel), room: all, found: make(chan *findings, 1)}
 			if err := send(ctx, ordered, j); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
@@ -55,7 +56,7 @@ func (s *Service) readDirectory(ctx context.Context, p *protocol.ReadDirectoryPa
 			out.IsDirectory, out.IsFile = kind == unix.S_IFDIR, kind == unix.S_IFREG
 		}
 		if !utf8.ValidString(e.name) {
-			out.Path = fileuri.Format(join(path, e.name))
+			out.Path = fileuri.Format(slashpath.Join(path, e.name))
 		}
 		result.Entries = append(result.Entries, out)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/ignore"
 	"github.com/wsd-dev/wsd/fs/pattern"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/protocol/rpc"
 )
 
@@ -30,10 +31,7 @@ var errStop = errors.New("stop searching")
 
 // run walks below the directory dir, which is rel below the root.
 func (s *searcher) run(ctx context.Context, rel string) error {
-	dir := s.root
-	if rel != "" {
-		dir = join(dir, rel)
-	}
+	dir := slashpath.Join(s.root, rel)
 	d, err := openDir(dir)
 	if err != nil {
 		return err
@@ -79,7 +77,7 @@ func (s *searcher) enter(ctx context.Context, d *directory, rel string, depth in
 			continue // it has gone
 		}
 		isDir := e.kind == unix.S_IFDIR
-		if s.gitignore && rules.Match(d.path, e.name, isDir) || s.exclude.Match(childOf(rel, e.name)) || isTemporary(e.name) {
+		if s.gitignore && rules.Match(d.path, e.name, isDir) || s.exclude.Match(slashpath.Join(rel, e.name)) || isTemporary(e.name) {
 			continue
 		}
 		steps = append(steps, step{dirent: e, key: e.name})
@@ -92,7 +90,7 @@ func (s *searcher) enter(ctx context.Context, d *directory, rel string, depth in
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		child := childOf(rel, st.name)
+		child := slashpath.Join(rel, st.name)
 		if !st.enter {
 			err = s.visit(child, st.kind)
 		} else {
@@ -112,17 +110,10 @@ func (s *searcher) enterChild(ctx context.Context, d *directory, name, rel strin
 	case isGone(err):
 		return nil
 	default:
-		return s.fail(join(d.path, name), err)
+		return s.fail(slashpath.Join(d.path, name), err)
 	}
 	if s.gitignore {
 		rules = rules.Enter(sub.path)
 	}
 	return s.enter(ctx, sub, rel, depth, rules)
-}
-
-func childOf(rel, name string) string {
-	if rel == "" {
-		return name
-	}
-	return rel + "/" + name
 }

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -126,7 +127,7 @@ func (w *walker) child(d *directory, dir walkDir, e dirent) {
 		return
 	}
 	w.counted++
-	path := join(dir.path, e.name)
+	path := slashpath.Join(dir.path, e.name)
 	switch {
 	case kind == unix.S_IFREG && !isLink:
 		w.list(path, "file")

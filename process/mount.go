@@ -2,7 +2,8 @@ package process
 
 import (
 	"path"
-	"strings"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // A Mount has a directory stand at another place for commands, as clients know it. A nil
@@ -24,14 +25,14 @@ func (m *Mount) Place(dir string) (string, *Namespace) {
 	case m.Namespace != nil:
 		return dir, m.Namespace
 	default:
-		return m.Dir + rest, nil
+		return slashpath.Join(m.Dir, rest), nil
 	}
 }
 
 // Host is the path by which this program reaches what clients call name.
 func (m *Mount) Host(name string) string {
 	if rest, inside := m.cut(name); inside {
-		return m.Dir + rest
+		return slashpath.Join(m.Dir, rest)
 	}
 	return name
 }
@@ -42,7 +43,7 @@ func (m *Mount) cut(name string) (rest string, inside bool) {
 	if m == nil {
 		return "", false
 	}
-	return below(name, m.Point)
+	return slashpath.Cut(path.Clean(name), m.Point)
 }
 
 // Enter has a command whose directory is a path of this program be started in the
@@ -52,13 +53,7 @@ func (m *Mount) Enter(cmd *Command) {
 		return
 	}
 	cmd.Namespace = m.Namespace
-	if rest, inside := below(cmd.Dir, m.Dir); inside {
-		cmd.Dir = m.Point + rest
+	if rest, inside := slashpath.Cut(path.Clean(cmd.Dir), m.Dir); inside {
+		cmd.Dir = slashpath.Join(m.Point, rest)
 	}
-}
-
-// below returns what follows dir in a path that is there or below it.
-func below(name, dir string) (rest string, inside bool) {
-	rest, inside = strings.CutPrefix(path.Clean(name), dir)
-	return rest, inside && (rest == "" || rest[0] == '/')
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -347,7 +348,7 @@ func (d *decision) below(path string, out *[]tree.Entry) error {
 			return err
 		}
 		for i := range list {
-			child := join(path, list[i].Name.Name)
+			child := slashpath.Join(path, list[i].Name.Name)
 			e, err := d.at(child)
 			if err != nil {
 				return err
@@ -622,11 +623,4 @@ func (d *decision) forgotten(x *tree.Entry, losers []tree.Entry) bool {
 		}
 	}
 	return false
-}
-
-func join(dir, name string) string {
-	if dir == "/" {
-		return "/" + name
-	}
-	return dir + "/" + name
 }

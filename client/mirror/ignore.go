@@ -314,7 +314,7 @@ func (m *Mirror) readRules(ctx context.Context) (ruleFiles, error) {
 			if len(files) >= maxRuleFiles {
 				return nil, errTooManyRules
 			}
-			files[join(dir, ignore.FileName)] = text
+			files[dir+"/"+ignore.FileName] = text
 			found.rules.Add(rawname.Raw(m.relative(dir)), text)
 		}
 		dirs = append(dirs, below...)
@@ -342,7 +342,7 @@ func (m *Mirror) readDirRules(ctx context.Context, dir string) (dirs []string, t
 		}
 		for i := range list {
 			last = list[i].Name()
-			path := join(dir, last)
+			path := dir + "/" + last
 			switch {
 			case list[i].Kind == tree.KindDir:
 				dirs = append(dirs, path)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/ignore"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -231,7 +232,7 @@ func (s *ignoredSet) below(dir string) []string {
 	for d, names := range s.Dirs {
 		if d == dir || strings.HasPrefix(d, dir+"/") {
 			for _, name := range names {
-				out = append(out, join(d, name))
+				out = append(out, slashpath.Join(d, name))
 			}
 		}
 	}
@@ -403,9 +404,9 @@ func (d *decision) hidesBelow(path string) (bool, error) {
 		for i := range list {
 			last = list[i].Name.Name
 			dir := list[i].Node.Kind == tree.KindDir
-			hides := d.m.filter.hides(join(path, last), dir)
+			hides := d.m.filter.hides(slashpath.Join(path, last), dir)
 			if !hides && dir {
-				if hides, err = d.hidesBelow(join(path, last)); err != nil {
+				if hides, err = d.hidesBelow(slashpath.Join(path, last)); err != nil {
 					return false, err
 				}
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -610,7 +611,7 @@ func touchAll(e *tree.Edit, path string, wanted func(*tree.Entry) bool) ([]tree.
 		}
 		for i := range list {
 			last = list[i].Name.Name
-			more, err := touchAll(e, join(path, last), wanted)
+			more, err := touchAll(e, slashpath.Join(path, last), wanted)
 			if err != nil {
 				return nil, err
 			}

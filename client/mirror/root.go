@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -45,7 +45,7 @@ func (e *RootError) Thing() string {
 
 // aboveRemote reports whether a path of the remote's is its root, or above it.
 func (r roots) aboveRemote(path string) bool {
-	return r.remote != "" && path != "/" && (path == r.remote || strings.HasPrefix(r.remote, path+"/"))
+	return r.remote != "" && path != "/" && slashpath.Within(r.remote, path)
 }
 
 // atRoot is the error about an entry of the remote's, nil for none. had says that both sides had the

@@ -1,6 +1,11 @@
 package mirror
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
+)
 
 // roots are the paths of the two trees that stand for each other, "" for "/".
 type roots struct{ local, remote string }
@@ -17,21 +22,15 @@ func (r roots) toLocal(path string) (string, bool) { return moved(path, r.remote
 
 // isRoot reports whether a local path is the root or above it.
 func (r roots) isRoot(path string) bool {
-	return path == "/" || path == r.local || strings.HasPrefix(r.local, path+"/")
+	return slashpath.Within(r.local, path)
 }
 
 func moved(path, from, to string) (string, bool) {
-	if path == "/" {
-		path = ""
-	}
-	rest, ok := strings.CutPrefix(path, from)
-	if !ok || (rest != "" && rest[0] != '/') {
+	rest, ok := slashpath.Cut(path, from)
+	if !ok {
 		return "", false
 	}
-	if to+rest == "" {
-		return "/", true
-	}
-	return to + rest, true
+	return slashpath.Join(cmp.Or(to, "/"), rest), true
 }
 
 // hidden reports whether a segment of a path is one of some names.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -161,7 +162,7 @@ func (d *decision) becomesCode(path, to string, c *tree.Child) (bool, error) {
 		}
 		for i := range list {
 			last = list[i].Name.Name
-			if becomes, err := d.becomesCode(join(path, last), join(to, last), &list[i]); becomes || err != nil {
+			if becomes, err := d.becomesCode(slashpath.Join(path, last), slashpath.Join(to, last), &list[i]); becomes || err != nil {
 				return becomes, err
 			}
 		}

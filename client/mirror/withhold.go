@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/wsd-dev/wsd/client/withheld"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -401,7 +402,7 @@ func (d *decision) codeBelow(path string) (bool, error) {
 			return false, err
 		}
 		for i := range list {
-			child, kind := join(path, list[i].Name.Name), list[i].Node.Kind
+			child, kind := slashpath.Join(path, list[i].Name.Name), list[i].Node.Kind
 			if d.m.isCode(child, kind) {
 				return true, nil
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -38,7 +39,7 @@ func Renames(begun int64, entries iter.Seq2[tree.Entry, error]) (map[string]stri
 	var rev int64
 	var gone, made []string // what is topmost of the revision
 	rename := func(from, to string) {
-		if to != "/" && !within(to, from) {
+		if to != "/" && !slashpath.Within(to, from) {
 			found[from] = to
 		}
 	}
@@ -63,18 +64,12 @@ func Renames(begun int64, entries iter.Seq2[tree.Entry, error]) (map[string]stri
 		if e.Kind == tree.KindDelete {
 			tops = &gone
 		}
-		if n := len(*tops); n == 0 && (e.Kind == tree.KindDir || e.Kind == tree.KindDelete) || n > 0 && !within(e.Path, (*tops)[n-1]) {
+		if n := len(*tops); n == 0 && (e.Kind == tree.KindDir || e.Kind == tree.KindDelete) || n > 0 && !slashpath.Within(e.Path, (*tops)[n-1]) {
 			*tops = append(*tops, e.Path)
 		}
 	}
 	note()
 	return found, nil
-}
-
-// within reports whether a path is dir or below it.
-func within(path, dir string) bool {
-	rest, ok := strings.CutPrefix(path, dir)
-	return ok && (rest == "" || rest[0] == '/')
 }
 
 // newPath is where a renamed directory has taken a path, "" for a path that was not renamed.
@@ -167,7 +162,7 @@ func (r *sparing) dir(ino int64, path string) (rest []tree.Entry, any bool, err 
 		for i := range list {
 			c := &list[i]
 			last = c.Name.Name
-			child := strings.TrimSuffix(path, "/") + "/" + last
+			child := slashpath.Join(path, last)
 			keep, err := r.sparer.Keep(child, c)
 			if err != nil {
 				return nil, false, err

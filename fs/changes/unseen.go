@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -99,7 +100,7 @@ func (u *unseen) below(path string) (bool, error) {
 		}
 		for i := range list {
 			last = list[i].Name.Name
-			child := strings.TrimSuffix(path, "/") + "/" + last
+			child := slashpath.Join(path, last)
 			e, err := u.at(child)
 			if err != nil || u.changed(e) {
 				return err == nil, err

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -185,8 +186,7 @@ func (p *plan) stands(e *tree.Edit, it *item) (bool, error) {
 var errMount = fmt.Errorf("%w: the workspace's directory cannot be something else", iofs.ErrPermission)
 
 func (p *plan) apply(e *tree.Edit, entry *tree.Entry, how tree.ApplyMode) (bool, error) {
-	mount := p.w.cfg.Mount
-	above := entry.Path == mount || entry.Path == "/" || strings.HasPrefix(mount, entry.Path+"/")
+	above := slashpath.Within(p.w.cfg.Mount, entry.Path)
 	if above && (entry.Kind == tree.KindFile || entry.Kind == tree.KindSymlink) {
 		return false, &iofs.PathError{Op: "apply", Path: entry.Path, Err: errMount}
 	}
@@ -318,7 +318,7 @@ func (p *plan) throughLink(path string) bool {
 			}
 		}
 		if n != nil {
-			_, name := split(path[:i])
+			name := slashpath.Base(path[:i])
 			if n = n.kids.get(name); n != nil && n.stat.kind == tree.KindSymlink {
 				return true
 			}
@@ -358,18 +358,18 @@ func (p *plan) supersede(it *item) {
 	}
 	if _, above := p.dirs[it.path]; above && it.kind != tree.KindDir {
 		for path := range p.items {
-			if within(path, it.path) {
+			if slashpath.Within(path, it.path) {
 				p.items[path] = nil
 			}
 		}
 		for path := range p.dirs {
-			if within(path, it.path) {
+			if slashpath.Within(path, it.path) {
 				delete(p.dirs, path)
 			}
 		}
 	}
 	for dir := it.path; dir != ""; {
-		dir, _ = split(dir)
+		dir = slashpath.Dir(dir)
 		if _, known := p.dirs[dir]; known {
 			break
 		}
@@ -507,7 +507,7 @@ func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *chan
 			maps.DeleteFunc(w.prints, func(path string, _ tree.Hash) bool { return !isStuck(stuck.paths, path) })
 			return err
 		}
-		slices.SortFunc(list, func(a, b *item) int { return comparePaths(a.path, b.path) })
+		slices.SortFunc(list, func(a, b *item) int { return slashpath.Compare(a.path, b.path) })
 		if err := w.findObjects(ctx, found); err != nil {
 			return err
 		}

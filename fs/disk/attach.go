@@ -8,6 +8,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -119,7 +120,7 @@ func (w *Workspace) restore(ctx context.Context, fd int) error {
 		if path == "" || hidden(path) || info.Stub {
 			return nil
 		}
-		dir, name := split(path)
+		dir, name := slashpath.Split(path)
 		up, err := walk.open(dir)
 		if err == nil {
 			_, err = statAt(up, name)

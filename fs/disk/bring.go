@@ -12,6 +12,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/rawname"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -71,7 +72,7 @@ func (b *bringer) prepareAll(list []*item) ([]*item, error) {
 			return nil, err
 		}
 		file, err := b.prepare(it)
-		if dir, _ := split(it.path); b.openedUp(dir, err) {
+		if dir := slashpath.Dir(it.path); b.openedUp(dir, err) {
 			file, err = b.prepare(it)
 		}
 		if err != nil {
@@ -93,7 +94,7 @@ func (b *bringer) prepare(it *item) (bool, error) {
 	if it.path == "" {
 		return false, b.mount(it)
 	}
-	dir, name := split(it.path)
+	dir, name := slashpath.Split(it.path)
 	if it.kind == tree.KindDelete {
 		if err := b.above(dir); err != nil {
 			return false, err
@@ -171,7 +172,7 @@ func (b *bringer) keeps(path string, staying []string) {
 // above makes the directories that the tree has on the way to something that it has no
 // longer: an entry may have made them for what another one then removed.
 func (b *bringer) above(dir string) error {
-	for ; dir != ""; dir, _ = split(dir) {
+	for ; dir != ""; dir = slashpath.Dir(dir) {
 		if n := b.w.index.find(dir); n != nil && n.stat.kind == tree.KindDir {
 			return nil
 		}
@@ -239,7 +240,7 @@ func (b *bringer) emptyMount() error {
 
 // renew has a directory opened again: it may be another one.
 func (b *bringer) renew(path string) {
-	if within(b.walk.path, path) {
+	if slashpath.Within(b.walk.path, path) {
 		b.walk.forget()
 	}
 }
@@ -300,7 +301,7 @@ func (b *bringer) ensure(path string) (int, error) {
 	if path == "" || !gone(err) && !denied(err) {
 		return fd, err
 	}
-	dir, name := split(path)
+	dir, name := slashpath.Split(path)
 	up, err2 := b.ensure(dir)
 	if err2 != nil {
 		return -1, err2
@@ -372,7 +373,7 @@ func (b *bringer) mkdir(dir int, name string, it *item) error {
 
 // finishDirs gives directories their modes and times, each after those below it.
 func (b *bringer) finishDirs() error {
-	slices.SortStableFunc(b.dirs, func(x, y *item) int { return comparePaths(y.path, x.path) })
+	slices.SortStableFunc(b.dirs, func(x, y *item) int { return slashpath.Compare(y.path, x.path) })
 	var errs []error
 	for i, it := range b.dirs {
 		if i+1 < len(b.dirs) && b.dirs[i+1].path == it.path {
@@ -401,7 +402,7 @@ func (b *bringer) finishDir(it *item) error {
 	chmod := unix.Fchmod
 	fd, err := b.walk.open(it.path)
 	if forbidden(err) { // its mode keeps us out
-		dir, name := split(it.path)
+		dir, name := slashpath.Split(it.path)
 		if fd, err = b.walk.open(dir); err == nil {
 			look = func(up int) (stat, error) { return statAt(up, name) }
 			chmod = func(up int, mode uint32) error { return chmodAt(up, name, mode) }
@@ -431,7 +432,7 @@ func (b *bringer) finishDir(it *item) error {
 		}
 	}
 	if it.path != "" {
-		dir, name := split(it.path)
+		dir, name := slashpath.Split(it.path)
 		up, err := b.walk.open(dir)
 		if err != nil {
 			return err

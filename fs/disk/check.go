@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -82,7 +83,7 @@ func (c *checker) dir(path string) ([]string, error) {
 			kid := left[after]
 			delete(left, after)
 			if kid == nil {
-				c.differs(under(path, after), "only the tree has it")
+				c.differs(slashpath.Join(path, after), "only the tree has it")
 				continue
 			}
 			if err := c.node(path, info, kid); err != nil {
@@ -97,7 +98,7 @@ func (c *checker) dir(path string) ([]string, error) {
 		}
 	}
 	for name := range left {
-		c.differs(under(path, name), "only the index has it")
+		c.differs(slashpath.Join(path, name), "only the index has it")
 	}
 	return subs, nil
 }
@@ -107,7 +108,7 @@ func (c *checker) node(dir string, info *tree.FileInfo, n *node) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	path := under(dir, n.name)
+	path := slashpath.Join(dir, n.name)
 	fd, err := c.walk.open(dir)
 	if err != nil {
 		return ignore(err)

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/objects"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -294,26 +294,12 @@ func (w *Workspace) openRoot() (int, stat, error) {
 
 // treePath is what the tree calls a path of the directory.
 func (w *Workspace) treePath(path string) string {
-	switch {
-	case path == "":
-		return w.cfg.Mount
-	case w.cfg.Mount == "/":
-		return "/" + path
-	default:
-		return w.cfg.Mount + "/" + path
-	}
+	return slashpath.Join(w.cfg.Mount, path)
 }
 
 // where is a path of the tree in the directory; false for one that is not below the mount.
 func (w *Workspace) where(path string) (string, bool) {
-	mount := w.cfg.Mount
-	if mount == "/" {
-		return path[1:], true
-	}
-	if path == mount {
-		return "", true
-	}
-	return strings.CutPrefix(path, mount+"/")
+	return slashpath.Cut(path, w.cfg.Mount)
 }
 
 // skipped counts what is left out, and says so once for each reason.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -132,7 +133,7 @@ func (w *Workspace) Consistent(ctx context.Context) error {
 	// What the journal has is of another version, and so are the directories above it.
 	pending := func(path string) bool {
 		for j := range journal {
-			if within(path, j) || within(j, path) {
+			if slashpath.Within(path, j) || slashpath.Within(j, path) {
 				return true
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/objects"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -88,7 +89,7 @@ func (h *home) hasOther(path string) bool {
 func openWalking(root int, path string, flags int) (int, error) {
 	walk := newWalker(root)
 	defer walk.forget()
-	dir, name := split(path)
+	dir, name := slashpath.Split(path)
 	fd, err := walk.open(dir)
 	if err != nil {
 		return -1, err

@@ -1,12 +1,12 @@
 package disk
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/wsd-dev/wsd/fs/rawname"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -45,44 +45,7 @@ func (n *node) path() string {
 	if n.parent == nil {
 		return ""
 	}
-	return under(n.parent.path(), n.name)
-}
-
-func under(dir, name string) string {
-	if dir == "" {
-		return name
-	}
-	return dir + "/" + name
-}
-
-// split is the directory and the last name of a path that is not "".
-func split(path string) (dir, name string) {
-	i := strings.LastIndexByte(path, '/')
-	return path[:max(i, 0)], path[i+1:]
-}
-
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
-	return dir == "" || strings.HasPrefix(path, dir) && (len(path) == len(dir) || path[len(dir)] == '/')
-}
-
-// comparePaths orders paths so that each directory is followed by all that is below it.
-func comparePaths(a, b string) int {
-	i := 0
-	for i < len(a) && i < len(b) && a[i] == b[i] {
-		i++
-	}
-	if i == len(a) || i == len(b) {
-		return cmp.Compare(len(a), len(b))
-	}
-	x, y := int(a[i]), int(b[i])
-	if x == '/' {
-		x = -1
-	}
-	if y == '/' {
-		y = -1
-	}
-	return cmp.Compare(x, y)
+	return slashpath.Join(n.parent.path(), n.name)
 }
 
 // find returns nil for what is not in the index.
@@ -101,7 +64,7 @@ func (x *index) put(path string, s stat) error {
 		x.root.stat = s
 		return nil
 	}
-	dir, name := split(path)
+	dir, name := slashpath.Split(path)
 	d := x.find(dir)
 	if d == nil || d.stat.kind != tree.KindDir {
 		return fmt.Errorf("%w: the directory's index has %s and not where it is", tree.ErrDamaged, path)
@@ -173,7 +136,7 @@ func (x *index) remove(path string) {
 	x.dropNode(n)
 	n.parent.disown(n.name)
 	for p := range x.again {
-		if within(p, path) {
+		if slashpath.Within(p, path) {
 			delete(x.again, p)
 		}
 	}
@@ -182,7 +145,7 @@ func (x *index) remove(path string) {
 // move gives a node another path, where nothing is, in a directory that is there.
 func (x *index) move(n *node, path string) {
 	n.parent.disown(n.name)
-	dir, name := split(path)
+	dir, name := slashpath.Split(path)
 	n.name, n.parent = strings.Clone(name), x.find(dir) // the path is not kept for it
 	n.parent.adopt(n)
 	x.noteRaw(n)

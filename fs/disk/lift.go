@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -19,7 +20,7 @@ func (w *Workspace) lift(ctx context.Context, root int, p *plan) error {
 	b := newBringer(ctx, w, root, nil)
 	defer b.walk.forget()
 	var placed []*object
-	for _, path := range slices.SortedFunc(maps.Keys(p.leaving), comparePaths) {
+	for _, path := range slices.SortedFunc(maps.Keys(p.leaving), slashpath.Compare) {
 		l := p.leaving[path]
 		if !l.wanted {
 			continue
@@ -82,7 +83,7 @@ func (w *Workspace) placeAll(ctx context.Context, list []*object) error {
 
 // lift makes an object of a file.
 func (b *bringer) lift(path string, l *leaving) error {
-	dir, name := split(path)
+	dir, name := slashpath.Split(path)
 	fd, err := b.walk.open(dir)
 	if err != nil {
 		return err
@@ -158,7 +159,7 @@ func (b *bringer) unlift(dir int, out, path, name string, was *found, settled bo
 // copyLeaving makes an object of what a file has that cannot be renamed. If there is none, the file counts as
 // news: it may be the last that has its content.
 func (b *bringer) copyLeaving(path string, l *leaving) error {
-	dir, name := split(path)
+	dir, name := slashpath.Split(path)
 	var number int64
 	fd, err := b.walk.open(dir)
 	if err == nil {
@@ -434,7 +435,7 @@ func (w *Workspace) recoverAll(ctx context.Context, root int) error {
 		}
 		return rows.DiskJournal(w.root.ID, 0, func(_ int64, row []byte) error {
 			eachOfRow(row, func(path string, _ bool) {
-				dir, _ := split(path)
+				dir := slashpath.Dir(path)
 				dirs[dir], paths[path] = struct{}{}, struct{}{}
 			}, func(string, tree.Hash) {})
 			return nil
@@ -448,7 +449,7 @@ func (w *Workspace) recoverAll(ctx context.Context, root int) error {
 	}
 	walk := newWalker(root)
 	defer walk.forget()
-	for _, dir := range slices.SortedFunc(maps.Keys(dirs), comparePaths) {
+	for _, dir := range slices.SortedFunc(maps.Keys(dirs), slashpath.Compare) {
 		fd, err := walk.open(dir)
 		if err == nil {
 			err = w.recoverIn(ctx, fd)

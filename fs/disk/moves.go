@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -120,7 +121,7 @@ func (m *mover) move(ctx context.Context, batch []*change) error {
 func (m *mover) rename(e *tree.Edit, rows Rows, n *node, c *change) (bool, error) {
 	w := m.w
 	from := n.path()
-	if within(c.path, from) {
+	if slashpath.Within(c.path, from) {
 		return false, nil
 	}
 	info, err := e.Lstat(w.treePath(c.path))
@@ -199,7 +200,7 @@ func (m *mover) remaining(s *scan) []*change {
 
 // below reports whether a path is, or is below, a directory that was renamed.
 func (m *mover) below(path string) bool {
-	return slices.ContainsFunc(m.moved, func(dir string) bool { return within(path, dir) })
+	return slices.ContainsFunc(m.moved, func(dir string) bool { return slashpath.Within(path, dir) })
 }
 
 func (m *mover) missing(n *node, seen map[*node]struct{}, list *[]*change) {

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -59,7 +60,7 @@ func (b *bringer) openUp(path string) error {
 // isShut reports whether a path is in a directory that keeps us out, where content cannot be read
 // any more once it is closed again.
 func (b *bringer) isShut(path string) bool {
-	return slices.ContainsFunc(b.shut, func(dir string) bool { return within(path, dir) })
+	return slices.ContainsFunc(b.shut, func(dir string) bool { return slashpath.Within(path, dir) })
 }
 
 // unlock gives us, the owner, all rights to a directory, and returns how it was. If we have
@@ -81,7 +82,7 @@ func (b *bringer) unlock(path string) (was stat, err error) {
 		}
 		return was, err
 	}
-	dir, name := split(path)
+	dir, name := slashpath.Split(path)
 	err = b.inDir(dir, func(up int) error {
 		st, err := statOthers(up, name)
 		if err != nil {

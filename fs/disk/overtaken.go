@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/lost"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -103,7 +104,7 @@ func (w *Workspace) version(ctx context.Context, dir int, name string, keep *kee
 // aside gives something that is neither known nor can be kept as a version, such as a directory
 // with others' files, a name beside its path. It is settled there like any other.
 func (b *bringer) aside(dir int, name, path string) error {
-	_, base := split(path)
+	base := slashpath.Base(path)
 	for range asideAttempts {
 		mark := ".conflict-" + randomHex(4)
 		to := tree.Shorten(base, len(mark)) + mark

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -132,7 +133,7 @@ func (w *Workspace) leaveRemnants(ctx context.Context, s *scan) error {
 		if c.stat.kind == 0 || c.path == "" {
 			continue
 		}
-		up, _ := split(c.path)
+		up := slashpath.Dir(c.path)
 		if _, odd := s.oddDirs[c.path]; c.old.kind == 0 && c.stat.kind == tree.KindDir && !used[c.path] && (odd || remnant[c.path]) {
 			e, err := w.cfg.Tree.Entry(ctx, w.treePath(c.path))
 			if err != nil && tree.Code(err) == "" {
@@ -168,7 +169,7 @@ func agree(s *scan) {
 		if c.stat.kind == 0 {
 			continue
 		}
-		for path := c.path; path != ""; path, _ = split(path) {
+		for path := c.path; path != ""; path = slashpath.Dir(path) {
 			if gone[path] {
 				gone[path] = false
 				s.later(path)
@@ -187,7 +188,7 @@ func sortChanges(s *scan) {
 		case a.stat.kind == 0 && b.stat.kind != 0:
 			return 1
 		default:
-			return comparePaths(a.path, b.path)
+			return slashpath.Compare(a.path, b.path)
 		}
 	})
 	s.changes = slices.CompactFunc(s.changes, func(a, b *change) bool {
@@ -277,7 +278,7 @@ func (w *Workspace) readAll(ctx context.Context, root int, batch []*change) erro
 
 // read reads the file of a change.
 func (w *Workspace) read(ctx context.Context, walk *walker, c *change) error {
-	dir, name := split(c.path)
+	dir, name := slashpath.Split(c.path)
 	fd, err := walk.open(dir)
 	var got content
 	if err == nil {
@@ -319,7 +320,7 @@ func (w *Workspace) commit(ctx context.Context, s *scan, batch []*change) error 
 		dirs := map[string]struct{}{}
 		var cut []string // what was a directory, and is none any more
 		for _, c := range batch {
-			if c.stat.kind != 0 && (!w.hasDir(c.path, dirs) || belowAny(c.path, cut)) {
+			if c.stat.kind != 0 && (!w.hasDir(c.path, dirs) || slices.ContainsFunc(cut, func(dir string) bool { return c.path != dir && slashpath.Within(c.path, dir) })) {
 				later = append(later, c.path) // what it is in could not be taken
 				continue
 			}
@@ -374,23 +375,13 @@ func (w *Workspace) commit(ctx context.Context, s *scan, batch []*change) error 
 	return nil
 }
 
-// belowAny reports whether a path is below one of some directories.
-func belowAny(path string, dirs []string) bool {
-	for _, dir := range dirs {
-		if path != dir && within(path, dir) {
-			return true
-		}
-	}
-	return false
-}
-
 // hasDir reports whether the directory that a path is in is in the index, or is one of
 // those that are about to be.
 func (w *Workspace) hasDir(path string, dirs map[string]struct{}) bool {
 	if path == "" {
 		return true
 	}
-	dir, _ := split(path)
+	dir := slashpath.Dir(path)
 	if _, ok := dirs[dir]; ok {
 		return true
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -258,7 +259,7 @@ func (b *clearer) entry(fd int, path, name string) (stays bool, err error) {
 	if temporary(name) {
 		return false, b.reclaim(fd, path, name)
 	}
-	return b.clear(fd, under(path, name), name)
+	return b.clear(fd, slashpath.Join(path, name), name)
 }
 
 // prune removes from a directory what the index has and the tree does not.
@@ -268,7 +269,7 @@ func (b *bringer) prune(path string) error {
 		return nil
 	}
 	for _, name := range n.sorted() {
-		kid := under(path, name)
+		kid := slashpath.Join(path, name)
 		it, err := b.w.lookup(b.ctx, kid)
 		if err != nil {
 			return err

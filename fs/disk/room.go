@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -29,7 +30,7 @@ func (p *plan) fits(e *tree.Edit, root int) error {
 	}
 	// What goes, goes first. A file that is replaced goes once the new one is there.
 	order := slices.Clone(p.order)
-	slices.SortFunc(order, comparePaths)
+	slices.SortFunc(order, slashpath.Compare)
 	purged := make(map[string]struct{}, len(p.purged))
 	for _, path := range p.purged {
 		purged[path] = struct{}{}
@@ -47,7 +48,7 @@ func (p *plan) fits(e *tree.Edit, root int) error {
 		}
 		f := file{path: path, size: max(size, 0)}
 		n := p.w.index.find(path)
-		if n != nil && !(any && within(path, cleared)) {
+		if n != nil && !(any && slashpath.Within(path, cleared)) {
 			switch _, gone := purged[path]; {
 			case size >= 0 && n.stat.kind == tree.KindFile:
 				f.old = n.stat.size

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/wsd-dev/wsd/fs/rawname"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -183,7 +184,7 @@ func (s *scan) missing(fd int, path string, n *node) error {
 		_, err := statAt(fd, name)
 		switch {
 		case gone(err):
-			s.add(&change{path: under(path, name), old: copied(&kid.stat)})
+			s.add(&change{path: slashpath.Join(path, name), old: copied(&kid.stat)})
 		case err != nil && !denied(err):
 			return err
 		}
@@ -197,13 +198,13 @@ func (s *scan) goesInto(dir string, subs []sub) {
 		if s.deep == nil {
 			s.deep = map[string]struct{}{}
 		}
-		s.deep[under(dir, sub.name)] = struct{}{}
+		s.deep[slashpath.Join(dir, sub.name)] = struct{}{}
 	}
 }
 
 // covers reports whether a directory is one of those of goesInto, or is below one.
 func (s *scan) covers(dir string) bool {
-	for ; dir != "" && len(s.deep) > 0; dir, _ = split(dir) {
+	for ; dir != "" && len(s.deep) > 0; dir = slashpath.Dir(dir) {
 		if _, is := s.deep[dir]; is {
 			return true
 		}
@@ -221,7 +222,7 @@ func (s *scan) below(fd int, path string, subs []sub) {
 			s.fail(err)
 			return
 		}
-		path := under(path, sub.name)
+		path := slashpath.Join(path, sub.name)
 		kid, err := -1, s.w.fault("enter", path)
 		if err == nil {
 			kid, err = openDirAt(fd, sub.name)
@@ -255,7 +256,7 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 	if temporary(name) {
 		if s.clean {
 			s.mu.Lock()
-			s.temps = append(s.temps, under(dir, name))
+			s.temps = append(s.temps, slashpath.Join(dir, name))
 			s.mu.Unlock()
 		}
 		return false, nil
@@ -283,11 +284,11 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 		if canOpenUp(fd, name) {
 			there = stat{}
 		}
-		s.skipUnread(err, under(dir, name), there)
-		s.later(under(dir, name))
+		s.skipUnread(err, slashpath.Join(dir, name), there)
+		s.later(slashpath.Join(dir, name))
 		return true, nil
 	case errors.Is(err, errLong), errors.Is(err, errSpecial):
-		return s.odd(err, under(dir, name), kid), nil
+		return s.odd(err, slashpath.Join(dir, name), kid), nil
 	case err != nil:
 		return false, err
 	}
@@ -299,7 +300,7 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 	if st.kind == tree.KindDir {
 		moved := !old.sameDir(&st) || old.dev != st.dev
 		if moved || old.mode != st.mode {
-			s.add(&change{path: under(dir, name), old: copied(old), stat: st})
+			s.add(&change{path: slashpath.Join(dir, name), old: copied(old), stat: st})
 		}
 		switch {
 		case old.kind != tree.KindDir:
@@ -312,7 +313,7 @@ func (s *scan) entry(fd int, dir, name string, kid *node, look why, subs *[]sub)
 	if st.same(old) && old.flags&again == 0 && (look&whyRead == 0 || st.kind != tree.KindFile) {
 		return true, nil
 	}
-	path := under(dir, name)
+	path := slashpath.Join(dir, name)
 	c := &change{path: path, old: copied(old), stat: st}
 	if st.kind == tree.KindSymlink {
 		c.target, err = readlinkAt(fd, name)
@@ -370,13 +371,13 @@ func (s *scan) some(walk *walker, dir string, list map[string]why) error {
 	var subs []sub
 	for name, look := range list {
 		kid := n.kids.get(name)
-		s.visited(&s.looked, under(dir, name))
+		s.visited(&s.looked, slashpath.Join(dir, name))
 		there, err := s.entry(fd, dir, name, kid, look, &subs)
 		if err != nil {
 			return err
 		}
 		if !there && kid != nil {
-			s.add(&change{path: under(dir, name), old: copied(&kid.stat)})
+			s.add(&change{path: slashpath.Join(dir, name), old: copied(&kid.stat)})
 		}
 	}
 	s.goesInto(dir, subs)

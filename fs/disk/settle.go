@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -68,7 +69,7 @@ func (w *Workspace) leaveStrangers(root int, s *scan) {
 		if c.stat.kind != tree.KindFile || c.stat.size < longBytes {
 			continue
 		}
-		dir, name := split(c.path)
+		dir, name := slashpath.Split(c.path)
 		if fd, err := walk.open(dir); err == nil && (c.stat.ctime < w.begun || beingWritten(fd, name)) {
 			c.vanished, left = true, true
 			s.later(c.path)
@@ -163,7 +164,7 @@ func (w *Workspace) look(ctx context.Context, root int, st stat) error {
 		return err
 	}
 	for _, c := range s.changes {
-		dir, name := split(c.path)
+		dir, name := slashpath.Split(c.path)
 		c.read = dirty[dir][name]&whyRead != 0
 	}
 	for _, c := range s.changes {
@@ -196,7 +197,7 @@ func (w *Workspace) readAgain(dirty map[string]map[string]why) {
 			if look&whyRead == 0 {
 				continue
 			}
-			if n := w.index.find(under(dir, name)); n != nil && n.stat.kind == tree.KindFile {
+			if n := w.index.find(slashpath.Join(dir, name)); n != nil && n.stat.kind == tree.KindFile {
 				n.stat.flags |= again
 				if n.stat.flags&linked != 0 {
 					links[identity{n.stat.dev, n.stat.ino}] = struct{}{}
@@ -231,7 +232,7 @@ func (w *Workspace) scanAll(root int, s *scan) error {
 // done under one of them is told of that one only.
 func (w *Workspace) scanSome(root int, s *scan, dirty map[string]map[string]why) error {
 	add := func(path string, look why) {
-		dir, name := split(path)
+		dir, name := slashpath.Split(path)
 		if dirty[dir] == nil {
 			dirty[dir] = map[string]why{}
 		}
@@ -247,7 +248,7 @@ func (w *Workspace) scanSome(root int, s *scan, dirty map[string]map[string]why)
 	}
 	walk := newWalker(root)
 	defer walk.forget()
-	for _, dir := range slices.SortedFunc(maps.Keys(dirty), comparePaths) {
+	for _, dir := range slices.SortedFunc(maps.Keys(dirty), slashpath.Compare) {
 		if s.covers(dir) {
 			continue // what is to be read there is marked in the index
 		}

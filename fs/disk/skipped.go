@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -195,7 +196,7 @@ func (k *skips) update(root int, s *scan) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for path, l := range k.left {
-		dir, name := split(path)
+		dir, name := slashpath.Split(path)
 		_, looked := s.looked[path]
 		_, entered := s.entered[dir]
 		if looked || entered {

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // A stuckError says which paths of the directory cannot be made what the tree says, each
@@ -176,7 +178,7 @@ func (w *Workspace) tolerate(err error, before int64) error {
 	w.skips.stuck(now)
 	for path := range now {
 		for path != "" {
-			path, _ = split(path)
+			path = slashpath.Dir(path)
 			w.stuckDirs[path] = struct{}{}
 		}
 	}
@@ -215,7 +217,7 @@ func (w *Workspace) isLate(path string, planned bool) bool {
 // wasLeft reports whether the journal had a path, or something above it, when the workspace was opened, and it could not
 // be brought since.
 func (w *Workspace) wasLeft(path string) bool {
-	for ; !w.fresh && path != ""; path, _ = split(path) {
+	for ; !w.fresh && path != ""; path = slashpath.Dir(path) {
 		if p, is := w.stuck[path]; is {
 			return p.before
 		}
@@ -228,7 +230,7 @@ func (w *Workspace) isStuck(path string) bool { return isStuck(w.stuck, path) }
 
 // isStuck reports whether a path, or something above it, is among stuck ones.
 func isStuck(stuck map[string]stuckPath, path string) bool {
-	for at := path; len(stuck) > 0 && at != ""; at, _ = split(at) {
+	for at := path; len(stuck) > 0 && at != ""; at = slashpath.Dir(at) {
 		if p, ok := stuck[at]; ok && (at == path || !p.mode) {
 			return true
 		}

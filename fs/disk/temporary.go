@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -114,7 +115,7 @@ func (w *Workspace) cleanAll(ctx context.Context, root int, paths []string) bool
 	defer b.walk.forget()
 	all := true
 	for _, path := range paths {
-		dir, name := split(path)
+		dir, name := slashpath.Split(path)
 		if dir == "" && w.isPutOff(name) {
 			continue
 		}
@@ -149,7 +150,7 @@ func (b *bringer) reclaim(dir int, path, name string) error {
 				return nil
 			}
 		}
-		it := &item{path: under(path, base), kind: tree.KindDelete}
+		it := &item{path: slashpath.Join(path, base), kind: tree.KindDelete}
 		was, known := b.w.replaced[it.path]
 		if n := b.w.index.find(it.path); !known && n != nil {
 			was = n.stat

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -22,7 +23,7 @@ func (b *bringer) files(list []*item) error {
 	}
 	tried := map[string]struct{}{}
 	for _, it := range shut {
-		dir, _ := split(it.path)
+		dir := slashpath.Dir(it.path)
 		if _, ok := tried[dir]; !ok {
 			tried[dir] = struct{}{}
 			_ = b.openUp(dir) // what cannot be written then says why
@@ -37,10 +38,10 @@ func (b *bringer) files(list []*item) error {
 func (b *bringer) writeFiles(list []*item, again bool) ([]*item, error) {
 	var groups [][]*item
 	for from := 0; from < len(list); {
-		dir, _ := split(list[from].path)
+		dir := slashpath.Dir(list[from].path)
 		to := from + 1
 		for to < len(list) && to-from < 64 {
-			if d, _ := split(list[to].path); d != dir {
+			if d := slashpath.Dir(list[to].path); d != dir {
 				break
 			}
 			to++
@@ -100,7 +101,7 @@ func (b *bringer) writeFiles(list []*item, again bool) ([]*item, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(shut, func(a, b *item) int { return comparePaths(a.path, b.path) })
+	slices.SortFunc(shut, func(a, b *item) int { return slashpath.Compare(a.path, b.path) })
 	return shut, errors.Join(errs...)
 }
 
@@ -117,7 +118,7 @@ type fileBringer struct {
 }
 
 func (f *fileBringer) inherits(fd int, path string) bool {
-	if dir, _ := split(path); !f.looked || dir != f.dir {
+	if dir := slashpath.Dir(path); !f.looked || dir != f.dir {
 		f.dir, f.looked, f.inheriting = dir, true, inherits(fd)
 	}
 	return f.inheriting
@@ -173,7 +174,7 @@ func (f *fileBringer) bring(it *item) (stat, error) {
 	if err := f.b.ctx.Err(); err != nil {
 		return stat{}, err
 	}
-	dir, name := split(it.path)
+	dir, name := slashpath.Split(it.path)
 	fd, err := f.walk.open(dir)
 	if err != nil {
 		return stat{}, err

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 const (
@@ -63,11 +65,7 @@ func (m *Matcher) Hides(path string, isDir bool) bool {
 	if isDir {
 		return m.hidesDir(path)
 	}
-	return m.hidesDir(parent(path)) || m.decide(path, false)
-}
-
-func parent(path string) string {
-	return path[:max(strings.LastIndexByte(path, '/'), 0)]
+	return m.hidesDir(slashpath.Dir(path)) || m.decide(path, false)
 }
 
 func (m *Matcher) hidesDir(dir string) bool {
@@ -80,7 +78,7 @@ func (m *Matcher) hidesDir(dir string) bool {
 	if known {
 		return hidden
 	}
-	hidden = m.hidesDir(parent(dir)) || m.decide(dir, true)
+	hidden = m.hidesDir(slashpath.Dir(dir)) || m.decide(dir, true)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.dirs) >= maxDirs {
@@ -92,13 +90,13 @@ func (m *Matcher) hidesDir(dir string) bool {
 
 // decide is the word of the last rule that matches.
 func (m *Matcher) decide(path string, isDir bool) bool {
-	name := path[strings.LastIndexByte(path, '/')+1:]
+	name := slashpath.Base(path)
 	for _, list := range m.all {
 		if p := last(list, path, name, isDir); p != nil {
 			return !p.negate
 		}
 	}
-	for dir := parent(path); ; dir = parent(dir) {
+	for dir := slashpath.Dir(path); ; dir = slashpath.Dir(dir) {
 		rel := strings.TrimPrefix(path[len(dir):], "/")
 		if p := last(m.files[dir], rel, name, isDir); p != nil {
 			return !p.negate

@@ -7,8 +7,9 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // A ChangesQuery says which changes are wanted.
@@ -269,7 +270,7 @@ func (g *gatherer) renames(named []Child) error {
 		if c == nil {
 			continue
 		}
-		above := g.tombs[path[:max(strings.LastIndexByte(path, '/'), 1)]].Rev
+		above := g.tombs[slashpath.Dir(path)].Rev
 		if above == rev || above > rev && renamed[above] == nil {
 			continue // it is below the topmost, whose tomb may have a new revision (Edit.Touch)
 		}
@@ -277,7 +278,7 @@ func (g *gatherer) renames(named []Child) error {
 		if err != nil {
 			return err
 		}
-		if _, inside := cutDir(d.path, path); inside || d.path == path || hides(g.ignore, d.path) {
+		if slashpath.Within(d.path, path) || hides(g.ignore, d.path) {
 			continue
 		}
 		if g.moved == nil {
@@ -294,7 +295,7 @@ func (g *gatherer) all(d *dir, c *Child) error {
 	if c.Node.Kind != KindDir || g.whole[c.Child] {
 		return nil
 	}
-	in := &dir{ino: c.Child, parent: d, path: join(d.path, c.Name.Name), nameRev: max(d.nameRev, c.Name.Rev)}
+	in := &dir{ino: c.Child, parent: d, path: slashpath.Join(d.path, c.Name.Name), nameRev: max(d.nameRev, c.Name.Rev)}
 	g.dirs[c.Child] = in
 	if c.Node.Rev == c.Name.Rev && c.Node.Rev > g.low {
 		// It was made with this name, and is younger than the window: so is each name in
@@ -343,13 +344,13 @@ func (g *gatherer) dir(ino int64) (*dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dir{ino: ino, parent: up, path: join(up.path, list[0].Name), nameRev: max(up.nameRev, list[0].Rev)}
+	d := &dir{ino: ino, parent: up, path: slashpath.Join(up.path, list[0].Name), nameRev: max(up.nameRev, list[0].Rev)}
 	g.dirs[ino] = d
 	return d, nil
 }
 
 func (g *gatherer) add(d *dir, c *Child) {
-	path := join(d.path, c.Name.Name)
+	path := slashpath.Join(d.path, c.Name.Name)
 	delete(g.tombs, path)
 	if c.Node.Stub {
 		return // peers are not told of it

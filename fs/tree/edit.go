@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // An Edit changes a tree, within one transaction. It is used by the function it was
@@ -170,7 +172,7 @@ func (e *Edit) count(node *Node, n int64) {
 
 // attach makes a node and gives it a name that is free. A file consists of parts.
 func (e *Edit) attach(d *dir, name string, node *Node, parts ...Part) (Child, error) {
-	if err := checkLengths(join(d.path, name)); err != nil {
+	if err := checkLengths(slashpath.Join(d.path, name)); err != nil {
 		return Child{}, err
 	}
 	if err := e.disturb(d, nil); err != nil {

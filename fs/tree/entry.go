@@ -8,6 +8,8 @@ import (
 	iofs "io/fs"
 	"strings"
 	"time"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // An Entry is what the change stream says of one path.
@@ -103,7 +105,7 @@ func (r *resolver) moved(m Move, path string) (Node, bool, error) {
 	if err != nil || path == m.OldPath {
 		return n, err == nil, err
 	}
-	rest, ok := cutDir(path, m.OldPath)
+	rest, ok := slashpath.Cut(path, m.OldPath)
 	for ok && err == nil {
 		var name string
 		name, rest, ok = cutName(rest)
@@ -145,7 +147,7 @@ func (r *resolver) plain(path string) (spot, error) {
 	d, rest := r.rootDir(), path[1:]
 	for {
 		name, behind, more := cutName(rest)
-		if k := r.known[join(d.path, name)]; more && k != nil {
+		if k := r.known[slashpath.Join(d.path, name)]; more && k != nil {
 			d, rest = k, behind
 			continue
 		}
@@ -348,7 +350,7 @@ func (e *Edit) spotFor(entry *Entry) (spot, error) {
 	d, rest := e.res.rootDir(), path[1:]
 	for {
 		name, behind, more := cutName(rest)
-		if k := e.res.known[join(d.path, name)]; more && k != nil {
+		if k := e.res.known[slashpath.Join(d.path, name)]; more && k != nil {
 			d, rest = k, behind
 			continue
 		}

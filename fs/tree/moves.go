@@ -1,6 +1,10 @@
 package tree
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
+)
 
 // A moved directory is one changed name and one Move: nothing below it is touched. The
 // tombs of its old paths are written from the Move, as the subtree is then, before
@@ -68,7 +72,7 @@ func below(tx Tx, ino int64, path string, fn func(path string, c *Child) error) 
 		}
 		for i := range list {
 			c := &list[i]
-			p := join(path, c.Name.Name)
+			p := slashpath.Join(path, c.Name.Name)
 			if err := fn(p, c); err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/wsd-dev/wsd/fs/rawname"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // Limits of names, in the bytes that they have on a disk (package rawname).
@@ -122,14 +123,6 @@ func checkTarget(target string) error {
 	return CheckForm(target)
 }
 
-// join is the path of name in dir.
-func join(dir, name string) string {
-	if dir == "/" {
-		return "/" + name
-	}
-	return dir + "/" + name
-}
-
 // hides reports whether a segment of the path is one of ignore.
 func hides(ignore map[string]bool, path string) bool {
 	if len(ignore) == 0 {
@@ -145,7 +138,7 @@ func hides(ignore map[string]bool, path string) bool {
 
 // Shorten cuts the last name of a path so that n bytes can be added to it.
 func Shorten(path string, n int) string {
-	name := path[strings.LastIndexByte(path, '/')+1:]
+	name := slashpath.Base(path)
 	for over := rawname.Len(name) + n - MaxSegment; over > 0 && name != ""; {
 		_, size := utf8.DecodeLastRuneInString(name)
 		over -= rawname.Len(name[len(name)-size:])
@@ -156,11 +149,3 @@ func Shorten(path string, n int) string {
 
 // cutName splits off the first segment of a relative path.
 func cutName(path string) (name, rest string, more bool) { return strings.Cut(path, "/") }
-
-// cutDir is what is behind a directory in a path below it.
-func cutDir(path, dir string) (string, bool) {
-	if dir == "/" {
-		return path[1:], len(path) > 1
-	}
-	return strings.CutPrefix(path, dir+"/")
-}

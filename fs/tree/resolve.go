@@ -4,6 +4,8 @@ import (
 	"errors"
 	iofs "io/fs"
 	"strings"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // maxLinks is how many links one call follows.
@@ -81,7 +83,7 @@ func (r *resolver) rootDir() *dir { return &dir{ino: r.ns.Root, path: "/"} }
 
 // look finds a name in a directory.
 func (r *resolver) look(d *dir, name string) (spot, error) {
-	s := spot{dir: d, name: Name{Parent: d.ino, Name: name, Namespace: r.ns.ID}, path: join(d.path, name)}
+	s := spot{dir: d, name: Name{Parent: d.ino, Name: name, Namespace: r.ns.ID}, path: slashpath.Join(d.path, name)}
 	c, err := r.tx.Lookup(d.ino, name)
 	if errors.Is(err, ErrNoRow) {
 		return s, nil
@@ -138,7 +140,7 @@ func (r *resolver) walk(path string, follow bool) (spot, error) {
 			continue
 		}
 		if more {
-			if k := r.known[join(d.path, name)]; k != nil {
+			if k := r.known[slashpath.Join(d.path, name)]; k != nil {
 				d, rest = k, behind
 				continue
 			}
@@ -189,7 +191,7 @@ func (r *resolver) again(d *dir) (spot, error) {
 	if d.parent == nil {
 		return r.root()
 	}
-	return r.look(d.parent, d.path[strings.LastIndexByte(d.path, '/')+1:])
+	return r.look(d.parent, slashpath.Base(d.path))
 }
 
 // existing is walk for what must be there.

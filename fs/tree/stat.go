@@ -3,8 +3,9 @@ package tree
 import (
 	"context"
 	iofs "io/fs"
-	"strings"
 	"time"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // FileInfo is what is known of a path.
@@ -29,7 +30,7 @@ func (i *FileInfo) Name() string {
 	if i.Path == "/" {
 		return "/"
 	}
-	return i.Path[strings.LastIndexByte(i.Path, '/')+1:]
+	return slashpath.Base(i.Path)
 }
 
 func infoOf(n *Node, path string, rev int64) FileInfo {
@@ -119,7 +120,7 @@ func (t *Tree) ReadDir(ctx context.Context, path, after string, limit int) ([]Fi
 
 // info describes an entry of the directory.
 func (d *dir) info(c *Child) FileInfo {
-	return infoOf(&c.Node, join(d.path, c.Name.Name), max(c.Node.Rev, c.Name.Rev, d.nameRev))
+	return infoOf(&c.Node, slashpath.Join(d.path, c.Name.Name), max(c.Node.Rev, c.Name.Rev, d.nameRev))
 }
 
 // Walk calls fn for a path and all that is below it, each directory before its content

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // Budget bounds the directories of several Trees together.
@@ -330,7 +332,7 @@ func (t *Tree) dropBelow(path string) {
 		return
 	}
 	for p, id := range t.ids {
-		if p == path || strings.HasPrefix(p, path+"/") {
+		if slashpath.Within(p, path) {
 			t.sub.Remove(id)
 			t.forget(id)
 		}

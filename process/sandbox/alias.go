@@ -1,6 +1,10 @@
 package sandbox
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
+)
 
 // An Alias is a directory that policies may call by another name: a workspace, which
 // clients know by its mount point. At that name it need not be for everybody, so a rule
@@ -13,14 +17,14 @@ func (p *Policy) addAlias(a Alias) {
 		return
 	}
 	for _, r := range slices.Clone(p.Rules) {
-		if within(r.Path, a.Name) {
-			p.add(join(a.Path, relative(r.Path, a.Name)), r.Access)
+		if rest, ok := slashpath.Cut(r.Path, a.Name); ok {
+			p.add(slashpath.Join(a.Path, rest), r.Access)
 		}
 	}
 	name, path := escapeGlob(a.Name), escapeGlob(a.Path)
 	for _, glob := range slices.Clone(p.Globs) {
-		if within(glob, name) {
-			p.Globs = append(p.Globs, join(path, relative(glob, name)))
+		if rest, ok := slashpath.Cut(glob, name); ok {
+			p.Globs = append(p.Globs, slashpath.Join(path, rest))
 		}
 	}
 	slices.Sort(p.Globs)

@@ -9,6 +9,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/wsd-dev/wsd/fs/pattern"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -149,7 +150,7 @@ func compileGlob(text string) ([]*globPattern, error) {
 		g := &globPattern{base: "/"}
 		for i, part := range parts {
 			if len(g.segments) == 0 && !hasMeta(part) && part != "**" {
-				g.base = join(g.base, unescapeGlob(parts[i]))
+				g.base = slashpath.Join(g.base, unescapeGlob(parts[i]))
 				continue
 			}
 			g.segments = append(g.segments, newSegment(part))
@@ -170,7 +171,7 @@ func compileGlobs(patterns []string) ([]*globPattern, error) {
 		}
 		globs = append(globs, more...)
 	}
-	slices.SortStableFunc(globs, func(a, b *globPattern) int { return comparePaths(a.base, b.base) })
+	slices.SortStableFunc(globs, func(a, b *globPattern) int { return slashpath.Compare(a.base, b.base) })
 	return globs, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // A match is a place that a glob pattern denies.
@@ -68,11 +70,11 @@ func (s *globScan) expand(base string, globs []*globPattern) error {
 
 // expandPath is expand for a pattern that is a path.
 func (s *globScan) expandPath(at string) error {
-	f, foreign, err := s.enterBase(parent(at))
+	f, foreign, err := s.enterBase(slashpath.Dir(at))
 	if err != nil || !f.exists || !f.dir {
 		return err
 	}
-	at = join(f.real, path.Base(at))
+	at = slashpath.Join(f.real, path.Base(at))
 	if info, err := s.b.lstat(at); err == nil {
 		s.matches = append(s.matches, match{path: at, kind: info.Mode().Type(), foreign: foreign})
 	}
@@ -160,7 +162,7 @@ func (s *globScan) visit(dir scanDir, e os.DirEntry, queue []scanDir) []scanDir 
 		case seg.kind == segmentAny:
 			next = st.glob.enter(next, st.next, s.listing)
 		case st.next+1 == len(st.glob.segments):
-			s.matches = append(s.matches, match{path: join(dir.path, name), kind: e.Type()})
+			s.matches = append(s.matches, match{path: slashpath.Join(dir.path, name), kind: e.Type()})
 			return queue
 		default:
 			next = st.glob.enter(next, st.next+1, s.listing)
@@ -169,7 +171,7 @@ func (s *globScan) visit(dir scanDir, e os.DirEntry, queue []scanDir) []scanDir 
 	if len(next) == 0 || !e.IsDir() || dir.level+1 >= s.depth {
 		return queue
 	}
-	child := scanDir{path: join(dir.path, name), level: dir.level + 1, states: next}
+	child := scanDir{path: slashpath.Join(dir.path, name), level: dir.level + 1, states: next}
 	switch {
 	case s.excluded(child.path):
 		return queue
@@ -203,7 +205,7 @@ func few(matches []match, limit int) []match {
 		}
 		for i, m := range matches {
 			if strings.Count(m.path, "/") == deepest {
-				matches[i] = match{path: parent(m.path), kind: os.ModeDir, whole: true, foreign: m.foreign}
+				matches[i] = match{path: slashpath.Dir(m.path), kind: os.ModeDir, whole: true, foreign: m.foreign}
 			}
 		}
 		matches = outermost(matches)
@@ -215,7 +217,7 @@ func few(matches []match, limit int) []match {
 func collapse(matches []match, limit int) []match {
 	count := make(map[string]int)
 	for _, m := range matches {
-		count[parent(m.path)]++
+		count[slashpath.Dir(m.path)]++
 	}
 	dirs := make([]string, 0, len(count))
 	for dir := range count {
@@ -233,7 +235,7 @@ func collapse(matches []match, limit int) []match {
 		total -= count[dirs[0]] - 1
 	}
 	for i, m := range matches {
-		if dir := parent(m.path); full[dir] {
+		if dir := slashpath.Dir(m.path); full[dir] {
 			matches[i] = match{path: dir, kind: os.ModeDir, whole: true, foreign: m.foreign}
 		}
 	}
@@ -242,6 +244,6 @@ func collapse(matches []match, limit int) []match {
 
 // outermost leaves one match a path.
 func outermost(matches []match) []match {
-	slices.SortStableFunc(matches, func(a, b match) int { return comparePaths(a.path, b.path) })
+	slices.SortStableFunc(matches, func(a, b match) int { return slashpath.Compare(a.path, b.path) })
 	return slices.CompactFunc(matches, func(a, b match) bool { return a.path == b.path })
 }

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // Descriptors of a helper.
@@ -127,7 +129,7 @@ func confine(p *plan) error {
 func (p *plan) writesDir() bool {
 	access, best := p.Base, ""
 	for _, at := range p.Places {
-		if place := string(at.Path); within(string(p.Dir), place) && len(place) >= len(best) {
+		if place := string(at.Path); slashpath.Within(string(p.Dir), place) && len(place) >= len(best) {
 			access, best = at.Access, place
 		}
 	}

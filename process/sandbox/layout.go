@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // protectedNames are never writable in a writable root, and cannot be made there,
@@ -129,15 +131,15 @@ func (b *builder) follow(at string) (found, error) {
 		case "", ".":
 			continue
 		case "..":
-			f.real = parent(f.real)
+			f.real = slashpath.Dir(f.real)
 			continue
 		}
-		next := join(f.real, name)
+		next := slashpath.Join(f.real, name)
 		info, err := b.lstat(next)
 		switch {
 		case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR), err == nil && b.isMask(next, info):
 			f.missing = next
-			f.real = path.Clean(join(next, rest))
+			f.real = path.Clean(slashpath.Join(next, rest))
 			return f, nil
 		case errors.Is(err, errForeign):
 			f.blocked = f.real
@@ -184,7 +186,7 @@ func (b *builder) isMask(at string, info os.FileInfo) bool {
 
 // lstat is os.Lstat, also in directories whose owner has taken his own rights away.
 func (b *builder) lstat(at string) (info os.FileInfo, err error) {
-	err = b.inside(parent(at), func() (err error) {
+	err = b.inside(slashpath.Dir(at), func() (err error) {
 		info, err = os.Lstat(at)
 		return err
 	})
@@ -193,7 +195,7 @@ func (b *builder) lstat(at string) (info os.FileInfo, err error) {
 
 // readlink is os.Readlink in such directories.
 func (b *builder) readlink(at string) (target string, err error) {
-	err = b.inside(parent(at), func() (err error) {
+	err = b.inside(slashpath.Dir(at), func() (err error) {
 		target, err = os.Readlink(at)
 		return err
 	})
@@ -231,7 +233,7 @@ func (b *builder) inside(dir string, do func() error) error {
 // borrow borrows the rights to a directory, and to one above it that keeps from that.
 func (b *builder) borrow(dir string) error {
 	err := b.borrowed.borrow(dir)
-	up := parent(dir)
+	up := slashpath.Dir(dir)
 	if !errors.Is(err, os.ErrPermission) || up == dir || !b.writable(up) {
 		return err
 	}
@@ -301,7 +303,7 @@ func (b *builder) resolveRules() error {
 		}
 	}
 	for _, v := range b.via {
-		if b.writable(parent(v.link)) {
+		if b.writable(slashpath.Dir(v.link)) {
 			return unavailablef("%s leads through the link %s, which the policy lets be replaced", v.rule.Path, v.link)
 		}
 	}
@@ -341,7 +343,7 @@ func (b *builder) addRule(r Rule) error {
 }
 
 func (b *builder) addFound(f found, access Access) error {
-	if within(f.real, "/proc") && f.real != "/proc" || f.real == "/proc" && access == Write {
+	if slashpath.Within(f.real, "/proc") && f.real != "/proc" || f.real == "/proc" && access == Write {
 		return b.addProc(f.real, access)
 	}
 	b.put(f, access)
@@ -353,11 +355,11 @@ func (b *builder) addFound(f found, access Access) error {
 // policy may have let be made is refused.
 func (b *builder) addLinked() error {
 	for _, l := range b.linked {
-		if slices.ContainsFunc(l.found.through, func(at string) bool { return b.writable(parent(at)) }) {
+		if slices.ContainsFunc(l.found.through, func(at string) bool { return b.writable(slashpath.Dir(at)) }) {
 			continue
 		}
 		for _, at := range l.found.through {
-			if !isTrustedDir(parent(at)) {
+			if !isTrustedDir(slashpath.Dir(at)) {
 				return unavailablef("%s leads through the link %s, which a command may have made: name %s instead",
 					l.rule.Path, at, l.found.real)
 			}
@@ -422,7 +424,7 @@ func (b *builder) denyMatches(all, list []match) {
 		if m.kind.IsDir() && !m.whole && b.writable(m.path) {
 			b.noteNames(m.path)
 		}
-		if !isLink || b.writable(parent(m.path)) {
+		if !isLink || b.writable(slashpath.Dir(m.path)) {
 			denied = append(denied, b.deny(m.path, m.kind.IsDir()))
 		}
 	}
@@ -438,7 +440,7 @@ func (b *builder) deny(at string, dir bool) Rule {
 // addRules adds many rules at once.
 func (b *builder) addRules(more []Rule) {
 	all := append(b.rules, more...)
-	slices.SortStableFunc(all, func(a, b Rule) int { return comparePaths(a.Path, b.Path) })
+	slices.SortStableFunc(all, func(a, b Rule) int { return slashpath.Compare(a.Path, b.Path) })
 	b.rules = all[:0]
 	for _, r := range all {
 		if n := len(b.rules); n > 0 && b.rules[n-1].Path == r.Path {
@@ -457,7 +459,7 @@ func (b *builder) targetOf(at string) []Rule {
 	if err != nil {
 		return nil
 	}
-	inside := b.writable(parent(at))
+	inside := b.writable(slashpath.Dir(at))
 	b.pinLinks(f.through[1:])
 	switch {
 	case f.blocked != "":
@@ -472,7 +474,7 @@ func (b *builder) targetOf(at string) []Rule {
 // programs, or a rule of the policy is for something in it.
 func (b *builder) isVital(at string) bool {
 	for _, sys := range append([]string{"/proc", "/sys", "/dev"}, minimalReads...) {
-		if within(at, sys) || within(sys, at) {
+		if slashpath.Within(at, sys) || slashpath.Within(sys, at) {
 			return true
 		}
 	}
@@ -482,7 +484,7 @@ func (b *builder) isVital(at string) bool {
 // holdsRule reports whether the policy lets something be used that is at, or in it.
 func (b *builder) holdsRule(at string) bool {
 	i, _ := findRule(b.rules, at)
-	for ; i < len(b.rules) && within(b.rules[i].Path, at); i++ {
+	for ; i < len(b.rules) && slashpath.Within(b.rules[i].Path, at); i++ {
 		if b.rules[i].Access != Deny {
 			return true
 		}
@@ -505,8 +507,8 @@ func (b *builder) regrant(dir string, all []match, access Access) []Rule {
 	for len(rules) < maxRegranted {
 		entries, err := f.ReadDir(4096)
 		for _, e := range entries {
-			at := join(dir, e.Name())
-			_, matches := slices.BinarySearchFunc(all, at, func(m match, at string) int { return comparePaths(m.path, at) })
+			at := slashpath.Join(dir, e.Name())
+			_, matches := slices.BinarySearchFunc(all, at, func(m match, at string) int { return slashpath.Compare(m.path, at) })
 			_, ruled := findRule(b.rules, at)
 			if matches || ruled || len(rules) == maxRegranted {
 				continue
@@ -527,7 +529,7 @@ func (b *builder) regrant(dir string, all []match, access Access) []Rule {
 func (b *builder) pinLinks(links []string) bool {
 	some := false
 	for _, l := range links {
-		if b.writable(parent(l)) {
+		if b.writable(slashpath.Dir(l)) {
 			b.held = append(b.held, l)
 			some = true
 		}
@@ -555,11 +557,11 @@ func (b *builder) protect() error {
 		return nil
 	}
 	for _, r := range append([]Rule(nil), b.rules...) {
-		if r.Access != Write || !b.kinds[r.Path] || within(r.Path, "/dev") || slices.Contains(protectedNames, path.Base(r.Path)) || b.regranted[r.Path] {
+		if r.Access != Write || !b.kinds[r.Path] || slashpath.Within(r.Path, "/dev") || slices.Contains(protectedNames, path.Base(r.Path)) || b.regranted[r.Path] {
 			continue
 		}
 		for _, name := range protectedNames {
-			if err := b.protectName(join(r.Path, name)); err != nil {
+			if err := b.protectName(slashpath.Join(r.Path, name)); err != nil {
 				return err
 			}
 		}
@@ -603,7 +605,7 @@ func (b *builder) protectGitDir(file string) error {
 		return nil
 	}
 	if !path.IsAbs(target) {
-		target = join(parent(file), target)
+		target = slashpath.Join(slashpath.Dir(file), target)
 	}
 	f, err := b.follow(path.Clean(target))
 	if leadsNowhere(err) {
@@ -656,7 +658,7 @@ func (b *builder) layout() (*layout, error) {
 		l.Places = append(l.Places, place{Path: r.Path, Access: r.Access, Dir: b.kinds[r.Path], Own: b.own[r.Path], List: b.listed[r.Path], Fleeting: b.fleeting[r.Path] && !b.policy.has(r.Path)})
 	}
 	for _, a := range b.absent {
-		if accessIn(kept, parent(a.missing)) == Write {
+		if accessIn(kept, slashpath.Dir(a.missing)) == Write {
 			l.Places = append(l.Places, place{Path: a.missing, Access: a.rule.Access, Dir: true, Mask: true})
 		}
 	}
@@ -668,13 +670,13 @@ func (b *builder) layout() (*layout, error) {
 		if a.Path == b.Path && a.Mask != b.Mask {
 			return 1
 		}
-		return comparePaths(a.Path, b.Path)
+		return slashpath.Compare(a.Path, b.Path)
 	})
 	l.Places = slices.CompactFunc(l.Places, func(a, b place) bool { return a.Path == b.Path })
 	for at, target := range b.links {
 		l.Links = append(l.Links, link{at, target})
 	}
-	slices.SortFunc(l.Links, func(a, b link) int { return comparePaths(a.Path, b.Path) })
+	slices.SortFunc(l.Links, func(a, b link) int { return slashpath.Compare(a.Path, b.Path) })
 	l.All = slices.Clone(l.Places)
 	return l, nil
 }
@@ -686,7 +688,7 @@ func (b *builder) pins(kept []Rule, places []place) []place {
 	var list []place
 	seen := make(map[string]bool)
 	above := func(at string) {
-		for dir := parent(at); dir != "/" && !seen[dir]; dir = parent(dir) {
+		for dir := slashpath.Dir(at); dir != "/" && !seen[dir]; dir = slashpath.Dir(dir) {
 			seen[dir] = true
 			if _, is := findRule(kept, dir); is || accessIn(kept, dir) != Write {
 				return

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // lay lays out rules such as "rw sub" or "-- sub" (denied), relative to dir, and
@@ -43,7 +45,7 @@ func lay(t *testing.T, dir string, rules ...string) (*layout, []string, error) {
 	}
 	var places []string
 	for _, at := range l.Places {
-		if !within(at.Path, dir) {
+		if !slashpath.Within(at.Path, dir) {
 			continue
 		}
 		word := map[Access]string{Read: "ro", Write: "rw", Deny: "--"}[at.Access]
@@ -113,7 +115,7 @@ func TestLayOut(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if !slices.IsSortedFunc(l.Places, func(a, b place) int { return comparePaths(a.Path, b.Path) }) {
+			if !slices.IsSortedFunc(l.Places, func(a, b place) int { return slashpath.Compare(a.Path, b.Path) }) {
 				t.Errorf("not sorted: %v", l.Places)
 			}
 		})
@@ -166,7 +168,7 @@ func TestLayOutNotesLinks(t *testing.T) {
 	}
 	var links []string
 	for _, ln := range l.Links {
-		if within(ln.Path, dir) {
+		if slashpath.Within(ln.Path, dir) {
 			links = append(links, strings.TrimPrefix(ln.Path, dir+"/")+" -> "+strings.TrimPrefix(ln.Target, dir+"/"))
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 func ownedByMe(info os.FileInfo) bool {
@@ -61,11 +63,11 @@ type mask struct {
 // hold makes a mask, or takes part in the one that is there. It returns nil when
 // the directory cannot be made by this process, and so by no confined one either.
 func hold(at string, borrowed *rights) (*mask, error) {
-	up, err := openPlain(parent(at), unix.O_PATH|unix.O_DIRECTORY)
+	up, err := openPlain(slashpath.Dir(at), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, errMoved
 	}
-	m := &mask{name: path.Base(at), parent: os.NewFile(uintptr(up), parent(at))}
+	m := &mask{name: path.Base(at), parent: os.NewFile(uintptr(up), slashpath.Dir(at))}
 	held, err := m.take(up, borrowed)
 	if err != nil || !held {
 		m.close()

@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // An opError is a step of a helper that failed.
@@ -125,7 +127,7 @@ func (m *mounter) takeTrees() error {
 		if p.Access == Write {
 			attrs = attrWrite
 		}
-		if within(string(p.Path), "/dev") { // the policy names it
+		if slashpath.Within(string(p.Path), "/dev") { // the policy names it
 			attrs &^= unix.MOUNT_ATTR_NODEV
 			if !p.Dir && isDevice(string(p.Path)) {
 				attrs |= unix.MOUNT_ATTR_RDONLY
@@ -235,10 +237,10 @@ func (m *mounter) makeRoot() error {
 func (m *mounter) makeLinks() error {
 	for _, l := range m.plan.Links {
 		at := string(l.Path)
-		if m.covered(parent(at)) {
+		if m.covered(slashpath.Dir(at)) {
 			continue
 		}
-		if err := m.makeDirs(parent(at)); err != nil {
+		if err := m.makeDirs(slashpath.Dir(at)); err != nil {
 			return step(err, "make the directory of %s", at)
 		}
 		if err := unix.Symlinkat(string(l.Target), m.root, at[1:]); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -251,11 +253,11 @@ func (m *mounter) makeLinks() error {
 // covered reports whether dir will be within a place of the plan.
 func (m *mounter) covered(dir string) bool {
 	for _, p := range m.plan.Places {
-		if within(dir, string(p.Path)) {
+		if slashpath.Within(dir, string(p.Path)) {
 			return true
 		}
 	}
-	return within(dir, "/proc") || within(dir, "/dev")
+	return slashpath.Within(dir, "/proc") || slashpath.Within(dir, "/dev")
 }
 
 // makeDirs makes an absolute directory and those above it in the new root.
@@ -263,7 +265,7 @@ func (m *mounter) makeDirs(at string) error {
 	if at == "/" {
 		return nil
 	}
-	if err := m.makeDirs(parent(at)); err != nil {
+	if err := m.makeDirs(slashpath.Dir(at)); err != nil {
 		return err
 	}
 	err := unix.Mkdirat(m.root, at[1:], 0o755)
@@ -360,7 +362,7 @@ func (m *mounter) attachPlaces() error {
 
 // isClosed reports whether at is in a directory that coverClosed has covered.
 func (m *mounter) isClosed(at string) bool {
-	return slices.ContainsFunc(m.closed, func(dir string) bool { return within(at, dir) })
+	return slices.ContainsFunc(m.closed, func(dir string) bool { return slashpath.Within(at, dir) })
 }
 
 // coverClosed covers the directory above at that this process, and so the program, may not
@@ -409,11 +411,11 @@ func hasGone(err error) bool {
 // target makes what a place is mounted on where that is up to us: in the new root, and
 // in our /dev. Elsewhere it is there already, or its parent's cover has it.
 func (m *mounter) target(at string, dir bool) error {
-	inDev := m.dev != nil && within(at, "/dev")
+	inDev := m.dev != nil && slashpath.Within(at, "/dev")
 	if m.plan.Base != Hidden && !inDev || m.inPlace(at) {
 		return nil
 	}
-	if err := m.makeDirs(parent(at)); err != nil {
+	if err := m.makeDirs(slashpath.Dir(at)); err != nil {
 		return err
 	}
 	var err error
@@ -431,7 +433,7 @@ func (m *mounter) target(at string, dir bool) error {
 // inPlace reports whether at is below another place of the plan.
 func (m *mounter) inPlace(at string) bool {
 	for _, p := range m.plan.Places {
-		if other := string(p.Path); other != at && within(at, other) && !(other == "/dev" && p.Access == Read) {
+		if other := string(p.Path); other != at && slashpath.Within(at, other) && !(other == "/dev" && p.Access == Read) {
 			return true
 		}
 	}
@@ -450,7 +452,7 @@ func (m *mounter) cover(i int) (int, error) {
 	}
 	var inner []planPlace
 	for _, q := range m.plan.Places[i+1:] {
-		if !within(string(q.Path), string(p.Path)) {
+		if !slashpath.Within(string(q.Path), string(p.Path)) {
 			break
 		}
 		inner = append(inner, q)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -54,9 +55,9 @@ func openPermitted(path string, private []string) (int, error) {
 	switch {
 	case err != nil:
 		return -1, err
-	case st.Mode&unix.S_IFMT != unix.S_IFREG, fs.Type == unix.PROC_SUPER_MAGIC, within(real, "/dev"):
+	case st.Mode&unix.S_IFMT != unix.S_IFREG, fs.Type == unix.PROC_SUPER_MAGIC, slashpath.Within(real, "/dev"):
 		return -1, unix.EACCES
-	case slices.ContainsFunc(private, func(p string) bool { return within(real, p) }):
+	case slices.ContainsFunc(private, func(p string) bool { return slashpath.Within(real, p) }):
 		return -1, unix.EACCES
 	}
 	return unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // A mounted is a directory of a file system and where it is mounted.
@@ -54,25 +56,22 @@ func unescapeOctal(s string) string {
 func (m mounts) candidates(path string) []string {
 	var names []string
 	for _, from := range m {
-		if !within(path, from.point) {
+		rest, ok := slashpath.Cut(path, from.point)
+		if !ok {
 			continue
 		}
-		inside := join(from.root, relative(path, from.point))
+		inside := slashpath.Join(from.root, rest)
 		for _, to := range m {
-			if to.fs != from.fs || !within(inside, to.root) {
+			rest, ok := slashpath.Cut(inside, to.root)
+			if !ok || to.fs != from.fs {
 				continue
 			}
-			if name := join(to.point, relative(inside, to.root)); name != path && !slices.Contains(names, name) {
+			if name := slashpath.Join(to.point, rest); name != path && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
 	}
 	return names
-}
-
-// relative returns path, which is dir or below it, relative to dir.
-func relative(path, dir string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(path, dir), "/")
 }
 
 // otherPaths returns the other paths of the file at path. lstat looks at a path.
@@ -124,8 +123,8 @@ func (b *builder) restrictOtherPaths() error {
 		b.held = append(b.held, all.otherPaths(l, b.lstat)...)
 	}
 	for _, a := range slices.Clone(b.absent) {
-		for _, dir := range all.otherPaths(parent(a.missing), b.lstat) {
-			if at := join(dir, relative(a.missing, parent(a.missing))); !b.policy.has(at) {
+		for _, dir := range all.otherPaths(slashpath.Dir(a.missing), b.lstat) {
+			if at := slashpath.Join(dir, slashpath.Base(a.missing)); !b.policy.has(at) {
 				b.absent = append(b.absent, absentRule{Rule{at, a.rule.Access}, at})
 			}
 		}

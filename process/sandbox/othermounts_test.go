@@ -3,6 +3,8 @@ package sandbox
 import (
 	"slices"
 	"testing"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 func TestMountedTwice(t *testing.T) {
@@ -30,7 +32,7 @@ short
 	} {
 		// A path below one mount is below the root as well, which is a guess that
 		// looking at the files refutes.
-		got := slices.DeleteFunc(all.candidates(path), func(name string) bool { return within(name, "/@home") })
+		got := slices.DeleteFunc(all.candidates(path), func(name string) bool { return slashpath.Within(name, "/@home") })
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"slices"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // denyOtherNames denies the other names of denied files where a command can make such:
@@ -45,7 +47,7 @@ func (b *builder) noteNames(root string) {
 		_ = f.Close()
 		for _, e := range entries {
 			b.looked++
-			at := join(dir, e.Name())
+			at := slashpath.Join(dir, e.Name())
 			switch {
 			case e.IsDir():
 				queue = append(queue, at)
@@ -102,7 +104,7 @@ func (s *nameScan) list(dir string) []string {
 	var dirs []string
 	for _, e := range entries {
 		s.visits++
-		at := join(dir, e.Name())
+		at := slashpath.Join(dir, e.Name())
 		i, ruled := findRule(s.b.rules, at)
 		switch {
 		case ruled && s.b.rules[i].Access == Deny:

@@ -2,7 +2,8 @@ package sandbox
 
 import (
 	"slices"
-	"strings"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // Access is what a policy lets a path be used for.
@@ -93,7 +94,7 @@ func addRule(rules []Rule, path string, access Access) []Rule {
 }
 
 func findRule(rules []Rule, path string) (int, bool) {
-	return slices.BinarySearchFunc(rules, path, func(r Rule, path string) int { return comparePaths(r.Path, path) })
+	return slices.BinarySearchFunc(rules, path, func(r Rule, path string) int { return slashpath.Compare(r.Path, path) })
 }
 
 func accessIn(rules []Rule, path string) Access {
@@ -104,50 +105,6 @@ func accessIn(rules []Rule, path string) Access {
 		if path == "/" {
 			return Hidden
 		}
-		path = parent(path)
+		path = slashpath.Dir(path)
 	}
-}
-
-// comparePaths orders paths so that what is below a path follows it at once.
-func comparePaths(a, b string) int {
-	for i := range min(len(a), len(b)) {
-		if a[i] == b[i] {
-			continue
-		}
-		switch {
-		case a[i] == '/':
-			return -1
-		case b[i] == '/':
-			return 1
-		}
-		return int(a[i]) - int(b[i])
-	}
-	return len(a) - len(b)
-}
-
-// parent returns the directory of an absolute clean path.
-func parent(path string) string {
-	if i := strings.LastIndexByte(path, '/'); i > 0 {
-		return path[:i]
-	}
-	return "/"
-}
-
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
-	if dir == "/" || path == dir {
-		return true
-	}
-	return len(path) > len(dir) && path[len(dir)] == '/' && path[:len(dir)] == dir
-}
-
-// join appends a relative clean path to a directory.
-func join(dir, rel string) string {
-	switch {
-	case rel == "" || rel == ".":
-		return dir
-	case dir == "/":
-		return "/" + rel
-	}
-	return dir + "/" + rel
 }

@@ -1,12 +1,13 @@
 package sandbox
 
 import (
-	"path"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 func TestPolicyAccess(t *testing.T) {
@@ -104,13 +105,13 @@ func TestPolicyAgainstAModel(t *testing.T) {
 		if len(p.Rules) != len(model) {
 			rt.Fatalf("%d rules for %d paths", len(p.Rules), len(model))
 		}
-		if !slices.IsSortedFunc(p.Rules, func(a, b Rule) int { return comparePaths(a.Path, b.Path) }) {
+		if !slices.IsSortedFunc(p.Rules, func(a, b Rule) int { return slashpath.Compare(a.Path, b.Path) }) {
 			rt.Fatalf("not sorted: %v", p.Rules)
 		}
 		for i, r := range p.Rules {
 			gap := false
 			for _, s := range p.Rules[i+1:] {
-				inside := within(s.Path, r.Path)
+				inside := slashpath.Within(s.Path, r.Path)
 				if inside && gap {
 					rt.Fatalf("%s is apart from %s: %v", s.Path, r.Path, p.Rules)
 				}
@@ -126,24 +127,6 @@ func TestPolicyAgainstAModel(t *testing.T) {
 		}
 		if got := p.Access(at); got != want {
 			rt.Fatalf("Access(%q) = %d, want %d of %v", at, got, want, p.Rules)
-		}
-	})
-}
-
-func TestPathHelpers(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		a, b := drawPath(rt, "a"), drawPath(rt, "b")
-		if parent(a) != path.Dir(a) {
-			rt.Fatalf("parent(%q) = %q", a, parent(a))
-		}
-		if got, want := within(a, b), a == b || b == "/" || strings.HasPrefix(a, b+"/"); got != want {
-			rt.Fatalf("within(%q, %q) = %v", a, b, got)
-		}
-		if got, want := join(a, "x/y"), path.Join(a, "x/y"); got != want {
-			rt.Fatalf("join(%q) = %q, want %q", a, got, want)
-		}
-		if (comparePaths(a, b) == 0) != (a == b) || comparePaths(a, b) > 0 != (comparePaths(b, a) < 0) {
-			rt.Fatalf("comparePaths(%q, %q) = %d", a, b, comparePaths(a, b))
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -116,7 +117,7 @@ func withoutLinks(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil || path == "/" {
 		return real
 	}
-	return join(withoutLinks(parent(path)), filepath.Base(path))
+	return slashpath.Join(withoutLinks(slashpath.Dir(path)), filepath.Base(path))
 }
 
 // hidePrivate denies the private paths. The policy's rules for what is below them go.
@@ -132,7 +133,7 @@ func (b *builder) hidePrivate() error {
 		case f.blocked != "":
 			b.put(found{real: f.blocked, dir: true}, Deny)
 		case f.exists && f.real != "/":
-			b.rules = slices.DeleteFunc(b.rules, func(r Rule) bool { return within(r.Path, f.real) })
+			b.rules = slices.DeleteFunc(b.rules, func(r Rule) bool { return slashpath.Within(r.Path, f.real) })
 			b.put(f, Deny)
 			b.own[f.real] = true
 		case !f.exists && own.Dir:

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // maxAroundRules bounds the Landlock rules that one exception takes: one for each
@@ -30,7 +32,7 @@ func (l *landlockRules) allowAround(at string, except []string, rights uint64, l
 	if *left--; *left < 0 {
 		return step(unix.E2BIG, "restrict the directories around %s", except)
 	}
-	if !slices.ContainsFunc(except, func(e string) bool { return within(e, at) }) {
+	if !slices.ContainsFunc(except, func(e string) bool { return slashpath.Within(e, at) }) {
 		return l.allowPath(at, rights)
 	}
 	if err := l.allowPath(at, rights&unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {
@@ -44,7 +46,7 @@ func (l *landlockRules) allowAround(at string, except []string, rights uint64, l
 		if e.Type() == iofs.ModeSymlink {
 			continue // the right is that of what it leads to
 		}
-		err := l.allowAround(join(at, e.Name()), except, rights, left)
+		err := l.allowAround(slashpath.Join(at, e.Name()), except, rights, left)
 		if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 			return err
 		}

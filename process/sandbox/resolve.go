@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -188,7 +189,7 @@ func (p *places) special(v *protocol.SpecialPath, access Access) ([]string, erro
 		}
 		roots := make([]string, len(p.roots))
 		for i, root := range p.roots {
-			roots[i] = join(root, sub)
+			roots[i] = slashpath.Join(root, sub)
 		}
 		return roots, nil
 	case "tmpdir":

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // systemSecrets are patterns of files in the directories of a minimal policy that no
@@ -54,7 +56,7 @@ func (b *builder) hideSecret(at string) error {
 	if !f.exists {
 		return nil
 	}
-	for dir := at; within(dir, "/etc") && dir != "/etc"; dir = parent(dir) {
+	for dir := at; slashpath.Within(dir, "/etc") && dir != "/etc"; dir = slashpath.Dir(dir) {
 		if b.policy.has(dir) {
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/wsd-dev/wsd/fs/disk"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 var _ disk.Rows = (*treeTx)(nil)
@@ -35,12 +36,6 @@ func (tx *treeTx) PutDiskRoot(r *disk.Root) error {
 
 const diskRows = "the directory's index"
 
-// split returns the directory that a path is in, and its name there.
-func split(path string) (dir, name string) {
-	i := strings.LastIndexByte(path, '/')
-	return path[:max(i, 0)], path[i+1:]
-}
-
 // diskBlock finds the block that a name in a directory is in, or would be in, and returns its entries; the
 // name that it begins with, and the one that the next block begins with, "" if there is none.
 func (tx *treeTx) diskBlock(root int64, dir, name string) (first string, b []byte, next string, err error) {
@@ -60,7 +55,7 @@ func (tx *treeTx) diskBlock(root int64, dir, name string) (first string, b []byt
 }
 
 func (tx *treeTx) DiskStat(root int64, path string) ([]byte, error) {
-	dir, name := split(path)
+	dir, name := slashpath.Split(path)
 	var b, stat []byte
 	err := tx.c.row("SELECT entries FROM disk_block WHERE root = ? AND dir = ? AND first <= ? ORDER BY first DESC LIMIT 1", root, dir, name).Scan(&b)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -99,7 +94,7 @@ var putDiskBlocks = newBulk(4, "INSERT OR REPLACE INTO disk_block (root, dir, fi
 func (tx *treeTx) PutDiskStats(root int64, rows []disk.Row) error {
 	dirs := map[string][]diskEntry{}
 	for _, r := range rows {
-		dir, name := split(r.Path)
+		dir, name := slashpath.Split(r.Path)
 		dirs[dir] = append(dirs[dir], diskEntry{name, r.Stat})
 	}
 	var values []any
@@ -145,7 +140,7 @@ func (tx *treeTx) putDiskStats(root int64, dir string, list []diskEntry, values 
 
 // cutDiskStat removes the row of a path, and returns it: nil when there is none.
 func (tx *treeTx) cutDiskStat(root int64, path string) (stat []byte, err error) {
-	dir, name := split(path)
+	dir, name := slashpath.Split(path)
 	first, b, _, err := tx.diskBlock(root, dir, name)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
 // rootState is where root, who may have no home in a container, keeps stores.
@@ -95,8 +97,7 @@ var ErrNoDirectory = errors.New("find the workspace")
 
 // within reports whether a path, which need not be there, is dir or below it.
 func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, resolved(path))
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+	return slashpath.Within(resolved(path), dir)
 }
 
 // resolved is path without links as far as it exists.

@@ -31,28 +31,30 @@ var table = []struct {
 	{"protocol/capnweb/...", []string{"protocol/bufpool", "protocol/handoff"}},
 
 	{"fs/fileuri", nil},
+	// Paths as text: every package may use it.
+	{"fs/slashpath", nil},
 	// The sandbox confines what process and fs hand it, through interfaces that they
 	// declare; the helper process serves fs/* itself.
 	{"process/sandbox", []string{"protocol/...", "process", "process/limit", "fs/..."}},
 	{"process/limit", []string{"protocol"}},
-	{"process/...", []string{"protocol/...", "process/...", "fs/fileuri"}},
+	{"process/...", []string{"protocol/...", "process/...", "fs/fileuri", "fs/slashpath"}},
 	{"fs/sqlitefile", nil},
 	// The tree is pure: rows over a store that it declares.
 	{"fs/rawname", nil},
-	{"fs/tree", []string{"fs/pattern", "fs/rawname"}},
+	{"fs/tree", []string{"fs/pattern", "fs/rawname", "fs/slashpath"}},
 	{"fs/tree/...", []string{"fs/tree"}},
 	// Synchronisation knows trees and no directory; the directory knows no peer's wire.
 	{"fs/lost", []string{"fs/tree"}},
 	{"fs/objects", []string{"fs/tree"}},
 	{"fs/lineage", nil},
-	{"fs/changes/...", []string{"protocol/...", "fs/lost", "fs/rawname", "fs/tree", "fs/changes/..."}},
-	{"fs/disk/...", []string{"fs/lost", "fs/objects", "fs/rawname", "fs/tree", "fs/changes", "fs/watch", "fs/atomicfile", "fs/disk/..."}},
+	{"fs/changes/...", []string{"protocol/...", "fs/lost", "fs/rawname", "fs/slashpath", "fs/tree", "fs/changes/..."}},
+	{"fs/disk/...", []string{"fs/lost", "fs/objects", "fs/rawname", "fs/slashpath", "fs/tree", "fs/changes", "fs/watch", "fs/atomicfile", "fs/disk/..."}},
 	{"fs/...", []string{"protocol/...", "fs/..."}},
 
 	// The server knows no service; execserver is where they meet.
 	{"server/execserver", []string{"protocol/...", "server/...", "process/...", "fs/..."}},
 	// The database implements the stores that others declare.
-	{"server/sqlite", []string{"fs/tree", "fs/disk", "fs/sqlitefile", "process/eventlog", "protocol"}},
+	{"server/sqlite", []string{"fs/slashpath", "fs/tree", "fs/disk", "fs/sqlitefile", "process/eventlog", "protocol"}},
 	// The workspace is all of that together, for whoever serves it.
 	{"server/workspace", []string{"protocol", "protocol/rpc", "server/sqlite", "process", "process/eventlog", "process/shell", "fs/..."}},
 	// The daemon's wire: capnweb over HTTP, in front of what others do.
@@ -76,7 +78,7 @@ var table = []struct {
 
 	// It gives what process/shell declares.
 	{"client/computer/...", []string{"protocol/...", "fs/lost", "fs/tree", "fs/changes", "fs/changes/computerwire", "process/shell"}},
-	{"client/mirror", []string{"client/withheld", "fs/changes", "fs/ignore", "fs/lost", "fs/rawname", "fs/tree"}},
+	{"client/mirror", []string{"client/withheld", "fs/changes", "fs/ignore", "fs/lost", "fs/rawname", "fs/slashpath", "fs/tree"}},
 	{"client/...", []string{"protocol/...", "fs/fileuri", "fs/lost", "fs/tree", "fs/changes", "client/...", "relay/..."}},
 	{"bench/workspace", []string{"bench/...", "client", "fs/tree", "fs/changes"}},
 	{"bench/...", []string{"protocol/...", "bench/...", "relay/..."}},
