@@ -155,10 +155,15 @@ type plan struct {
 	items  map[string]*item
 	order  []string            // their paths, and those of items that were not kept
 	dirs   map[string]struct{} // above items
-	purged []string
+	purged map[string]struct{} // paths that were removed in between
 	links  map[string]struct{} // links that the batch makes
 	dirty  bool                // the mount may be gone
 	after  int64               // up to which row the journal is left as it is, 0 for none
+	// journal are the rows of the journal that finish has written, unless there are older ones: first
+	// the manifests of printed, then order. taken of these entries were brought.
+	journal []journalRow
+	printed []string
+	taken   int
 	// now is the path of the entry that is applied, if it is a file, and old the file that the path
 	// was so far.
 	now string
@@ -167,7 +172,7 @@ type plan struct {
 }
 
 func newPlan(w *Workspace, dirMode uint32, made map[tree.Hash]int64) *plan {
-	return &plan{items: map[string]*item{}, dirMode: dirMode, contents: contents{w: w, made: made}}
+	return &plan{items: map[string]*item{}, purged: map[string]struct{}{}, dirMode: dirMode, contents: contents{w: w, made: made}}
 }
 
 // stands reports whether the tree has what an item says, and no later entry's. It asks the tree only if
@@ -343,7 +348,7 @@ func (p *plan) add(it *item) {
 		p.order = append(p.order, it.path)
 	}
 	if it.purge {
-		p.purged = append(p.purged, it.path)
+		p.purged[it.path] = struct{}{}
 	}
 	if len(p.items) < p.w.limits.kept || known {
 		p.items[it.path] = it
@@ -395,7 +400,7 @@ func (p *plan) onlyAdds() bool {
 
 // leaveJournal has the plan bring only the rows that finish writes: it skips those that the journal has now.
 func (p *plan) leaveJournal(e *tree.Edit) error {
-	rows, err := rowsOf(e)
+	rows, err := rowsOf(e.Tx())
 	if err != nil {
 		return err
 	}
@@ -415,13 +420,13 @@ func (p *plan) finish(e *tree.Edit) error {
 			return err
 		}
 	}
-	rows, err := rowsOf(e)
+	rows, err := rowsOf(e.Tx())
 	if err != nil {
 		return err
 	}
-	purged := map[string]struct{}{}
-	for _, path := range p.purged {
-		purged[path] = struct{}{}
+	before, err := rows.LastDiskJournal(p.w.root.ID)
+	if err != nil {
+		return err
 	}
 	j := &journalWriter{w: p.w, rows: rows}
 	for _, path := range p.racy {
@@ -429,15 +434,22 @@ func (p *plan) finish(e *tree.Edit) error {
 			if err := j.addPrint(path, l.print); err != nil {
 				return err
 			}
+			p.printed = append(p.printed, path)
 		}
 	}
 	for _, path := range p.order {
-		_, purge := purged[path]
+		_, purge := p.purged[path]
 		if err := j.add(path, purge); err != nil {
 			return err
 		}
 	}
-	return j.flush()
+	if err := j.flush(); err != nil {
+		return err
+	}
+	if before == p.after { // older rows come first otherwise
+		p.journal = j.written
+	}
+	return nil
 }
 
 // bring brings what the journal lists to the directory. known is what was planned of it, if it was
@@ -463,8 +475,11 @@ func (w *Workspace) bring(ctx context.Context, root int, known *plan, done *chan
 		}
 	}
 	for {
-		p, err := w.journalPage(ctx, after)
-		if err != nil {
+		var p page
+		var err error
+		if known != nil && len(known.journal) > 0 {
+			p = known.writtenPage()
+		} else if p, err = w.journalPage(ctx, after); err != nil {
 			return err
 		}
 		if known != nil {

@@ -37,7 +37,7 @@ func (w *Workspace) attach(ctx context.Context, fd int, st stat) error {
 	empty := len(list) == 0
 	restore := false
 	_, err = w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
-		rows, err := rowsOf(e)
+		rows, err := rowsOf(e.Tx())
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (w *Workspace) restore(ctx context.Context, fd int) error {
 		if err := p.finish(e); err != nil {
 			return err
 		}
-		rows, err := rowsOf(e)
+		rows, err := rowsOf(e.Tx())
 		if err != nil {
 			return err
 		}

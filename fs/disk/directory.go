@@ -12,8 +12,8 @@ import (
 // Directory finds which directory a store has for a path of a tree, and the path of the
 // tree that the directory stands for; "" when there is none.
 func Directory(ctx context.Context, t *tree.Tree, path string) (dir, mount string, err error) {
-	_, err = t.Update(ctx, func(e *tree.Edit) error {
-		rows, err := rowsOf(e)
+	err = t.View(ctx, func(tx tree.Tx) error {
+		rows, err := rowsOf(tx)
 		for mount = path; err == nil; mount = mount[:max(strings.LastIndexByte(mount, '/'), 1)] {
 			var root Root
 			if root, err = rows.DiskRoot(t.Name(), mount); err != nil {
@@ -58,9 +58,9 @@ func (w *Workspace) Identity(path string) string {
 // Files counts the files and links that a store knows to be in the directory that stands for a mount of
 // a tree. It leaves out files that are still to be written there.
 func Files(ctx context.Context, t *tree.Tree, mount string) (n int, err error) {
-	_, err = t.Update(ctx, func(e *tree.Edit) error {
+	err = t.View(ctx, func(tx tree.Tx) error {
 		n = 0
-		rows, err := rowsOf(e)
+		rows, err := rowsOf(tx)
 		if err != nil {
 			return err
 		}

@@ -115,7 +115,7 @@ func (w *Workspace) Consistent(ctx context.Context) error {
 	journal := map[string]struct{}{}
 	var found []error
 	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
-		rows, err := rowsOf(e)
+		rows, err := rowsOf(e.Tx())
 		if err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (w *Workspace) Journaled(ctx context.Context) (n int) {
 	defer w.release()
 	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
 		n = 0
-		rows, err := rowsOf(e)
+		rows, err := rowsOf(e.Tx())
 		if err != nil {
 			return err
 		}

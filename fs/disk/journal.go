@@ -18,12 +18,39 @@ type page struct {
 
 var errPageFull = errors.New("that is enough")
 
+// A journalRow is a row of the journal that was just written, with how many entries it has.
+type journalRow struct {
+	id      int64
+	entries int
+}
+
+// writtenPage takes the next of the rows that the plan has just written. They need not be read back.
+func (p *plan) writtenPage() page {
+	var out page
+	for len(p.journal) > 0 && len(out.items) < p.w.limits.page {
+		out.ids = append(out.ids, p.journal[0].id)
+		for range p.journal[0].entries {
+			if i := p.taken - len(p.printed); i < 0 {
+				path := p.printed[p.taken]
+				p.w.knowPrint(path, p.leaving[path].print)
+			} else {
+				_, purge := p.purged[p.order[i]]
+				out.items = append(out.items, &item{path: p.order[i], purge: purge})
+			}
+			p.taken++
+		}
+		p.journal = p.journal[1:]
+	}
+	out.last = len(p.journal) == 0
+	return out
+}
+
 // journalPage returns the next rows of the journal behind a row.
 func (w *Workspace) journalPage(ctx context.Context, after int64) (page, error) {
 	var p page
-	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
+	err := w.cfg.Tree.View(ctx, func(tx tree.Tx) error {
 		p = page{}
-		rows, err := rowsOf(e)
+		rows, err := rowsOf(tx)
 		if err != nil {
 			return err
 		}
@@ -64,7 +91,7 @@ func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 	var drop []int64
 	var late released
 	_, err := w.cfg.Tree.Update(context.WithoutCancel(ctx), func(e *tree.Edit) error {
-		rows, err := rowsOf(e)
+		rows, err := rowsOf(e.Tx())
 		if err != nil {
 			return err
 		}
@@ -119,9 +146,11 @@ func (w *Workspace) note(ctx context.Context, b *bringer, p page) error {
 
 // A journalWriter adds paths to the journal, in rows of a limited size.
 type journalWriter struct {
-	w    *Workspace
-	rows Rows
-	row  []byte
+	w       *Workspace
+	rows    Rows
+	row     []byte
+	entries int // of row
+	written []journalRow
 }
 
 func (j *journalWriter) add(path string, purge bool) error {
@@ -139,6 +168,7 @@ func (j *journalWriter) addPrint(path string, print tree.Hash) error {
 
 func (j *journalWriter) put(why byte, text string) error {
 	j.row = append(append(append(j.row, why), text...), 0)
+	j.entries++
 	if len(j.row) < j.w.limits.journal {
 		return nil
 	}
@@ -149,8 +179,9 @@ func (j *journalWriter) flush() error {
 	if len(j.row) == 0 {
 		return nil
 	}
-	err := j.rows.AddDiskJournal(j.w.root.ID, j.row)
-	j.row = j.row[:0]
+	id, err := j.rows.AddDiskJournal(j.w.root.ID, j.row)
+	j.written = append(j.written, journalRow{id, j.entries})
+	j.row, j.entries = j.row[:0], 0
 	return err
 }
 

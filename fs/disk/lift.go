@@ -428,8 +428,8 @@ func (w *Workspace) recoverAll(ctx context.Context, root int) error {
 		return err
 	}
 	dirs, paths := map[string]struct{}{}, map[string]struct{}{}
-	_, err = w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
-		rows, err := rowsOf(e)
+	err = w.cfg.Tree.View(ctx, func(tx tree.Tx) error {
+		rows, err := rowsOf(tx)
 		if err != nil {
 			return err
 		}

@@ -73,7 +73,7 @@ func (m *mover) move(ctx context.Context, batch []*change) error {
 	w := m.w
 	var made []*change
 	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
-		rows, err := rowsOf(e)
+		rows, err := rowsOf(e.Tx())
 		if err != nil {
 			return err
 		}

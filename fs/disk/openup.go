@@ -98,7 +98,7 @@ func (b *bringer) unlock(path string) (was stat, err error) {
 func (w *Workspace) remember(ctx context.Context, path string) error {
 	w.pending = true
 	_, err := w.cfg.Tree.Update(context.WithoutCancel(ctx), func(e *tree.Edit) error {
-		rows, err := rowsOf(e)
+		rows, err := rowsOf(e.Tx())
 		if err != nil {
 			return err
 		}

@@ -197,7 +197,7 @@ type storedOut struct {
 // kept under its last name only, after a crash.
 func (w *Workspace) storeOuts(ctx context.Context) {
 	_, err := w.cfg.Tree.Update(context.WithoutCancel(ctx), func(e *tree.Edit) error {
-		rows, err := rowsOf(e)
+		rows, err := rowsOf(e.Tx())
 		if err != nil {
 			return err
 		}

@@ -160,7 +160,7 @@ func TestF1KeptLater(t *testing.T) {
 		b.close()
 		b.write("d/.wsd-out-0123456789abcdef-p", "by a command")
 		b.openStore()
-		b.gate.passes.Store(4) // what is known of the directory, its journal, twice, and a mistake
+		b.gate.passes.Store(2) // what is known of the directory, and a mistake
 		b.gate.full.Store(true)
 		cfg := b.cfg
 		cfg.Dir, cfg.Forest, cfg.Tree, cfg.Objects = b.dir, b.forest, b.tree, b.objects

@@ -313,7 +313,7 @@ func (w *Workspace) commit(ctx context.Context, s *scan, batch []*change) error 
 	var removed, later []string
 	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
 		put, rows, removed, later = nil, nil, nil, nil
-		r, err := rowsOf(e)
+		r, err := rowsOf(e.Tx())
 		if err != nil {
 			return err
 		}

@@ -159,9 +159,9 @@ func (b *bringer) removedAs(dir int, name, path string) (bool, error) {
 		return false, err
 	}
 	wanted := false
-	_, err = b.w.cfg.Tree.Update(ctx, func(e *tree.Edit) (err error) {
+	err = b.w.cfg.Tree.View(ctx, func(tx tree.Tx) (err error) {
 		for i := 0; err == nil && !wanted && i < len(v.Parts); i++ {
-			wanted, err = e.Tx().Referenced(v.Parts[i].Hash)
+			wanted, err = tx.Referenced(v.Parts[i].Hash)
 		}
 		return err
 	})

@@ -31,10 +31,6 @@ func (p *plan) fits(e *tree.Edit, root int) error {
 	// What goes, goes first. A file that is replaced goes once the new one is there.
 	order := slices.Clone(p.order)
 	slices.SortFunc(order, slashpath.Compare)
-	purged := make(map[string]struct{}, len(p.purged))
-	for _, path := range p.purged {
-		purged[path] = struct{}{}
-	}
 	type file struct {
 		path      string
 		size, old int64
@@ -49,7 +45,7 @@ func (p *plan) fits(e *tree.Edit, root int) error {
 		f := file{path: path, size: max(size, 0)}
 		n := p.w.index.find(path)
 		if n != nil && !(any && slashpath.Within(path, cleared)) {
-			switch _, gone := purged[path]; {
+			switch _, gone := p.purged[path]; {
 			case size >= 0 && n.stat.kind == tree.KindFile:
 				f.old = n.stat.size
 			case gone:

@@ -34,7 +34,8 @@ type Rows interface {
 	DiskJournal(root, after int64, fn func(id int64, paths []byte) error) error
 	// LastDiskJournal returns the largest id of the rows of a root, 0 if there are none.
 	LastDiskJournal(root int64) (int64, error)
-	AddDiskJournal(root int64, paths []byte) error
+	// AddDiskJournal adds a row and returns its id.
+	AddDiskJournal(root int64, paths []byte) (int64, error)
 	DeleteDiskJournal(root int64, ids []int64) error
 }
 
@@ -51,9 +52,9 @@ type Row struct {
 	Stat []byte
 }
 
-// rowsOf finds the rows in the transaction of an edit.
-func rowsOf(e *tree.Edit) (Rows, error) {
-	if rows, ok := e.Tx().(Rows); ok {
+// rowsOf finds the rows in a transaction of the tree.
+func rowsOf(tx tree.Tx) (Rows, error) {
+	if rows, ok := tx.(Rows); ok {
 		return rows, nil
 	}
 	return nil, errors.New("the store keeps no rows of directories")

@@ -110,8 +110,8 @@ func (w *Workspace) settle(ctx context.Context, root int, st stat) error {
 // reload reads the index from the rows.
 func (w *Workspace) reload(ctx context.Context) error {
 	x := newIndex()
-	_, err := w.cfg.Tree.Update(ctx, func(e *tree.Edit) error {
-		rows, err := rowsOf(e)
+	err := w.cfg.Tree.View(ctx, func(tx tree.Tx) error {
+		rows, err := rowsOf(tx)
 		if err != nil {
 			return err
 		}

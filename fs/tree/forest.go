@@ -196,6 +196,12 @@ func (t *Tree) Peer(ctx context.Context, id string) (Peer, error) {
 	return p, err
 }
 
+// View gives fn one state of the store that the tree is in, for those who keep rows of their own in it
+// beside the tree's: writing methods of the Tx fail. Views run beside each other and beside an update.
+func (t *Tree) View(ctx context.Context, fn func(Tx) error) error {
+	return t.forest.store.View(ctx, fn)
+}
+
 // view reads one state of the tree.
 func (t *Tree) view(ctx context.Context, fn func(Tx, *Namespace) error) error {
 	return t.forest.store.View(ctx, func(tx Tx) error {

@@ -24,26 +24,15 @@ type Store interface {
 // A Tx reads and writes rows. What it returns belongs to the caller. The functions given
 // to its methods must not use the Tx; an error of theirs ends the call and is returned.
 type Tx interface {
-	NamespaceRows
-	NodeRows
-	NameRows
-	TombRows
-	PartRows
-	ChunkRows
-	PeerRows
-	Audit
-}
+	// Trees.
 
-// NamespaceRows are the trees.
-type NamespaceRows interface {
 	Namespace(name string) (Namespace, error)
 	Namespaces() ([]Namespace, error)
 	// PutNamespace inserts one whose ID is 0, and sets it; else it replaces the row.
 	PutNamespace(*Namespace) error
-}
 
-// NodeRows are the nodes.
-type NodeRows interface {
+	// Nodes.
+
 	Node(ino int64) (Node, error)
 	// Nodes calls fn for those of some nodes that there are, in any order. Of a node only
 	// what entries have is set: Ino, Kind, Mode, Size, MTime, Target.
@@ -56,10 +45,9 @@ type NodeRows interface {
 	// NodesAfter calls fn for every name of every node with a revision above rev, unless
 	// the name has one, too. Of the node only Ino, Kind, Rev and Stub are set.
 	NodesAfter(ns, rev int64, fn func(Child) error) error
-}
 
-// NameRows are the entries of directories.
-type NameRows interface {
+	// Entries of directories.
+
 	Lookup(parent int64, name string) (Child, error)
 	// Children returns up to limit entries of a directory in the order of their bytes,
 	// those behind after.
@@ -71,10 +59,9 @@ type NameRows interface {
 	// NamesAfter calls fn for every name with a revision above rev, with its node, of which
 	// only Ino, Kind, Rev and Stub are set.
 	NamesAfter(ns, rev int64, fn func(Child) error) error
-}
 
-// TombRows are what was removed.
-type TombRows interface {
+	// Removed paths.
+
 	Tomb(ns int64, path string) (Tomb, error)
 	// PutTomb inserts a row, or replaces one with a smaller revision.
 	PutTomb(ns int64, t Tomb) error
@@ -82,20 +69,18 @@ type TombRows interface {
 	Moves(ns int64) ([]Move, error)
 	PutMove(ns int64, m Move) error
 	DeleteMove(ns int64, m Move) error
-}
 
-// PartRows are the content of files.
-type PartRows interface {
+	// Content of files.
+
 	Parts(ino int64) ([]Part, error)
 	// PartsOf calls fn for the parts of some files, those of each in their order.
 	PartsOf(inos []int64, fn func(ino int64, p Part) error) error
 	// PutFile is PutNode for a file that consists of other parts from now on: its Size and Manifest
 	// are theirs. was is what it consists of so far, nothing if it is new.
 	PutFile(n *Node, was, parts []Part) error
-}
 
-// ChunkRows are the bytes.
-type ChunkRows interface {
+	// Bytes.
+
 	Chunk(h Hash) (Chunk, error)
 	// Expect says that the caller is about to ask for these chunks, or to put them: a store may
 	// look for all of them at once. It changes nothing of what the other methods return.
@@ -134,16 +119,14 @@ type ChunkRows interface {
 	DeletePlaced(list []Object) ([]int64, error)
 	// Objects lists the objects that chunks are in.
 	Objects() ([]Object, error)
-}
 
-// PeerRows are the peers of synchronisation.
-type PeerRows interface {
+	// Peers of synchronisation.
+
 	Peer(ns int64, id string) (Peer, error)
 	PutPeer(ns int64, p Peer) error
-}
 
-// Audit lists whole tables, for checks.
-type Audit interface {
+	// Whole tables, for checks.
+
 	EachNode(fn func(Node) error) error
 	EachName(fn func(Name) error) error
 	EachPart(fn func(ino int64, index int, p Part) error) error

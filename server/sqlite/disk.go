@@ -206,8 +206,9 @@ func (tx *treeTx) LastDiskJournal(root int64) (id int64, err error) {
 	return id, err
 }
 
-func (tx *treeTx) AddDiskJournal(root int64, paths []byte) error {
-	return of("the directory's journal", tx.exec("INSERT INTO disk_journal (root, paths) VALUES (?, ?)", root, paths))
+func (tx *treeTx) AddDiskJournal(root int64, paths []byte) (id int64, err error) {
+	err = tx.row("INSERT INTO disk_journal (root, paths) VALUES (?, ?) RETURNING id", root, paths).Scan(&id)
+	return id, of("the directory's journal", err)
 }
 
 func (tx *treeTx) DeleteDiskJournal(root int64, ids []int64) error {

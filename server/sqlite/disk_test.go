@@ -135,7 +135,14 @@ func TestDiskJournal(t *testing.T) {
 			return err
 		}
 		for i, text := range []string{"first", "second", "third"} {
-			if err := errors.Join(rows.AddDiskJournal(one.ID, []byte(text)), rows.AddDiskJournal(two.ID, []byte{byte(i)})); err != nil {
+			added, err := rows.AddDiskJournal(one.ID, []byte(text))
+			if err != nil {
+				return err
+			}
+			if last, err := rows.LastDiskJournal(one.ID); last != added || err != nil {
+				t.Errorf("row %d was added, and the last is %d, %v", added, last, err)
+			}
+			if _, err := rows.AddDiskJournal(two.ID, []byte{byte(i)}); err != nil {
 				return err
 			}
 		}
@@ -189,7 +196,11 @@ func TestDiskRowsRollBack(t *testing.T) {
 	err := db.Tree().Update(t.Context(), func(tx tree.Tx) error {
 		rows, _ := tx.(disk.Rows)
 		r := disk.Root{Tree: "a", Mount: "/", State: []byte{}}
-		return errors.Join(rows.PutDiskRoot(&r), rows.AddDiskJournal(r.ID, []byte("x")), boom)
+		err := rows.PutDiskRoot(&r)
+		if err == nil {
+			_, err = rows.AddDiskJournal(r.ID, []byte("x"))
+		}
+		return errors.Join(err, boom)
 	})
 	if !errors.Is(err, boom) {
 		t.Fatal(err)
