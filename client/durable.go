@@ -269,7 +269,7 @@ func (r *Run) again(ctx context.Context) error {
 
 // streamError gives an error of a stream the form of an answer's.
 func streamError(method string, err error) error {
-	if e, ok := errors.AsType[*stream.Error](err); ok {
+	if e, ok := errors.AsType[*protocol.NamedError](err); ok {
 		return &Error{Method: method, Code: protocol.CodeNamed, Message: e.Message, Name: e.Code, Path: e.Path}
 	}
 	return lostStream(err)

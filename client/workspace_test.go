@@ -175,10 +175,10 @@ func (f *fakeRuns) GetExec(_ context.Context, id string, after shell.After) (she
 	defer f.mu.Unlock()
 	r := f.runs[id]
 	if r == nil {
-		return nil, &shell.Error{Code: "ENOENT", Message: "no exec record for id " + id}
+		return nil, &protocol.NamedError{Code: "ENOENT", Message: "no exec record for id " + id}
 	}
 	if r.followed {
-		return nil, &shell.Error{Code: "EEXEC_BUSY", Message: "exec " + id + " already has a live subscriber"}
+		return nil, &protocol.NamedError{Code: "EEXEC_BUSY", Message: "exec " + id + " already has a live subscriber"}
 	}
 	r.followed = true
 	e := &fakeEvents{runs: f, run: r, seq: after.Seq}
@@ -203,7 +203,7 @@ func (f *fakeRuns) KillExec(_ context.Context, id, signal string) error {
 	defer f.mu.Unlock()
 	r := f.runs[id]
 	if r == nil {
-		return &shell.Error{Code: "ENOENT", Message: "no exec record for id " + id}
+		return &protocol.NamedError{Code: "ENOENT", Message: "no exec record for id " + id}
 	}
 	r.signals = append(r.signals, signal)
 	return nil

@@ -24,7 +24,7 @@ func wireError(err error) error {
 		if failure.Kind == fileuri.Foreign {
 			return protocol.Errorf(protocol.CodeInvalidRequest, "%s", failure.Reason)
 		}
-		return protocol.Errorf(protocol.CodeInvalidParams, "%s", failure.Reason)
+		return protocol.InvalidParams("%s", failure.Reason)
 	}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return protocol.Errorf(codeOf(errno), "%s", systemText(errno))
@@ -62,10 +62,6 @@ func errorText(err error) string { return wireError(err).Error() }
 
 func refused(format string, args ...any) error {
 	return protocol.Errorf(protocol.CodeInvalidRequest, format, args...)
-}
-
-func invalid(format string, args ...any) error {
-	return protocol.Errorf(protocol.CodeInvalidParams, format, args...)
 }
 
 // notAFile is the error for paths that must name a regular file and do not.

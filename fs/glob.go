@@ -20,7 +20,7 @@ func (s *Service) glob(ctx context.Context, p *protocol.GlobParams) (*protocol.G
 	}
 	match, err := pattern.Compile(p.Pattern)
 	if err != nil {
-		return nil, invalid("pattern: %v", err)
+		return nil, protocol.InvalidParams("pattern: %v", err)
 	}
 	exclude, err := compilePatterns("exclude", p.Exclude)
 	if err != nil {

@@ -82,7 +82,7 @@ func newGrep(ctx context.Context, root string, p *protocol.GrepParams) (*grep, e
 		if _, told := errors.AsType[*protocol.Error](err); told || ctx.Err() != nil {
 			return nil, err
 		}
-		return nil, invalid("pattern: %v", err)
+		return nil, protocol.InvalidParams("pattern: %v", err)
 	}
 	return g, nil
 }

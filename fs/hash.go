@@ -40,16 +40,16 @@ type condition struct {
 func newCondition(ifMatch, ifNoneMatch *string) (condition, error) {
 	switch {
 	case ifMatch != nil && ifNoneMatch != nil:
-		return condition{}, invalid("ifMatch and ifNoneMatch contradict each other")
+		return condition{}, protocol.InvalidParams("ifMatch and ifNoneMatch contradict each other")
 	case ifMatch != nil:
 		digits, ok := strings.CutPrefix(*ifMatch, hashPrefix)
 		if sum, err := hex.DecodeString(digits); !ok || err != nil || len(sum) != sha256.Size || strings.ToLower(digits) != digits {
-			return condition{}, invalid("ifMatch must be %q and %d lower case hexadecimal digits", hashPrefix, 2*sha256.Size)
+			return condition{}, protocol.InvalidParams("ifMatch must be %q and %d lower case hexadecimal digits", hashPrefix, 2*sha256.Size)
 		}
 		return condition{match: *ifMatch}, nil
 	case ifNoneMatch != nil:
 		if *ifNoneMatch != "*" {
-			return condition{}, invalid("ifNoneMatch must be %q", "*")
+			return condition{}, protocol.InvalidParams("ifNoneMatch must be %q", "*")
 		}
 		return condition{noneMatch: true}, nil
 	}

@@ -68,7 +68,7 @@ func (s *Service) helperFor(ctx context.Context, sandbox *protocol.Sandbox) (h *
 		if isUnrestricted(sandbox) {
 			return nil, func() {}, nil
 		}
-		return nil, nil, invalid("sandboxing is unavailable here, and this request asks for it")
+		return nil, nil, protocol.InvalidParams("sandboxing is unavailable here, and this request asks for it")
 	}
 	direct, err := s.sandbox.Direct(sandbox)
 	if err != nil {

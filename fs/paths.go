@@ -60,14 +60,14 @@ func (s *Service) symlink(_ context.Context, p *protocol.SymlinkParams) (*protoc
 	var target string
 	switch {
 	case (p.Target == nil) == (p.TargetBase64 == nil):
-		return nil, invalid("%s takes either target or targetBase64", protocol.MethodFsSymlink)
+		return nil, protocol.InvalidParams("%s takes either target or targetBase64", protocol.MethodFsSymlink)
 	case p.Target != nil:
 		target = *p.Target
 	default:
 		target = string(*p.TargetBase64)
 	}
 	if strings.IndexByte(target, 0) >= 0 {
-		return nil, invalid("the target of a link cannot contain a NUL")
+		return nil, protocol.InvalidParams("the target of a link cannot contain a NUL")
 	}
 	return &protocol.Empty{}, retry(func() error { return unix.Symlink(target, path) })
 }

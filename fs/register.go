@@ -103,9 +103,9 @@ func registerStreams(t *rpc.Table) {
 		Payload: func(p *protocol.WriteBlockParams) *[]byte { return &p.Chunk },
 		ParamsError: func(err error) error {
 			if _, ok := errors.AsType[*wire.Base64Error](err); ok {
-				return invalid("%v", err)
+				return protocol.InvalidParams("%v", err)
 			}
-			return invalid("%s: %v", protocol.MethodFsWriteBlock, err)
+			return protocol.InvalidParams("%s: %v", protocol.MethodFsWriteBlock, err)
 		},
 	}, answer((*Service).writeBlock))
 	rpc.Handle(t, rpc.Spec[protocol.CloseHandleParams]{

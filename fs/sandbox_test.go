@@ -51,7 +51,7 @@ func (c *countedConn) Close() error {
 func (f *fakeSandboxer) Direct(s *protocol.Sandbox) (bool, error) {
 	switch s.WindowsSandboxLevel {
 	case "bad":
-		return false, protocol.Errorf(protocol.CodeInvalidParams, "a sandbox that makes no sense")
+		return false, protocol.InvalidParams("a sandbox that makes no sense")
 	case "direct":
 		return true, nil
 	}

@@ -18,7 +18,7 @@ import (
 func (s *Service) open(ctx context.Context, p *protocol.OpenParams) (*protocol.OpenResult, error) {
 	id := p.HandleID
 	if p.Mode != "" && p.Mode != protocol.OpenRead && p.Mode != protocol.OpenReplace {
-		return nil, invalid("unknown variant `%s`, expected `read` or `replace`", p.Mode)
+		return nil, protocol.InvalidParams("unknown variant `%s`, expected `read` or `replace`", p.Mode)
 	}
 	h, err := s.handles.reserve(p.HandleID)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Service) openHandle(ctx context.Context, p *protocol.OpenParams, h *han
 		h.writer, err = openWriter(path, p)
 	default:
 		if p.IfMatch != nil || p.IfNoneMatch != nil || p.FileMode != nil {
-			return invalid("ifMatch, ifNoneMatch and fileMode are for streams that replace a file")
+			return protocol.InvalidParams("ifMatch, ifNoneMatch and fileMode are for streams that replace a file")
 		}
 		h.reader, _, err = openRead(path, true)
 	}

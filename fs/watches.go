@@ -116,7 +116,7 @@ func compilePatterns(member string, texts []string) (pattern.Set, error) {
 	}
 	set, err := pattern.CompileSet(texts)
 	if err != nil {
-		return nil, invalid("%s: %v", member, err)
+		return nil, protocol.InvalidParams("%s: %v", member, err)
 	}
 	return set, nil
 }

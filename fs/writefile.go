@@ -79,5 +79,5 @@ func writeFileParamsError(err error) error {
 	if reason, ok := errors.AsType[*wire.Base64Error](err); ok {
 		return refused("%s requires valid base64 dataBase64: %v", protocol.MethodFsWriteFile, reason)
 	}
-	return invalid("%s: %v", protocol.MethodFsWriteFile, err)
+	return protocol.InvalidParams("%s: %v", protocol.MethodFsWriteFile, err)
 }

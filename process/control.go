@@ -119,5 +119,5 @@ func (s *Service) list(ctx context.Context, p *protocol.ListParams) (*protocol.L
 }
 
 func unknownVariant(got string, a, b string) error {
-	return protocol.Errorf(protocol.CodeInvalidParams, "unknown variant `%.64s`, expected `%s` or `%s`", got, a, b)
+	return protocol.InvalidParams("unknown variant `%.64s`, expected `%s` or `%s`", got, a, b)
 }

@@ -41,9 +41,9 @@ func childEnv(policy *protocol.EnvPolicy, request map[string]string, server []st
 	for name, value := range env {
 		switch {
 		case name == "":
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "env has a variable without a name")
+			return nil, protocol.InvalidParams("env has a variable without a name")
 		case strings.ContainsRune(name, '='):
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "env variable name %q has a '='", name)
+			return nil, protocol.InvalidParams("env variable name %q has a '='", name)
 		case strings.ContainsRune(name, 0), strings.ContainsRune(value, 0):
 			return nil, spawnRefused("env variable %q has a NUL byte", name)
 		}
@@ -71,7 +71,7 @@ func inherited(policy *protocol.EnvPolicy, server []string) (map[string]string, 
 	case inheritNone:
 		clear(env)
 	default:
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown variant `%.64s`, expected one of `core`, `all`, `none`", policy.Inherit)
+		return nil, protocol.InvalidParams("unknown variant `%.64s`, expected one of `core`, `all`, `none`", policy.Inherit)
 	}
 	if !policy.IgnoreDefaultExcludes {
 		drop(func(name string) bool { return matchesAny(secretGlobs, name) })

@@ -90,7 +90,7 @@ func launchError(r *request, path string, err error) error {
 func (s *Service) launchProgram(r *request, l Launch) (started launched, err error) {
 	if r.limits != nil {
 		if s.cfg.Limiter == nil {
-			return launched{}, protocol.Errorf(protocol.CodeInvalidParams, "limits are not offered: the capability processLimits is not among this server's")
+			return launched{}, protocol.InvalidParams("limits are not offered: the capability processLimits is not among this server's")
 		}
 		if started.group, err = s.cfg.Limiter.Group(*r.limits, s.cfg.Logger.With("process", r.params.ProcessID)); err != nil {
 			return launched{}, spawnFailed("limit the command", err, "")

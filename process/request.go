@@ -33,7 +33,7 @@ type request struct {
 // check turns the parameters of process/start into a request.
 func check(p *protocol.StartParams, environ func() []string) (*request, error) {
 	if len(p.ProcessID) > protocol.MaxProcessIDBytes {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "processId is longer than %d bytes", protocol.MaxProcessIDBytes)
+		return nil, protocol.InvalidParams("processId is longer than %d bytes", protocol.MaxProcessIDBytes)
 	}
 	if err := checkOptions(p); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func check(p *protocol.StartParams, environ func() []string) (*request, error) {
 	r := &request{params: p, argv: slices.Clone(p.Argv)}
 	switch {
 	case len(p.Argv) == 0:
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "argv must not be empty")
+		return nil, protocol.InvalidParams("argv must not be empty")
 	case p.Argv[0] == "":
 		return nil, spawnRefused("argv[0] must not be empty")
 	}
@@ -77,13 +77,13 @@ func check(p *protocol.StartParams, environ func() []string) (*request, error) {
 			return nil, err
 		}
 		if !p.TTY {
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "size is that of a terminal, and tty is false")
+			return nil, protocol.InvalidParams("size is that of a terminal, and tty is false")
 		}
 		r.terminal = &size
 	}
 	if p.TimeoutMs != nil {
 		if *p.TimeoutMs == 0 {
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "timeoutMs must not be 0")
+			return nil, protocol.InvalidParams("timeoutMs must not be 0")
 		}
 		r.timeout = milliseconds(*p.TimeoutMs)
 	}
@@ -103,7 +103,7 @@ func checkOptions(p *protocol.StartParams) error {
 	}
 	if p.Metadata != nil && p.Metadata.ThreadID != nil {
 		if _, err := uuid.Parse(*p.Metadata.ThreadID); err != nil {
-			return protocol.Errorf(protocol.CodeInvalidParams, "metadata.threadId is not a UUID: %v", err)
+			return protocol.InvalidParams("metadata.threadId is not a UUID: %v", err)
 		}
 	}
 	return nil
@@ -112,7 +112,7 @@ func checkOptions(p *protocol.StartParams) error {
 // terminalSize checks the size of a terminal.
 func terminalSize(rows, cols uint32) (Size, error) {
 	if rows < 1 || rows > protocol.MaxTerminalSize || cols < 1 || cols > protocol.MaxTerminalSize {
-		return Size{}, protocol.Errorf(protocol.CodeInvalidParams,
+		return Size{}, protocol.InvalidParams(
 			"a terminal of %d rows and %d columns is not possible: both are 1 to %d", rows, cols, protocol.MaxTerminalSize)
 	}
 	return Size{Rows: uint16(rows), Cols: uint16(cols)}, nil
@@ -126,7 +126,7 @@ func milliseconds(ms uint64) time.Duration {
 // cwdRefused is the error for a cwd that names no directory, in the original's words.
 func cwdRefused(cwd string, err error) *protocol.Error {
 	if uri, ok := errors.AsType[*fileuri.Error](err); ok && uri.Unfit() {
-		return protocol.Errorf(protocol.CodeInvalidParams, "cwd URI `%.1024s` is not valid on this exec-server host: %v", cwd, err)
+		return protocol.InvalidParams("cwd URI `%.1024s` is not valid on this exec-server host: %v", cwd, err)
 	}
-	return protocol.Errorf(protocol.CodeInvalidParams, "%v", err)
+	return protocol.InvalidParams("%v", err)
 }

@@ -39,7 +39,7 @@ func unknownSignal(text string) error {
 	if len(text) > 64 {
 		text = text[:64]
 	}
-	return protocol.Errorf(protocol.CodeInvalidParams, "unknown signal %q, expected `interrupt`, a number from 1 to %d, or one of %s",
+	return protocol.InvalidParams("unknown signal %q, expected `interrupt`, a number from 1 to %d, or one of %s",
 		text, maxSignal, strings.Join(signalNames(), ", "))
 }
 

@@ -12,7 +12,7 @@ import (
 // full; requests behind it do not.
 func (s *Service) write(ctx context.Context, p *protocol.WriteParams) (*protocol.WriteResult, error) {
 	if p.WriteID != nil && *p.WriteID == "" {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "writeId must not be empty")
+		return nil, protocol.InvalidParams("writeId must not be empty")
 	}
 	return s.feed(ctx, p.SessionID, p.ProcessID, func(e *entry) (*ticket, error) { return e.stdin.put(ctx, p.WriteID, p.Chunk) })
 }

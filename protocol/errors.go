@@ -47,6 +47,11 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
+// InvalidParams makes an Error with CodeInvalidParams and a formatted message.
+func InvalidParams(format string, args ...any) *Error {
+	return Errorf(CodeInvalidParams, format, args...)
+}
+
 // Errorf makes an Error with code and a formatted message.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
@@ -76,6 +81,33 @@ type PreconditionData struct {
 type NamedData struct {
 	Code string `json:"code"` // ENOENT, EUNKNOWN_HASH, EEXEC_BUSY and so on
 	Path string `json:"path,omitempty" wire:"optional"`
+}
+
+// NamedError is a failure of sync/* or shell/*, and why a stream ended early or is given up. Both
+// wires tell it.
+type NamedError struct {
+	Code    string `json:"code,omitempty" wire:"optional"` // as in NamedData, "" for none
+	Message string `json:"message"`
+	Path    string `json:"path,omitempty" wire:"optional"`
+}
+
+// NamedErrorf makes a NamedError with a code and a formatted message.
+func NamedErrorf(code, format string, args ...any) *NamedError {
+	return &NamedError{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Error is the message.
+func (e *NamedError) Error() string { return e.Message }
+
+// Is reports whether target is a NamedError with the same code.
+func (e *NamedError) Is(target error) bool {
+	t, ok := target.(*NamedError) //nolint:errorlint // a target is not unwrapped
+	return ok && t.Code == e.Code
+}
+
+// Answer is the error with which a request is answered.
+func (e *NamedError) Answer() *Error {
+	return &Error{Code: CodeNamed, Message: e.Message, Data: NamedData{Code: e.Code, Path: e.Path}}
 }
 
 // RawData is the data of an error that arrived, still JSON.

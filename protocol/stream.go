@@ -33,15 +33,8 @@ type StreamItemsParams struct {
 
 // StreamEndParams is the stream/end notification.
 type StreamEndParams struct {
-	StreamID string       `json:"streamId"`
-	Error    *StreamError `json:"error,omitempty" wire:"nullable"`
-}
-
-// StreamError is why a stream ended early, or is given up.
-type StreamError struct {
-	Code    string `json:"code,omitempty" wire:"optional"` // as in NamedData, "" for none
-	Message string `json:"message"`
-	Path    string `json:"path,omitempty" wire:"optional"`
+	StreamID string      `json:"streamId"`
+	Error    *NamedError `json:"error,omitempty" wire:"nullable"`
 }
 
 // StreamCreditParams is the stream/credit notification.
@@ -54,6 +47,6 @@ type StreamCreditParams struct {
 
 // StreamCancelParams is the stream/cancel notification.
 type StreamCancelParams struct {
-	StreamID string       `json:"streamId"`
-	Error    *StreamError `json:"error,omitempty" wire:"nullable"`
+	StreamID string      `json:"streamId"`
+	Error    *NamedError `json:"error,omitempty" wire:"nullable"`
 }

@@ -24,7 +24,7 @@ func Register(t *rpc.Table) {
 		Family: "session",
 		Order:  rpc.Always[protocol.InitializeParams](rpc.Inline), // what comes after it depends on it
 		ParamsError: func(err error) error { // as the original words it
-			return protocol.Errorf(protocol.CodeInvalidParams, "%v", err)
+			return protocol.InvalidParams("%v", err)
 		},
 	}, (*connection).initialize)
 }

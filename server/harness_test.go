@@ -53,7 +53,7 @@ type outputParams struct {
 // notifies 8 KiB as often as it can, anything else does nothing.
 func (p *fakeProcesses) start(_ context.Context, params *startParams) (*startParams, error) {
 	if len(params.Argv) == 0 {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "argv must not be empty")
+		return nil, protocol.InvalidParams("argv must not be empty")
 	}
 	switch params.Argv[0] {
 	case "count":
@@ -160,7 +160,7 @@ func (f *fakeFiles) getMetadata(_ context.Context, p *pathParams) (*pathParams, 
 // note takes a notification, and noted tells of it.
 func (f *fakeFiles) note(p *pathParams) error {
 	if p.Path == "" {
-		return protocol.Errorf(protocol.CodeInvalidParams, "nothing to note")
+		return protocol.InvalidParams("nothing to note")
 	}
 	f.noted = p.Path
 	return nil

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/wsd-dev/wsd/fs/changes"
-	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 )
 
@@ -25,7 +25,7 @@ func (c *Client) runError(err error) error {
 	if !told || errors.Is(err, ErrLost) || e.Code == "" {
 		return err
 	}
-	return &shell.Error{Code: e.Code, Message: e.Message}
+	return &protocol.NamedError{Code: e.Code, Message: e.Message}
 }
 
 // ownError is what the peer is told of an error of this end, which breaks a stream that

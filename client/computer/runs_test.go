@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/protocol"
 )
 
 // A result is what events tell of a run.
@@ -78,10 +79,10 @@ func TestExec(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = c.GetExec(within(t), "mine", shell.After{})
-	if e, ok := errors.AsType[*shell.Error](err); !ok || e.Code != "ENOENT" {
+	if e, ok := errors.AsType[*protocol.NamedError](err); !ok || e.Code != "ENOENT" {
 		t.Errorf("got %v", err)
 	}
-	if err := c.KillExec(within(t), "mine", ""); !errors.Is(err, &shell.Error{Code: "ENOENT"}) {
+	if err := c.KillExec(within(t), "mine", ""); !errors.Is(err, &protocol.NamedError{Code: "ENOENT"}) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -113,10 +114,10 @@ func TestKillExec(t *testing.T) {
 	if e, err := events.Next(within(t)); err != nil || string(e.Data) != "up\n" {
 		t.Fatalf("%+v, %v", e, err)
 	}
-	if _, err := c.GetExec(within(t), id, shell.After{}); !errors.Is(err, &shell.Error{Code: "EEXEC_BUSY"}) {
+	if _, err := c.GetExec(within(t), id, shell.After{}); !errors.Is(err, &protocol.NamedError{Code: "EEXEC_BUSY"}) {
 		t.Errorf("a second follower: %v", err)
 	}
-	if err := c.KillExec(within(t), id, "SIGNOTHING"); !errors.Is(err, &shell.Error{Code: "EINVAL"}) {
+	if err := c.KillExec(within(t), id, "SIGNOTHING"); !errors.Is(err, &protocol.NamedError{Code: "EINVAL"}) {
 		t.Errorf("no signal: %v", err)
 	}
 	if err := c.KillExec(within(t), id, ""); err != nil {

@@ -26,10 +26,8 @@ func ToSource[T, W any](s Stream[T], form func(*T) W) stream.Source {
 			}
 			return form(&item), nil
 		},
-		Close: s.Close,
-		Describe: func(err error) *protocol.StreamError {
-			return &protocol.StreamError{Code: Code(err), Message: err.Error(), Path: shownPath(err)}
-		},
+		Close:    s.Close,
+		Describe: named,
 	}
 }
 
@@ -48,7 +46,7 @@ func FromStream[T, W any](in *stream.In, form func(*W) (T, error)) Stream[T] {
 		return form(&w)
 	}, func(err error) {
 		if e := told(err); e != nil && !errors.Is(e, io.EOF) {
-			err = &stream.Error{Code: Code(e), Message: e.Error(), Path: shownPath(e)}
+			err = named(e)
 		}
 		in.Close(err)
 	})
@@ -56,7 +54,7 @@ func FromStream[T, W any](in *stream.In, form func(*W) (T, error)) Stream[T] {
 
 // told is an error of a stream, with the code that its writer told.
 func told(err error) error {
-	if e, ok := errors.AsType[*stream.Error](err); ok {
+	if e, ok := errors.AsType[*protocol.NamedError](err); ok {
 		return &Error{Code: e.Code, Path: e.Path, Err: err}
 	}
 	return err
@@ -92,10 +90,12 @@ func answerError(err error) error {
 	if code == "" {
 		return err
 	}
-	return &protocol.Error{
-		Code: protocol.CodeNamed, Message: err.Error(),
-		Data: protocol.NamedData{Code: code, Path: shownPath(told(err))},
-	}
+	return (&protocol.NamedError{Code: code, Message: err.Error(), Path: shownPath(told(err))}).Answer()
+}
+
+// named is the form that an error has on the wire.
+func named(err error) *protocol.NamedError {
+	return &protocol.NamedError{Code: Code(err), Message: err.Error(), Path: shownPath(err)}
 }
 
 // shownPath is the path that an error is about, cut to the length that paths have.

@@ -37,7 +37,7 @@ func Of(p *protocol.ProcessLimits) (*Limits, error) {
 		switch {
 		case f.from == nil:
 		case *f.from == 0:
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "limits.%s must not be 0: leave it out for no limit", f.name)
+			return nil, protocol.InvalidParams("limits.%s must not be 0: leave it out for no limit", f.name)
 		default:
 			f.to(*f.from)
 			some = true

@@ -42,8 +42,7 @@ func (e *foreignError) Error() string { return fmt.Sprintf("invalid sandbox %s: 
 func (e *foreignError) Unwrap() error { return e.err }
 
 // errNeedsCwd is that of entries whose place depends on a directory nobody gave.
-var errNeedsCwd = protocol.Errorf(protocol.CodeInvalidParams,
-	"file system sandbox context with dynamic permissions requires cwd")
+var errNeedsCwd = protocol.InvalidParams("file system sandbox context with dynamic permissions requires cwd")
 
 // invalid is the error for a sandbox object that cannot be honoured.
 func invalid(message, kind string) error {
@@ -101,5 +100,5 @@ func hostPath(what, uri string) (string, error) {
 	if bad, ok := errors.AsType[*fileuri.Error](err); ok && bad.Kind == fileuri.Foreign {
 		return "", &foreignError{what: what, err: err}
 	}
-	return "", protocol.Errorf(protocol.CodeInvalidParams, "%v", err)
+	return "", protocol.InvalidParams("%v", err)
 }

@@ -34,11 +34,11 @@ const (
 // everything below a directory becomes that directory: it is denied as a whole.
 func absolutePattern(base, text string) (string, error) {
 	if strings.ContainsRune(text, 0) {
-		return "", protocol.Errorf(protocol.CodeInvalidParams, "a glob pattern must not contain NUL")
+		return "", protocol.InvalidParams("a glob pattern must not contain NUL")
 	}
 	for _, part := range strings.Split(text, "/") {
 		if part == ".." {
-			return "", protocol.Errorf(protocol.CodeInvalidParams, "a glob pattern must not contain `..`")
+			return "", protocol.InvalidParams("a glob pattern must not contain `..`")
 		}
 	}
 	full := path.Clean("/" + escapeGlob(base) + "/" + text)
@@ -46,7 +46,7 @@ func absolutePattern(base, text string) (string, error) {
 		full = strings.TrimSuffix(full, "/**")
 	}
 	if _, err := compileGlob(full); err != nil {
-		return "", protocol.Errorf(protocol.CodeInvalidParams, "invalid glob pattern `%s`: %v", text, err)
+		return "", protocol.InvalidParams("invalid glob pattern `%s`: %v", text, err)
 	}
 	return full, nil
 }
@@ -167,7 +167,7 @@ func compileGlobs(patterns []string) ([]*globPattern, error) {
 	for _, text := range patterns {
 		more, err := compileGlob(text)
 		if err != nil {
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "invalid glob pattern `%s`: %v", text, err)
+			return nil, protocol.InvalidParams("invalid glob pattern `%s`: %v", text, err)
 		}
 		globs = append(globs, more...)
 	}

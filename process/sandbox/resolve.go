@@ -50,7 +50,7 @@ func (p *Policy) addEntries(fs *protocol.FileSystemPermissions, places *places) 
 	if d := fs.GlobScanMaxDepth; d != nil {
 		p.GlobDepth = int(min(*d, MaxGlobDepth))
 		if *d == 0 {
-			return protocol.Errorf(protocol.CodeInvalidParams, "glob_scan_max_depth must not be 0")
+			return protocol.InvalidParams("glob_scan_max_depth must not be 0")
 		}
 	}
 	minimal := false
@@ -198,7 +198,7 @@ func (p *places) special(v *protocol.SpecialPath, access Access) ([]string, erro
 		return []string{"/tmp"}, nil
 	case "minimal":
 		if access == Deny {
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "access to the special path `minimal` cannot be denied")
+			return nil, protocol.InvalidParams("access to the special path `minimal` cannot be denied")
 		}
 		return nil, nil // addMinimal
 	default: // "unknown", a kind of tomorrow's
@@ -217,9 +217,9 @@ func subpath(v *protocol.SpecialPath) (string, error) {
 	sub := *v.Subpath
 	switch {
 	case v.Kind != "project_roots" && v.Kind != "current_working_directory":
-		return "", protocol.Errorf(protocol.CodeInvalidParams, "the special path `%s` takes no subpath", v.Kind)
+		return "", protocol.InvalidParams("the special path `%s` takes no subpath", v.Kind)
 	case path.IsAbs(sub), strings.ContainsRune(sub, 0), slices.Contains(strings.Split(sub, "/"), ".."):
-		return "", protocol.Errorf(protocol.CodeInvalidParams, "the subpath of a special path must stay below it")
+		return "", protocol.InvalidParams("the subpath of a special path must stay below it")
 	}
 	return strings.TrimPrefix(path.Clean(sub), "."+"/"), nil
 }
@@ -227,13 +227,13 @@ func subpath(v *protocol.SpecialPath) (string, error) {
 // glob returns the absolute form of a pattern.
 func (p *places) glob(pattern string, access Access) (string, error) {
 	if access != Deny {
-		return "", protocol.Errorf(protocol.CodeInvalidParams, "a glob pattern in a sandbox can only deny access")
+		return "", protocol.InvalidParams("a glob pattern in a sandbox can only deny access")
 	}
 	base := ""
 	switch rest, home := strings.CutPrefix(pattern, "~/"); {
 	case home:
 		if p.home == "" {
-			return "", protocol.Errorf(protocol.CodeInvalidParams, "a glob pattern below ~ requires userHomeDir")
+			return "", protocol.InvalidParams("a glob pattern below ~ requires userHomeDir")
 		}
 		pattern, base = rest, p.home
 	case !path.IsAbs(pattern):

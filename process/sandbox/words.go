@@ -90,7 +90,7 @@ func checkEntry(e *protocol.PermissionEntry) error {
 }
 
 func missing(member string) error {
-	return protocol.Errorf(protocol.CodeInvalidParams, "missing field `%s`", member)
+	return protocol.InvalidParams("missing field `%s`", member)
 }
 
 func oneOf(word string, words ...string) error {
@@ -105,5 +105,5 @@ func oneOf(word string, words ...string) error {
 	default:
 		expected = "one of `" + strings.Join(words, "`, `") + "`"
 	}
-	return protocol.Errorf(protocol.CodeInvalidParams, "unknown variant `%s`, expected %s", word, expected)
+	return protocol.InvalidParams("unknown variant `%s`, expected %s", word, expected)
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/wsd-dev/wsd/process/eventlog"
+	"github.com/wsd-dev/wsd/protocol"
 )
 
 // errClosed is returned by Next after Close.
@@ -53,7 +54,7 @@ func (r *run) follow(f *follower, after After) error {
 	case r.evicted && !after.Tail && !f.shared:
 		return truncated(r.id)
 	case r.follower != nil && !f.shared:
-		return refuse(CodeBusy, "exec %s already has a live subscriber", r.id)
+		return protocol.NamedErrorf(CodeBusy, "exec %s already has a live subscriber", r.id)
 	}
 	f.run, f.joined = r, r.committed
 	f.next = after.Seq + 1
@@ -109,8 +110,8 @@ func (r *run) relieve(f *follower) {
 
 var errEnded = errors.New("the run has ended")
 
-func truncated(id string) *Error {
-	return refuse(CodeTruncated, "the log of exec %s has become too long and is not kept", id)
+func truncated(id string) error {
+	return protocol.NamedErrorf(CodeTruncated, "the log of exec %s has become too long and is not kept", id)
 }
 
 // Next implements Events.

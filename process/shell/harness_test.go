@@ -11,6 +11,7 @@ import (
 	"github.com/wsd-dev/wsd/process/eventlog"
 	"github.com/wsd-dev/wsd/process/eventlog/eventlogtest"
 	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/protocol"
 )
 
 // patience bounds every wait of these tests. It is for a loaded machine.
@@ -222,7 +223,7 @@ func (tr transcript) want(t testing.TB, code int, stdout, stderr string) {
 // wantCode checks what a client is told.
 func wantCode(t testing.TB, err error, code string) {
 	t.Helper()
-	if e, ok := errors.AsType[*shell.Error](err); !ok || e.Code != code {
+	if e, ok := errors.AsType[*protocol.NamedError](err); !ok || e.Code != code {
 		t.Errorf("error %v, want one of code %s", err, code)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/process/eventlog"
+	"github.com/wsd-dev/wsd/protocol"
 )
 
 func TestEnviron(t *testing.T) {
@@ -65,7 +66,7 @@ func TestStdinTotal(t *testing.T) {
 		}
 	}
 	req = Request{ID: "more", Stdin: []byte("x")}
-	if _, err := s.reserve(&req); !errors.Is(err, &Error{Code: CodeBusy}) {
+	if _, err := s.reserve(&req); !errors.Is(err, &protocol.NamedError{Code: CodeBusy}) {
 		t.Error(err)
 	}
 	s.fed(1)

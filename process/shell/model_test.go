@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/protocol"
 )
 
 // modelLog is the cap of the model's log: a few of its events, so that it is often too
@@ -169,7 +170,7 @@ func (m *model) took(e shell.Event) error {
 func (m *model) come(ctx context.Context, after shell.After) error {
 	synctest.Wait()
 	events, err := m.s.GetExec(ctx, "x", after)
-	if e, ok := errors.AsType[*shell.Error](err); ok {
+	if e, ok := errors.AsType[*protocol.NamedError](err); ok {
 		rec, findErr := m.store.Find(ctx, "x")
 		switch {
 		case findErr != nil:

@@ -98,7 +98,7 @@ func requestOf(p *protocol.ExecParams) (Request, error) {
 	case p.Source != nil:
 		r.Command = *p.Source
 	default:
-		return r, refuse(CodeInvalid, "there is no command")
+		return r, protocol.NamedErrorf(CodeInvalid, "there is no command")
 	}
 	if p.Cwd != nil {
 		r.Cwd = *p.Cwd
@@ -187,13 +187,6 @@ func (s *Service) follow(ctx context.Context, id string, out *stream.Out, events
 				delete(s.followed, id)
 			}
 		},
-		Describe: func(err error) *protocol.StreamError {
-			told := &protocol.StreamError{Message: err.Error()}
-			if e, ok := errors.AsType[*Error](err); ok {
-				told.Code = e.Code
-			}
-			return told
-		},
 		Eager: true, Ready: ready,
 	})
 	return result
@@ -213,8 +206,8 @@ func (s *Service) disposeExec(ctx context.Context, p *protocol.DisposeExecParams
 
 // answerError is what a client is told of an error.
 func answerError(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return &protocol.Error{Code: protocol.CodeNamed, Message: e.Message, Data: protocol.NamedData{Code: e.Code}}
+	if e, ok := errors.AsType[*protocol.NamedError](err); ok {
+		return e.Answer()
 	}
 	return err
 }

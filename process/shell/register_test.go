@@ -228,7 +228,7 @@ func TestWireForms(t *testing.T) {
 			"",
 		},
 		"get what breaks off": {
-			`"shell/getExec","params":{"id":"r"}`, &shell.Error{Code: "ELOG_TRUNCATED", Message: "too long"},
+			`"shell/getExec","params":{"id":"r"}`, &protocol.NamedError{Code: "ELOG_TRUNCATED", Message: "too long"},
 			[]string{
 				`{"id":1,"result":{"id":"r","events":{"streamId":"1"}}}`,
 				`{"id":"r","seq":1,"name":"stdout","value":"AP8="}`,
@@ -291,8 +291,8 @@ func TestWireErrors(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&shell.Error{Code: "EEXEC_BUSY", Message: "exec r is already running"}, `{"code":-32012,"message":"exec r is already running","data":{"code":"EEXEC_BUSY"}}`},
-		{fmt.Errorf("get: %w", &shell.Error{Code: "ENOENT", Message: "no exec record for id r"}), `{"code":-32012,"message":"no exec record for id r","data":{"code":"ENOENT"}}`},
+		{&protocol.NamedError{Code: "EEXEC_BUSY", Message: "exec r is already running"}, `{"code":-32012,"message":"exec r is already running","data":{"code":"EEXEC_BUSY"}}`},
+		{fmt.Errorf("get: %w", &protocol.NamedError{Code: "ENOENT", Message: "no exec record for id r"}), `{"code":-32012,"message":"no exec record for id r","data":{"code":"ENOENT"}}`},
 		{errors.New("the database is locked"), `{"code":-32603,"message":"the database is locked"}`},
 	} {
 		c := talk(t, &toldRuns{err: tt.err})

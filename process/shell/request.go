@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/wsd-dev/wsd/protocol"
 )
 
-// Codes of Error.
+// Codes of errors.
 const (
 	CodeNotFound  = "ENOENT"
 	CodeBusy      = "EEXEC_BUSY"
@@ -16,36 +18,32 @@ const (
 	CodeShutdown  = "ESHUTDOWN"
 )
 
-func refuse(code, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
-}
-
-func noRecord(id string) *Error {
-	return refuse(CodeNotFound, "no exec record for id %.*s", maxIDBytes, id)
+func noRecord(id string) error {
+	return protocol.NamedErrorf(CodeNotFound, "no exec record for id %.*s", maxIDBytes, id)
 }
 
 // check says what no command can be run with.
 func (r *Request) check() error {
 	switch {
 	case len(r.ID) > maxIDBytes:
-		return refuse(CodeInvalid, "the id has %d bytes, at most %d are possible", len(r.ID), maxIDBytes)
+		return protocol.NamedErrorf(CodeInvalid, "the id has %d bytes, at most %d are possible", len(r.ID), maxIDBytes)
 	case !utf8.ValidString(r.ID) || strings.ContainsRune(r.ID, 0):
-		return refuse(CodeInvalid, "the id is not text")
+		return protocol.NamedErrorf(CodeInvalid, "the id is not text")
 	case strings.ContainsRune(r.Command, 0):
-		return refuse(CodeInvalid, "the command has a NUL character")
+		return protocol.NamedErrorf(CodeInvalid, "the command has a NUL character")
 	case strings.ContainsRune(r.Cwd, 0):
-		return refuse(CodeInvalid, "cwd has a NUL character")
+		return protocol.NamedErrorf(CodeInvalid, "cwd has a NUL character")
 	case len(r.Stdin) > maxStdinBytes:
-		return refuse(CodeInvalid, "stdin has %d bytes, at most %d are possible", len(r.Stdin), maxStdinBytes)
+		return protocol.NamedErrorf(CodeInvalid, "stdin has %d bytes, at most %d are possible", len(r.Stdin), maxStdinBytes)
 	case r.Timeout != nil && *r.Timeout < 0:
-		return refuse(CodeInvalid, "the timeout is negative")
+		return protocol.NamedErrorf(CodeInvalid, "the timeout is negative")
 	}
 	for name, value := range r.Env {
 		switch {
 		case name == "" || strings.ContainsAny(name, "=\x00"):
-			return refuse(CodeInvalid, "%.64q cannot be the name of a variable", name)
+			return protocol.NamedErrorf(CodeInvalid, "%.64q cannot be the name of a variable", name)
 		case strings.ContainsRune(value, 0):
-			return refuse(CodeInvalid, "the variable %.64q has a NUL character", name)
+			return protocol.NamedErrorf(CodeInvalid, "the variable %.64q has a NUL character", name)
 		}
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 )
 
 // Runs is what a client may do. *Shell implements it. It is safe for concurrent use.
-// Errors that a client caused are *Error.
+// Errors that a client caused are *protocol.NamedError, with the codes of this package.
 type Runs interface {
 	// Exec starts a command and returns at once; that it could not be started is told by
 	// its events.
@@ -62,19 +62,4 @@ type Event struct {
 	Name string
 	Data []byte // of stdout and stderr, 64 KiB at most; it belongs to who has got it from Next
 	Code int    // of exit
-}
-
-// Error is what a client is told.
-type Error struct {
-	Code    string // ENOENT, EEXEC_BUSY, ELOG_TRUNCATED, EINVAL, ESHUTDOWN
-	Message string
-}
-
-// Error implements error.
-func (e *Error) Error() string { return e.Message }
-
-// Is reports whether target is an Error with the same code.
-func (e *Error) Is(target error) bool {
-	t, ok := target.(*Error)
-	return ok && t.Code == e.Code
 }

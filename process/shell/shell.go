@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wsd-dev/wsd/process/eventlog"
+	"github.com/wsd-dev/wsd/protocol"
 )
 
 // A Shell is a Runs over a Recorder. It is safe for concurrent use.
@@ -105,13 +106,13 @@ func (s *Shell) reserve(req *Request) (*run, error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.closing:
-		return nil, refuse(CodeShutdown, "the server is shutting down")
+		return nil, protocol.NamedErrorf(CodeShutdown, "the server is shutting down")
 	case s.live[req.ID] != nil:
-		return nil, refuse(CodeBusy, "exec %s is already running", req.ID)
+		return nil, protocol.NamedErrorf(CodeBusy, "exec %s is already running", req.ID)
 	case len(s.live) >= s.cfg.MaxRuns:
-		return nil, refuse(CodeBusy, "%d commands are running, as many as are possible", len(s.live))
+		return nil, protocol.NamedErrorf(CodeBusy, "%d commands are running, as many as are possible", len(s.live))
 	case s.stdin+len(req.Stdin) > maxStdinTotal:
-		return nil, refuse(CodeBusy, "the commands that are running are still reading %d bytes of stdin, at most %d are possible", s.stdin, maxStdinTotal)
+		return nil, protocol.NamedErrorf(CodeBusy, "the commands that are running are still reading %d bytes of stdin, at most %d are possible", s.stdin, maxStdinTotal)
 	}
 	r := newRun(s, req)
 	s.live[req.ID] = r
@@ -237,7 +238,7 @@ func (s *Shell) KillExec(ctx context.Context, id, signal string) error {
 	}
 	sig, ok := signals[signal]
 	if !ok {
-		return refuse(CodeInvalid, "unknown signal %.64q, expected SIGTERM, SIGKILL, SIGINT or SIGHUP", signal)
+		return protocol.NamedErrorf(CodeInvalid, "unknown signal %.64q, expected SIGTERM, SIGKILL, SIGINT or SIGHUP", signal)
 	}
 	if r == nil {
 		return nil

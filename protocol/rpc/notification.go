@@ -30,7 +30,7 @@ func HandleNotification[S, P any](t *Table, name string, fn func(service S, para
 			if n.bad != nil {
 				n.bad(service, raw)
 			}
-			return protocol.Errorf(protocol.CodeInvalidParams, "%s: %v", name, err)
+			return protocol.InvalidParams("%s: %v", name, err)
 		}
 		return fn(service.(S), params)
 	}

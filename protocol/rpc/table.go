@@ -88,7 +88,7 @@ func Handle[S, P, R any](t *Table, spec Spec[P], fn func(service S, ctx context.
 			if spec.ParamsError != nil {
 				return nil, spec.ParamsError(err)
 			}
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s: %v", spec.Name, err)
+			return nil, protocol.InvalidParams("%s: %v", spec.Name, err)
 		}
 		if spec.Payload != nil {
 			fit(spec.Payload(params))

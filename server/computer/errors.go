@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/wsd-dev/wsd/fs/changes"
-	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 )
 
@@ -22,7 +22,7 @@ func mapError(err error) *capnweb.Error {
 	if _, known := errors.AsType[*capnweb.Error](err); known {
 		return nil
 	}
-	if e, ok := errors.AsType[*shell.Error](err); ok {
+	if e, ok := errors.AsType[*protocol.NamedError](err); ok {
 		return &capnweb.Error{Name: nameExec, Code: e.Code, Message: e.Message}
 	}
 	code := changes.Code(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/protocol"
 )
 
 // list is a stream of what is there, which says how it was closed.
@@ -265,14 +266,14 @@ func (f *fakeRuns) GetExec(_ context.Context, id string, after shell.After) (she
 	f.note("get " + id)
 	run := f.run(id)
 	if run == nil {
-		return nil, &shell.Error{Code: "ENOENT", Message: "no exec record for id " + id}
+		return nil, &protocol.NamedError{Code: "ENOENT", Message: "no exec record for id " + id}
 	}
 	if after.Tail {
 		after.Seq = uint64(run.count())
 	}
 	e := run.follow(after.Seq)
 	if e == nil {
-		return nil, &shell.Error{Code: "EEXEC_BUSY", Message: "exec " + id + " already has a live subscriber"}
+		return nil, &protocol.NamedError{Code: "EEXEC_BUSY", Message: "exec " + id + " already has a live subscriber"}
 	}
 	return e, nil
 }
@@ -281,7 +282,7 @@ func (f *fakeRuns) KillExec(_ context.Context, id, signal string) error {
 	f.note("kill " + id + " " + signal)
 	run := f.run(id)
 	if run == nil {
-		return &shell.Error{Code: "ENOENT", Message: "no exec record for id " + id}
+		return &protocol.NamedError{Code: "ENOENT", Message: "no exec record for id " + id}
 	}
 	run.add(shell.Event{Name: shell.Exit, Code: 143})
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
 	"github.com/wsd-dev/wsd/process/shell"
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 )
 
@@ -64,7 +65,7 @@ func (h *sheller) getExec(ctx context.Context, in wire.GetExecInput) (out wire.R
 		return out, err
 	}
 	events, err := h.runs.GetExec(ctx, in.ID, after)
-	if errors.Is(err, &shell.Error{Code: "EEXEC_BUSY"}) && h.session.freeFollower(ctx, in.ID) {
+	if errors.Is(err, &protocol.NamedError{Code: "EEXEC_BUSY"}) && h.session.freeFollower(ctx, in.ID) {
 		events, err = h.runs.GetExec(ctx, in.ID, after)
 	}
 	if err != nil {

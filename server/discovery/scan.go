@@ -53,7 +53,7 @@ func (s *scan) run() error {
 		s.dir = dir
 		err = s.inspect()
 	} else if bad, ok := errors.AsType[*fileuri.Error](err); ok && bad.Kind == fileuri.Malformed {
-		return protocol.Errorf(protocol.CodeInvalidParams, "%v", err)
+		return protocol.InvalidParams("%v", err)
 	} else {
 		err = fmt.Errorf("failed to inspect capability root %s: %w", s.root.Path, err)
 	}

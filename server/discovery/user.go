@@ -48,7 +48,7 @@ func userRoots() []UserRoot {
 // client finds itself; plugins are a matter of codex's own configuration.
 func (s *Service) discoverCapabilities(ctx context.Context, p *protocol.DiscoverCapabilitiesParams) (*protocol.DiscoverCapabilitiesResult, error) {
 	if _, err := fileuri.Path(p.Cwd); err != nil {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%v", err)
+		return nil, protocol.InvalidParams("%v", err)
 	}
 	result := &protocol.DiscoverCapabilitiesResult{Plugins: []protocol.Empty{}, Skills: []protocol.UserSkill{}, Warnings: []string{}}
 	left, whole := protocol.MaxCapabilityAnswerBytes, true

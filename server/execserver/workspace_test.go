@@ -249,7 +249,7 @@ func TestRun257(t *testing.T) {
 	refused := func(id, text string) {
 		t.Helper()
 		_, _, err := published.Exec(t.Context(), shell.Request{ID: id, Command: "true"})
-		if !errors.Is(err, &shell.Error{Code: shell.CodeBusy}) || !strings.Contains(err.Error(), text) {
+		if !errors.Is(err, &protocol.NamedError{Code: shell.CodeBusy}) || !strings.Contains(err.Error(), text) {
 			t.Errorf("the published wire says %v", err)
 		}
 		_, err = ours.Exec(t.Context(), wsd.DurableCommand{ID: id, Line: "true"})
@@ -259,7 +259,7 @@ func TestRun257(t *testing.T) {
 	}
 	refused("more", "256 commands are running, as many as are possible")
 	refused("run 3", "exec run 3 is already running")
-	if _, err := published.GetExec(t.Context(), "more", shell.After{}); !errors.Is(err, &shell.Error{Code: shell.CodeNotFound}) {
+	if _, err := published.GetExec(t.Context(), "more", shell.After{}); !errors.Is(err, &protocol.NamedError{Code: shell.CodeNotFound}) {
 		t.Errorf("the run that was refused: %v", err)
 	}
 	if err := published.KillExec(t.Context(), "run 0", "SIGTERM"); err != nil {

@@ -15,14 +15,10 @@ const (
 	redirectStop   = "stop"
 )
 
-func invalid(format string, args ...any) error {
-	return protocol.Errorf(protocol.CodeInvalidParams, format, args...)
-}
-
 // build makes the request that p asks for, or says what is wrong with p.
 func (s *Service) build(p *protocol.HTTPRequestParams) (*http.Request, error) {
 	if p.Method == "" || strings.ContainsFunc(p.Method, notToken) {
-		return nil, invalid("http/request method is invalid: %q", p.Method)
+		return nil, protocol.InvalidParams("http/request method is invalid: %q", p.Method)
 	}
 	if err := checkURL(p.URL); err != nil {
 		return nil, err
@@ -30,7 +26,7 @@ func (s *Service) build(p *protocol.HTTPRequestParams) (*http.Request, error) {
 	switch p.RedirectPolicy {
 	case "", redirectFollow, redirectStop:
 	default:
-		return nil, invalid("http/request redirectPolicy `%s` is unknown, expected `follow` or `stop`", p.RedirectPolicy)
+		return nil, protocol.InvalidParams("http/request redirectPolicy `%s` is unknown, expected `follow` or `stop`", p.RedirectPolicy)
 	}
 	var body []byte
 	if p.BodyBase64 != nil {
@@ -38,7 +34,7 @@ func (s *Service) build(p *protocol.HTTPRequestParams) (*http.Request, error) {
 	}
 	req, err := http.NewRequest(p.Method, p.URL, bytes.NewReader(body)) //nolint:noctx // exchange adds it
 	if err != nil {
-		return nil, invalid("http/request url is invalid: %v", err)
+		return nil, protocol.InvalidParams("http/request url is invalid: %v", err)
 	}
 	if err := s.setHeaders(req, p.Headers); err != nil {
 		return nil, err
@@ -50,13 +46,13 @@ func checkURL(raw string) error {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return invalid("http/request url is invalid: %v", withoutURL(err))
+		return protocol.InvalidParams("http/request url is invalid: %v", withoutURL(err))
 	case u.Scheme == "":
-		return invalid("http/request url is invalid: relative URL without a base")
+		return protocol.InvalidParams("http/request url is invalid: relative URL without a base")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return invalid("http/request only supports http and https URLs, got %s", u.Scheme)
+		return protocol.InvalidParams("http/request only supports http and https URLs, got %s", u.Scheme)
 	case u.Hostname() == "":
-		return invalid("http/request url is invalid: empty host")
+		return protocol.InvalidParams("http/request url is invalid: empty host")
 	}
 	return nil
 }
@@ -66,17 +62,17 @@ func checkURL(raw string) error {
 func (s *Service) setHeaders(req *http.Request, headers []protocol.HTTPHeader) error {
 	for _, h := range headers {
 		if h.Name == "" || strings.ContainsFunc(h.Name, notToken) {
-			return invalid("http/request header name is invalid: %q", h.Name)
+			return protocol.InvalidParams("http/request header name is invalid: %q", h.Name)
 		}
 		value := h.Value
 		if h.ValueEnvVar != nil {
 			var ok bool
 			if value, ok = s.cfg.LookupEnv(*h.ValueEnvVar); !ok {
-				return invalid("http/request header %s requires executor environment variable %s", h.Name, *h.ValueEnvVar)
+				return protocol.InvalidParams("http/request header %s requires executor environment variable %s", h.Name, *h.ValueEnvVar)
 			}
 		}
 		if !validValue(value) { // which is not repeated: it may be a secret
-			return invalid("http/request header value is invalid for %s", h.Name)
+			return protocol.InvalidParams("http/request header value is invalid for %s", h.Name)
 		}
 		if strings.EqualFold(h.Name, "Host") {
 			req.Host = value

@@ -88,7 +88,7 @@ func (s *Service) reserve(ctx context.Context, id string) (*stream, error) {
 		state := old.state
 		s.mu.Unlock()
 		if state != ending {
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "http/request streamResponse requestId `%s` is already active", id)
+			return nil, protocol.InvalidParams("http/request streamResponse requestId `%s` is already active", id)
 		}
 		select {
 		case <-old.done:

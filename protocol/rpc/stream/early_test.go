@@ -97,7 +97,7 @@ func TestF9LostItemsEndTheirStream(t *testing.T) {
 		},
 		"an end with a number": {
 			`{"method":"stream/end","params":{"streamId":"a","error":5}}`,
-			`{"error":{"code":-32602,"message":"stream/end: invalid type: number ` + "`5`" + `, expected struct StreamError"},"id":-1}`,
+			`{"error":{"code":-32602,"message":"stream/end: invalid type: number ` + "`5`" + `, expected struct NamedError"},"id":-1}`,
 			"a notification of the stream does not decode",
 		},
 		"no id": {

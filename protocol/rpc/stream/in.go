@@ -47,7 +47,7 @@ func written(s *Set, items wire.List) *In {
 }
 
 // Next returns the text of the next item, which is valid until it is called again. The
-// error is io.EOF after the last one, and an *Error when the writer says why there are no
+// error is io.EOF after the last one, and a *protocol.NamedError when the writer says why there are no
 // more, or has broken the rules.
 func (in *In) Next(ctx context.Context) ([]byte, error) {
 	for {
@@ -175,7 +175,7 @@ func (in *In) arrived(items wire.BorrowedList) {
 
 // fault ends a stream whose writer breaks the rules, unless it is over. It never waits.
 func (in *In) fault(message string) {
-	fault := &Error{Code: CodeProtocol, Message: message}
+	fault := &protocol.NamedError{Code: CodeProtocol, Message: message}
 	in.mu.Lock()
 	over := in.over
 	if !over {

@@ -104,7 +104,7 @@ func (s *Set) ended(p *protocol.StreamEndParams) error {
 
 func (s *Set) credit(p *protocol.StreamCreditParams) error {
 	if p.Bytes < 1 {
-		return protocol.Errorf(protocol.CodeInvalidParams, "a credit has a byte at least, not %d", p.Bytes)
+		return protocol.InvalidParams("a credit has a byte at least, not %d", p.Bytes)
 	}
 	if o := s.findOut(p.StreamID); o != nil {
 		o.addCredit(p.Bytes)

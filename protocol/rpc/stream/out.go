@@ -22,7 +22,7 @@ type Source struct {
 	// the end.
 	Close func(err error)
 	// Describe is how the reader is told of an error of Next; nil tells its text alone.
-	Describe func(err error) *protocol.StreamError
+	Describe func(err error) *protocol.NamedError
 	// Eager has items sent as soon as they are there. Others wait for a full message, or
 	// for the end, or until there is no more credit.
 	Eager bool
@@ -181,7 +181,7 @@ func (o *Out) run() {
 	}
 }
 
-func (o *Out) describe(err error) *protocol.StreamError {
+func (o *Out) describe(err error) *protocol.NamedError {
 	if o.src.Describe != nil {
 		return o.src.Describe(err)
 	}

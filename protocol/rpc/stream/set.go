@@ -97,7 +97,7 @@ func (s *Set) spawn(fn func()) bool {
 func (s *Set) Reserve(window *int64, usual int64) (*Out, error) {
 	if window != nil {
 		if usual = *window; usual < 1 {
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "the window of a stream has a byte at least, not %d", usual)
+			return nil, protocol.InvalidParams("the window of a stream has a byte at least, not %d", usual)
 		}
 	}
 	s.mu.Lock()
@@ -127,7 +127,7 @@ func (s *Set) announce(p *protocol.StreamParam) error {
 		return nil
 	}
 	if p == nil || p.StreamID == nil || p.Items != nil {
-		return protocol.Errorf(protocol.CodeInvalidParams, "a stream has either a streamId or items")
+		return protocol.InvalidParams("a stream has either a streamId or items")
 	}
 	_, err := s.add(*p.StreamID, protocol.StreamWindow, true)
 	return err
@@ -168,7 +168,7 @@ func (s *Set) Expect(ref protocol.StreamRef, window int64) (*In, error) {
 
 func (s *Set) add(id string, window int64, early bool) (*In, error) {
 	if id == "" || len(id) > protocol.MaxStreamIDBytes {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "the id of a stream has 1 to %d bytes", protocol.MaxStreamIDBytes)
+		return nil, protocol.InvalidParams("the id of a stream has 1 to %d bytes", protocol.MaxStreamIDBytes)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ func (s *Set) add(id string, window int64, early bool) (*In, error) {
 	case s.closed:
 		return nil, ErrClosed
 	case s.in[id] != nil:
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "the stream `%s` is open already", id)
+		return nil, protocol.InvalidParams("the stream `%s` is open already", id)
 	case len(s.in) >= s.cfg.MaxIn:
 		return nil, protocol.Errorf(protocol.CodeInvalidRequest, "at most %d streams may be sent at a time per connection", s.cfg.MaxIn)
 	}

@@ -52,10 +52,10 @@ func TestResult(t *testing.T) {
 func TestResultFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, e := both(t)
-		e.service.err = &Error{Code: "EIO", Message: "the disk is gone", Path: "/d"}
+		e.service.err = &protocol.NamedError{Code: "EIO", Message: "the disk is gone", Path: "/d"}
 		n, err := drain(t, c.ask(t, askParams{Count: 3}))
-		failure, ok := errors.AsType[*Error](err)
-		if n != 3 || !ok || *failure != (Error{Code: "EIO", Message: "the disk is gone", Path: "/d"}) {
+		failure, ok := errors.AsType[*protocol.NamedError](err)
+		if n != 3 || !ok || *failure != (protocol.NamedError{Code: "EIO", Message: "the disk is gone", Path: "/d"}) {
 			t.Errorf("%d items, %v", n, err)
 		}
 		if err := <-e.service.closed; !errors.Is(err, e.service.err) {
@@ -132,9 +132,9 @@ func TestCancel(t *testing.T) {
 				for range tt.read {
 					next(t, in)
 				}
-				in.Close(&Error{Code: "ESTALE", Message: "enough"})
+				in.Close(&protocol.NamedError{Code: "ESTALE", Message: "enough"})
 				err := <-e.service.closed
-				if failure, ok := errors.AsType[*Error](err); !ok || failure.Code != "ESTALE" {
+				if failure, ok := errors.AsType[*protocol.NamedError](err); !ok || failure.Code != "ESTALE" {
 					t.Errorf("closed with %v", err)
 				}
 				if _, err := in.Next(t.Context()); !errors.Is(err, ErrCancelled) {
