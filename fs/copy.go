@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/atomicfile"
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/protocol"
@@ -134,11 +135,11 @@ func copyContent(ctx context.Context, to, from *os.File) error {
 
 // copyLink makes to a link with the same text.
 func copyLink(from, to string) error {
-	text, err := readlink(from)
+	text, err := dirfd.Readlink(unix.AT_FDCWD, from)
 	if err != nil {
 		return err
 	}
-	return retry(func() error { return unix.Symlink(text, to) })
+	return dirfd.Retry(func() error { return unix.Symlink(text, to) })
 }
 
 // copyTree copies the directory from onto to, which it makes if need be, parents
@@ -179,7 +180,7 @@ func (s *Service) copyTree(ctx context.Context, from, to string, top bool) error
 	if !made {
 		return nil
 	}
-	return retry(func() error { return unix.Chmod(to, model) }) // last: it may forbid what was done here
+	return dirfd.Retry(func() error { return unix.Chmod(to, model) }) // last: it may forbid what was done here
 }
 
 func hasVanished(err error, path string) bool {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/atomicfile"
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -36,7 +37,7 @@ func (s *Service) createDirectory(_ context.Context, p *protocol.CreateDirectory
 }
 
 func mkdir(path string, mode uint32) error {
-	return retry(func() error { return unix.Mkdir(path, mode) })
+	return dirfd.Retry(func() error { return unix.Mkdir(path, mode) })
 }
 
 // makeAll makes a directory and those it is in. What exists must be a directory or a
@@ -67,13 +68,13 @@ func makeNoLinks(path string) error {
 		return err
 	}
 	defer func() { _ = unix.Close(dir) }()
-	return retry(func() error { return unix.Mkdirat(dir, base, newDirectoryMode) })
+	return dirfd.Retry(func() error { return unix.Mkdirat(dir, base, newDirectoryMode) })
 }
 
 // makeAllNoLinks is makeAll going through no link: one anywhere is ENOTDIR.
 func makeAllNoLinks(path string) error {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	at, err := openRetry(unix.AT_FDCWD, "/", flags)
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
+	at, err := dirfd.Open(unix.AT_FDCWD, "/", flags, 0)
 	if err != nil {
 		return err
 	}
@@ -82,13 +83,13 @@ func makeAllNoLinks(path string) error {
 		if name == "" {
 			continue
 		}
-		next, err := openRetry(at, name, flags)
+		next, err := dirfd.Open(at, name, flags, 0)
 		if errors.Is(err, unix.ENOENT) {
-			err = retry(func() error { return unix.Mkdirat(at, name, newDirectoryMode) })
+			err = dirfd.Retry(func() error { return unix.Mkdirat(at, name, newDirectoryMode) })
 			if err != nil && !errors.Is(err, unix.EEXIST) {
 				return err
 			}
-			next, err = openRetry(at, name, flags)
+			next, err = dirfd.Open(at, name, flags, 0)
 		}
 		switch {
 		case errors.Is(err, unix.ELOOP):

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
@@ -23,7 +24,7 @@ type directory struct {
 }
 
 func openDir(path string) (*directory, error) {
-	fd, err := openRetry(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NONBLOCK)
+	fd, err := dirfd.Open(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +33,7 @@ func openDir(path string) (*directory, error) {
 
 // openSubdir opens a directory in d that is no link.
 func (d *directory) openSubdir(name string) (*directory, error) {
-	fd, err := openRetry(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOFOLLOW)
+	fd, err := dirfd.Open(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func (d *directory) stat(name string, follow bool) (st unix.Stat_t, err error) {
 	if follow {
 		flags = 0
 	}
-	return st, retry(func() error { return unix.Fstatat(d.fd, name, &st, flags) })
+	return dirfd.StatAt(d.fd, name, flags)
 }
 
 // kindOf is e's kind, with follow that of what it leads to, asking the system only

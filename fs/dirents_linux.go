@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/dirfd"
 )
 
 // direntBuffers hold what the kernel tells at once; large, so that a listing is short
@@ -26,7 +28,7 @@ func (d *directory) list(l *listing) ([]dirent, error) {
 	var entries []dirent
 	for {
 		var n int
-		err := retry(func() (err error) {
+		err := dirfd.Retry(func() (err error) {
 			n, err = unix.Getdents(d.fd, buf[:])
 			return err
 		})

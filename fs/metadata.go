@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/atomicfile"
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -88,8 +89,8 @@ func milliseconds(sec, nsec int64) int64 { return sec*1000 + nsec/1_000_000 }
 
 // fstatat metadata, where the system does not tell the time of birth.
 func oldMetadata(dir int, name string, flags int) (*protocol.Metadata, uint32, error) {
-	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstatat(dir, name, &st, flags) }); err != nil {
+	st, err := dirfd.StatAt(dir, name, flags)
+	if err != nil {
 		return nil, 0, err
 	}
 	sec, nsec := st.Mtim.Unix()

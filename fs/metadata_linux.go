@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/protocol"
 )
 
@@ -16,7 +17,7 @@ func statMetadata(dir int, name string, follow bool) (*protocol.Metadata, uint32
 		flags = 0
 	}
 	var st unix.Statx_t
-	err := retry(func() error {
+	err := dirfd.Retry(func() error {
 		return unix.Statx(dir, name, flags, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st)
 	})
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // an old kernel, or a filter that does not know it

@@ -1,12 +1,12 @@
 package fs
 
 import (
-	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/atomicfile"
+	"github.com/wsd-dev/wsd/fs/dirfd"
 )
 
 // openRead opens a regular file for reading. It never waits for the other end of a
@@ -29,11 +29,11 @@ func openLeaf(path string) (f *os.File, info unix.Stat_t, err error) {
 }
 
 func openRegular(dir int, name string, more int, path string) (f *os.File, info unix.Stat_t, err error) {
-	fd, err := openRetry(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC|more)
+	fd, err := dirfd.Open(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|more, 0)
 	if err != nil {
 		return nil, info, err
 	}
-	if err := retry(func() error { return unix.Fstat(fd, &info) }); err != nil {
+	if info, err = dirfd.Stat(fd); err != nil {
 		_ = unix.Close(fd)
 		return nil, info, err
 	}
@@ -44,31 +44,12 @@ func openRegular(dir int, name string, more int, path string) (f *os.File, info 
 	return atomicfile.NewReader(fd, path), info, nil
 }
 
-func openRetry(dir int, name string, flags int) (fd int, err error) {
-	err = retry(func() error {
-		fd, err = unix.Openat(dir, name, flags, 0)
-		return err
-	})
-	return fd, err
-}
-
-// retry repeats a system call while a signal interrupts it.
-func retry(call func() error) error {
-	for {
-		if err := call(); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
-
 // lstat and stat tell of a path itself and of the end of its links.
-func lstat(path string) (st unix.Stat_t, err error) {
-	return st, retry(func() error { return unix.Lstat(path, &st) })
+func lstat(path string) (unix.Stat_t, error) {
+	return dirfd.StatAt(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-func stat(path string) (st unix.Stat_t, err error) {
-	return st, retry(func() error { return unix.Stat(path, &st) })
-}
+func stat(path string) (unix.Stat_t, error) { return dirfd.StatAt(unix.AT_FDCWD, path, 0) }
 
 // modeOf is a file's mode, whatever type the system has for it.
 func modeOf(st *unix.Stat_t) uint32 {

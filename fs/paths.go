@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -36,20 +37,11 @@ func (s *Service) rename(_ context.Context, p *protocol.RenameParams) (*protocol
 		return nil, err
 	}
 	if isTrue(p.Overwrite) {
-		err = retry(func() error { return unix.Rename(from, to) })
+		err = dirfd.Rename(unix.AT_FDCWD, from, unix.AT_FDCWD, to)
 	} else {
-		err = renameExclusive(from, to)
+		err = dirfd.RenameNew(unix.AT_FDCWD, from, unix.AT_FDCWD, to)
 	}
 	return &protocol.Empty{}, err
-}
-
-// renameUnlessThere is renameExclusive where the system has no such call: between
-// the look and the rename, somebody else could make the name.
-func renameUnlessThere(from, to string) error {
-	if _, err := lstat(to); err == nil {
-		return unix.EEXIST
-	}
-	return retry(func() error { return unix.Rename(from, to) })
 }
 
 func (s *Service) symlink(_ context.Context, p *protocol.SymlinkParams) (*protocol.Empty, error) {
@@ -69,7 +61,7 @@ func (s *Service) symlink(_ context.Context, p *protocol.SymlinkParams) (*protoc
 	if strings.IndexByte(target, 0) >= 0 {
 		return nil, protocol.InvalidParams("the target of a link cannot contain a NUL")
 	}
-	return &protocol.Empty{}, retry(func() error { return unix.Symlink(target, path) })
+	return &protocol.Empty{}, dirfd.Retry(func() error { return unix.Symlink(target, path) })
 }
 
 func (s *Service) readLink(_ context.Context, p *protocol.PathParams) (*protocol.ReadLinkResult, error) {
@@ -77,7 +69,7 @@ func (s *Service) readLink(_ context.Context, p *protocol.PathParams) (*protocol
 	if err != nil {
 		return nil, err
 	}
-	target, err := readlink(path)
+	target, err := dirfd.Readlink(unix.AT_FDCWD, path)
 	if err != nil {
 		return nil, err
 	}
@@ -88,23 +80,6 @@ func (s *Service) readLink(_ context.Context, p *protocol.PathParams) (*protocol
 	return result, nil
 }
 
-func readlink(path string) (string, error) {
-	for size := 256; ; size *= 2 {
-		buf := make([]byte, size)
-		var n int
-		err := retry(func() (err error) {
-			n, err = unix.Readlink(path, buf)
-			return err
-		})
-		if err != nil {
-			return "", err
-		}
-		if n < size {
-			return string(buf[:n]), nil
-		}
-	}
-}
-
 func (s *Service) chmod(_ context.Context, p *protocol.ChmodParams) (*protocol.Empty, error) {
 	path, err := fileuri.Path(p.Path)
 	if err != nil {
@@ -113,5 +88,5 @@ func (s *Service) chmod(_ context.Context, p *protocol.ChmodParams) (*protocol.E
 	if err := checkMode(p.Mode); err != nil {
 		return nil, err
 	}
-	return &protocol.Empty{}, retry(func() error { return unix.Chmod(path, p.Mode) })
+	return &protocol.Empty{}, dirfd.Retry(func() error { return unix.Chmod(path, p.Mode) })
 }

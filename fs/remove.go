@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/atomicfile"
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/fileuri"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -44,15 +45,15 @@ func removeAll(path string) error {
 		return err
 	}
 	if kindOf(&st) != unix.S_IFDIR {
-		return retry(func() error { return unix.Unlink(path) })
+		return dirfd.Retry(func() error { return unix.Unlink(path) })
 	}
 	return os.RemoveAll(path)
 }
 
 // removeAt removes a file, a link or an empty directory.
 func removeAt(dir int, name string, refuseLink bool) error {
-	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
+	st, err := dirfd.StatAt(dir, name, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
 		return err
 	}
 	flags := 0
@@ -62,7 +63,7 @@ func removeAt(dir int, name string, refuseLink bool) error {
 	case kindOf(&st) == unix.S_IFLNK && refuseLink:
 		return errLink
 	}
-	return retry(func() error { return unix.Unlinkat(dir, name, flags) })
+	return dirfd.Retry(func() error { return unix.Unlinkat(dir, name, flags) })
 }
 
 // removeNoLinks is removeAt for a path that must lead through no link.

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/dirfd"
 )
 
 // dress gives fd the owner, extended attributes and mode that replacing old calls
@@ -12,8 +14,8 @@ import (
 // the owner or mode cannot be given: extended attributes are kept where the system
 // lets them.
 func dress(fd, old int, st *unix.Stat_t, mode uint32) error {
-	var mine unix.Stat_t
-	if err := fstat(fd, &mine); err != nil {
+	mine, err := dirfd.Stat(fd)
+	if err != nil {
 		return err
 	}
 	if err := Adopt(fd, old, st); err != nil {
@@ -36,8 +38,7 @@ func dress(fd, old int, st *unix.Stat_t, mode uint32) error {
 // If the owner or group cannot be given, Adopt does the rest and says so. Extended attributes
 // are kept where the system lets them.
 func Adopt(fd, old int, st *unix.Stat_t) error {
-	var mine unix.Stat_t
-	err := fstat(fd, &mine)
+	mine, err := dirfd.Stat(fd)
 	if err == nil && (mine.Uid != st.Uid || mine.Gid != st.Gid) {
 		err = unix.Fchown(fd, int(st.Uid), int(st.Gid))
 		if err != nil && mine.Uid != st.Uid && mine.Gid != st.Gid {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/dirfd"
 )
 
 // tempPrefix begins the names of files on their way into place.
@@ -98,7 +100,7 @@ func (s *Stage) here(mode uint32) error {
 func createNamed(dir int, mode uint32) (name string, fd int, err error) {
 	for range 10 {
 		name = tempPrefix + rand.Text()
-		fd, err = openat(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, mode)
+		fd, err = dirfd.Open(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, mode)
 		if !errors.Is(err, unix.EEXIST) {
 			break
 		}
@@ -166,7 +168,7 @@ func (s *Stage) commit(current *Info, o Options) error {
 	if err := s.giveName(); err != nil {
 		return s.overwriteAfter(err, current, o)
 	}
-	err := again(func() error { return unix.Renameat(s.target.dir, s.name, s.target.dir, s.target.base) })
+	err := dirfd.Rename(s.target.dir, s.name, s.target.dir, s.target.base)
 	if err != nil {
 		return s.overwriteAfter(err, current, o)
 	}
@@ -197,26 +199,15 @@ func (s *Stage) create(o Options) error {
 			return err
 		}
 	}
-	err := s.renameNew(o)
+	rename := dirfd.Rename
+	if o.Exclusive {
+		rename = dirfd.RenameNew
+	}
+	err := rename(s.target.dir, s.name, s.target.dir, s.target.base)
 	if err == nil {
 		s.name = ""
 	}
 	return err
-}
-
-func (s *Stage) renameNew(o Options) error {
-	if o.Exclusive {
-		return renameExclusive(s.target.dir, s.name, s.target.base)
-	}
-	return again(func() error { return unix.Renameat(s.target.dir, s.name, s.target.dir, s.target.base) })
-}
-
-// linkExclusive is a rename that does not replace, in two steps.
-func linkExclusive(dir int, from, to string) error {
-	if err := unix.Linkat(dir, from, dir, to, 0); err != nil {
-		return err
-	}
-	return unix.Unlinkat(dir, from, 0)
 }
 
 // giveName gives content without a name a temporary one.
@@ -230,8 +221,8 @@ func (s *Stage) giveName() error {
 		return nil
 	}
 	// The system has such files but will not name them: copy.
-	var st unix.Stat_t
-	if err := fstat(int(s.file.Fd()), &st); err != nil {
+	st, err := dirfd.Stat(int(s.file.Fd()))
+	if err != nil {
 		return err
 	}
 	name, fd, err := createNamed(s.target.dir, 0o600)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/dirfd"
 )
 
 // maxLinks is how many symbolic links a path may lead through, as in the kernel.
@@ -39,14 +41,14 @@ func Resolve(p string, follow bool) (*Target, error) {
 	at := unix.AT_FDCWD
 	for range maxLinks {
 		parent, base := split(p)
-		dir, err := openDirectory(at, parent)
+		dir, err := dirfd.Open(at, parent, dirfd.Directory, 0)
 		if at != unix.AT_FDCWD {
 			_ = unix.Close(at)
 		}
 		if err != nil {
 			return nil, err
 		}
-		link, err := readlinkat(dir, base)
+		link, err := dirfd.Readlink(dir, base)
 		switch {
 		case errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT):
 			return newTarget(dir, base)
@@ -63,8 +65,8 @@ func Resolve(p string, follow bool) (*Target, error) {
 }
 
 func newTarget(dir int, base string) (*Target, error) {
-	var st unix.Stat_t
-	if err := fstat(dir, &st); err != nil {
+	st, err := dirfd.Stat(dir)
+	if err != nil {
 		_ = unix.Close(dir)
 		return nil, err
 	}
@@ -108,8 +110,8 @@ func (i *Info) Device() bool {
 
 // SameFile reports whether it is the file that f is.
 func (i *Info) SameFile(f *os.File) bool {
-	var st unix.Stat_t
-	return fstat(int(f.Fd()), &st) == nil && uint64(st.Dev) == uint64(i.stat.Dev) && st.Ino == i.stat.Ino
+	st, err := dirfd.Stat(int(f.Fd()))
+	return err == nil && uint64(st.Dev) == uint64(i.stat.Dev) && st.Ino == i.stat.Ino
 }
 
 // Close ends the use of the Info.
@@ -128,20 +130,20 @@ func (t *Target) Inspect() (*Info, error) {
 	}
 	info := &Info{}
 	var err error
-	info.fd, err = openat(t.dir, t.base, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
+	info.fd, err = dirfd.Open(t.dir, t.base, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return nil, nil
 	case errors.Is(err, unix.ETXTBSY): // it runs: it can be replaced, not written
 		info.fd = -1
-		if err := fstatat(t.dir, t.base, &info.stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		if info.stat, err = dirfd.StatAt(t.dir, t.base, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return nil, err
 		}
 		return info, nil
 	case err != nil:
 		return nil, err
 	}
-	if err := fstat(info.fd, &info.stat); err != nil {
+	if info.stat, err = dirfd.Stat(info.fd); err != nil {
 		info.Close()
 		return nil, err
 	}
@@ -150,7 +152,7 @@ func (t *Target) Inspect() (*Info, error) {
 
 // Open opens what is there for reading, without waiting for the other end of a pipe.
 func (t *Target) Open() (*os.File, error) {
-	fd, err := openat(t.dir, t.base, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
+	fd, err := dirfd.Open(t.dir, t.base, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -161,14 +163,17 @@ func (t *Target) Open() (*os.File, error) {
 // ENOTDIR, and returns it with p's last component.
 func OpenParent(p string) (dir int, base string, err error) {
 	parent, base := split(path.Clean(p))
-	dir, err = openDirectoryNoLinks(parent)
+	dir, err = dirfd.OpenNoLinks(unix.AT_FDCWD, parent, dirfd.Directory)
+	if errors.Is(err, unix.ELOOP) {
+		err = unix.ENOTDIR
+	}
 	return dir, base, err
 }
 
 // Entry finds the entry that p itself is, following links only on the way to it.
 func Entry(p string) (*Target, error) {
 	parent, base := split(p)
-	dir, err := openDirectory(unix.AT_FDCWD, parent)
+	dir, err := dirfd.Open(unix.AT_FDCWD, parent, dirfd.Directory, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/atomicfile"
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -19,7 +20,7 @@ func (b *bringer) adopt(fd, dir int, name string, it *item) error {
 	switch {
 	case err == nil:
 		defer closeFD(old)
-		err = retry(func() error { return unix.Fstat(old, &st) })
+		err = dirfd.Retry(func() error { return unix.Fstat(old, &st) })
 	case forbidden(err):
 		old = -1
 		err = onName(name, func(raw string) error { return unix.Fstatat(dir, raw, &st, unix.AT_SYMLINK_NOFOLLOW) })

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/slashpath"
@@ -424,7 +425,7 @@ func (b *bringer) finishDir(it *item) error {
 		if err := b.w.fault("finish", it.path); err != nil {
 			return err
 		}
-		if err := retry(func() error { return chmod(fd, it.mode) }); err != nil {
+		if err := dirfd.Retry(func() error { return chmod(fd, it.mode) }); err != nil {
 			return err
 		}
 		if st, err = look(fd); err != nil {

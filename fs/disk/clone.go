@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -36,7 +37,7 @@ func (w *Workspace) clone(ctx context.Context, dst, src int, parts []tree.Part) 
 	case err == nil && w.isOf(ctx, dst, parts):
 		return true
 	}
-	_ = retry(func() error { return unix.Ftruncate(dst, 0) }) // else the copy is found to be another one
+	_ = dirfd.Retry(func() error { return unix.Ftruncate(dst, 0) }) // else the copy is found to be another one
 	return false
 }
 

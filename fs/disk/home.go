@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/objects"
-	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -70,7 +70,7 @@ func (h *home) open(path string, flags int) (int, error) {
 
 // hasOther reports whether something is at a path of the directory that the index does not know.
 func (h *home) hasOther(path string) bool {
-	fd, err := h.open(h.w.treePath(path), openPath)
+	fd, err := h.open(h.w.treePath(path), dirfd.Path)
 	if err != nil {
 		return false
 	}
@@ -83,18 +83,6 @@ func (h *home) hasOther(path string) bool {
 	known := n.stat
 	known.dev = st.dev
 	return !known.same(&st)
-}
-
-// openWalking is openBelow a name at a time.
-func openWalking(root int, path string, flags int) (int, error) {
-	walk := newWalker(root)
-	defer walk.forget()
-	dir, name := slashpath.Split(path)
-	fd, err := walk.open(dir)
-	if err != nil {
-		return -1, err
-	}
-	return openAt(fd, name, flags, 0) // "." is the directory itself
 }
 
 // openOurs opens a file of ours when its mode, or one above it, keeps us from reading it.
@@ -167,7 +155,7 @@ func (h *home) Settled(tx tree.Tx, path string) (bool, error) {
 	if err != nil || known.kind != tree.KindFile || known.flags&unsure != 0 {
 		return false, err
 	}
-	fd, err := h.open(path, openPath)
+	fd, err := h.open(path, dirfd.Path)
 	if err != nil {
 		return false, nil //nolint:nilerr // it is not there, or not for us
 	}

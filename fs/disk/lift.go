@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -251,7 +252,7 @@ func (w *Workspace) findObjects(ctx context.Context, list []*item) error {
 // renamed to it would: its group, or an access control list.
 func inherits(fd int) bool {
 	var st unix.Stat_t
-	if retry(func() error { return unix.Fstat(fd, &st) }) != nil || st.Mode&unix.S_ISGID != 0 {
+	if dirfd.Retry(func() error { return unix.Fstat(fd, &st) }) != nil || st.Mode&unix.S_ISGID != 0 {
 		return true
 	}
 	return hasDefaultACL(fd)
@@ -346,7 +347,7 @@ func (f *fileBringer) dress(o *object, dir int, replaced string, it *item) (st s
 		}
 	}
 	return f.b.dress(o, it, func() (stat, error) { return statFD(fd) },
-		func() error { return retry(func() error { return unix.Fchmod(fd, it.mode) }) }, func() error { return setTimesFD(fd, it.mtime) })
+		func() error { return dirfd.Retry(func() error { return unix.Fchmod(fd, it.mode) }) }, func() error { return setTimesFD(fd, it.mtime) })
 }
 
 // dress is fileBringer.dress with an object that is reached in one way.

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -80,7 +81,7 @@ func letIn(up int, name string, dir bool) (fd int, putBack func(), err error) {
 	}
 	return fd, func() {
 		if now, e := statFD(fd); e == nil && now.ino == st.ino && now.mode == st.mode|rights {
-			_ = retry(func() error { return unix.Fchmod(fd, uint32(st.mode)) })
+			_ = dirfd.Retry(func() error { return unix.Fchmod(fd, uint32(st.mode)) })
 		}
 	}, nil
 }

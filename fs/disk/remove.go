@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -191,7 +192,7 @@ func (b *clearer) empty(dir int, path, name string) (stays bool, err error) {
 	defer closeFD(fd)
 	defer func() {
 		if opened && (stays || err != nil) {
-			err = errors.Join(err, retry(func() error { return unix.Fchmod(fd, uint32(mode)) }))
+			err = errors.Join(err, dirfd.Retry(func() error { return unix.Fchmod(fd, uint32(mode)) }))
 		}
 	}()
 	list, err := allNames(fd)

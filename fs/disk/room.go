@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -118,7 +119,7 @@ func sizeBelow(n *node) int64 {
 // size.
 func noFiles(fd int) bool {
 	var s unix.Statfs_t
-	err := retry(func() error { return unix.Fstatfs(fd, &s) })
+	err := dirfd.Retry(func() error { return unix.Fstatfs(fd, &s) })
 	return err == nil && s.Files > 0 && s.Ffree == 0 // those that have no table of files say 0
 }
 
@@ -126,7 +127,7 @@ func noFiles(fd int) bool {
 // every one knows.
 func freeBytes(fd int) (int64, bool) {
 	var s unix.Statfs_t
-	if err := retry(func() error { return unix.Fstatfs(fd, &s) }); err != nil || s.Blocks == 0 {
+	if err := dirfd.Retry(func() error { return unix.Fstatfs(fd, &s) }); err != nil || s.Blocks == 0 {
 		return 0, false
 	}
 	blocks := int64(s.Bavail) //nolint:gosec,unconvert,nolintlint // signed on some systems

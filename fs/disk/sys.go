@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -48,16 +49,7 @@ func onName(name string, fn func(raw string) error) error {
 	if err != nil {
 		return err
 	}
-	return retry(func() error { return fn(raw) })
-}
-
-// retry calls fn again when a signal has interrupted it.
-func retry(fn func() error) error {
-	for {
-		if err := fn(); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
+	return dirfd.Retry(func() error { return fn(raw) })
 }
 
 func openAt(dir int, name string, flags int, perm uint32) (int, error) {
@@ -73,6 +65,17 @@ func openAt(dir int, name string, flags int, perm uint32) (int, error) {
 // openDirAt opens a directory, and nothing else.
 func openDirAt(dir int, name string) (int, error) {
 	return openAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+}
+
+// openBelow opens what a path below an open directory leads to without a link. "." is the directory itself.
+func openBelow(root int, path string, flags int) (int, error) {
+	called("open", path)
+	fd := -1
+	raw, err := onDisk(path)
+	if err == nil {
+		fd, err = dirfd.OpenNoLinks(root, raw, flags)
+	}
+	return fd, pathError("open", path, err)
 }
 
 // openFileAt opens what should be a file. Were it something else by now, it would not
@@ -159,7 +162,7 @@ func canOpenUp(dir int, name string) bool {
 	var st unix.Stat_t
 	err := onName(name, func(raw string) error { return unix.Fstatat(dir, raw, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	if forbidden(err) {
-		err = retry(func() error { return unix.Fstat(dir, &st) })
+		err = dirfd.Retry(func() error { return unix.Fstat(dir, &st) })
 	}
 	kind := kindOf(uint32(st.Mode)) //nolint:unconvert,nolintlint // of another type on some systems
 	return err == nil && kind == tree.KindDir && st.Mode&0o700 != 0o700 && int(st.Uid) == unix.Geteuid()
@@ -197,10 +200,11 @@ func names(fd int, fn func(name string) error) error {
 	defer direntBuffers.Put(buf)
 	var list []string
 	for {
-		n, err := unix.ReadDirent(fd, *buf)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
+		var n int
+		err := dirfd.Retry(func() (err error) {
+			n, err = unix.ReadDirent(fd, *buf)
+			return err
+		})
 		if err != nil {
 			return pathError("list", ".", err)
 		}
@@ -229,7 +233,7 @@ func readlinkAt(dir int, name string) (string, error) {
 // openRoot opens the workspace's directory itself.
 func openRoot(path string) (int, error) {
 	fd := -1
-	err := retry(func() (err error) {
+	err := dirfd.Retry(func() (err error) {
 		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		return err
 	})
@@ -248,7 +252,7 @@ func preadFull(fd int, p []byte, offset int64) (int, error) {
 	done := 0
 	for done < len(p) {
 		var n int
-		err := retry(func() (err error) {
+		err := dirfd.Retry(func() (err error) {
 			n, err = unix.Pread(fd, p[done:], offset+int64(done))
 			return err
 		})
@@ -266,7 +270,7 @@ func preadFull(fd int, p []byte, offset int64) (int, error) {
 func writeFull(fd int, p []byte) error {
 	for len(p) > 0 {
 		var n int
-		err := retry(func() (err error) {
+		err := dirfd.Retry(func() (err error) {
 			n, err = unix.Write(fd, p)
 			return err
 		})

@@ -3,11 +3,11 @@ package disk
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -26,15 +26,7 @@ func statFD(fd int) (stat, error) { return statx(fd, "", unix.AT_EMPTY_PATH) }
 func statx(dir int, name string, flags int) (stat, error) {
 	called("stat", name)
 	var s unix.Statx_t
-	raw, err := onDisk(name)
-	// Not by retry: of this there is more than of anything else.
-	if err == nil {
-		err = unix.Statx(dir, raw, flags, statMask, &s)
-	}
-	for err != nil && errors.Is(err, unix.EINTR) {
-		err = unix.Statx(dir, raw, flags, statMask, &s)
-	}
-	if err != nil {
+	if err := onName(name, func(raw string) error { return unix.Statx(dir, raw, flags, statMask, &s) }); err != nil {
 		return stat{}, pathError("stat", name, err)
 	}
 	st := stat{
@@ -54,7 +46,7 @@ func nanos(t unix.StatxTimestamp) int64 { return tree.Nanos(time.Unix(t.Sec, int
 
 // syncAll brings all that was written to the file system of an open directory to the disk.
 func syncAll(fd int) error {
-	return pathError("sync", ".", retry(func() error { return unix.Syncfs(fd) }))
+	return pathError("sync", ".", dirfd.Retry(func() error { return unix.Syncfs(fd) }))
 }
 
 // chmodAt changes the mode of a file or directory that cannot be opened, and of nothing that a link
@@ -92,7 +84,7 @@ var remote = map[uint32]string{
 // not tell of all.
 func trusted(fd int) error {
 	var s unix.Statfs_t
-	if err := retry(func() error { return unix.Fstatfs(fd, &s) }); err != nil {
+	if err := dirfd.Retry(func() error { return unix.Fstatfs(fd, &s) }); err != nil {
 		return pathError("statfs", ".", err)
 	}
 	if name, ok := remote[uint32(s.Type)]; ok {
@@ -147,47 +139,17 @@ func openForWriting(fd int) bool {
 	return errors.Is(err, unix.EAGAIN)
 }
 
-// openPath opens what is only looked at.
-const openPath = unix.O_PATH
-
-var noOpenat2 atomic.Bool // the system has no openat2, or does not let us use it
-
-// openBelow opens what a path below an open directory leads to without a link.
-func openBelow(root int, path string, flags int) (int, error) {
-	if noOpenat2.Load() {
-		return openWalking(root, path, flags)
-	}
-	how := unix.OpenHow{
-		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	}
-	if flags&openPath == 0 { // it is refused beside O_PATH
-		how.Flags |= unix.O_NOCTTY
-	}
-	called("open", path)
-	fd := -1
-	err := onName(path, func(raw string) (err error) {
-		fd, err = unix.Openat2(root, raw, &how)
-		return err
-	})
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EAGAIN) {
-		noOpenat2.Store(errors.Is(err, unix.ENOSYS))
-		return openWalking(root, path, flags)
-	}
-	return fd, pathError("open", path, err)
-}
-
 // reflink has an empty file share the blocks of all that another one has.
 func reflink(dst, src int) error {
-	return retry(func() error { return unix.IoctlFileClone(dst, src) })
+	return dirfd.Retry(func() error { return unix.IoctlFileClone(dst, src) })
 }
 
 // setTimesFD sets the mtime of what is open.
 func setTimesFD(fd int, mtime int64) error {
 	ts := []unix.Timespec{{Nsec: utimeOmit}, unix.NsecToTimespec(mtime)}
-	err := retry(func() error { return unix.UtimesNanoAt(fd, "", ts, unix.AT_EMPTY_PATH) })
+	err := dirfd.Retry(func() error { return unix.UtimesNanoAt(fd, "", ts, unix.AT_EMPTY_PATH) })
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) { // before Linux 5.8
-		err = retry(func() error { return unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), ts, 0) })
+		err = dirfd.Retry(func() error { return unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), ts, 0) })
 	}
 	return pathError("set times", "", err)
 }

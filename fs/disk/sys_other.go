@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -26,8 +27,8 @@ func statAt(dir int, name string) (stat, error) {
 // statFD looks at what is open.
 func statFD(fd int) (stat, error) {
 	called("stat", "")
-	var s unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(fd, &s) }); err != nil {
+	s, err := dirfd.Stat(fd)
+	if err != nil {
 		return stat{}, pathError("stat", ".", err)
 	}
 	return fromStat(&s), nil
@@ -72,16 +73,10 @@ func openAsking(int, string) (int, bool) { return -1, false }
 
 func openForWriting(int) bool { return false }
 
-// openPath opens what is only looked at.
-const openPath = unix.O_RDONLY | unix.O_NONBLOCK
-
-// openBelow opens what a path below an open directory leads to without a link.
-func openBelow(root int, path string, flags int) (int, error) { return openWalking(root, path, flags) }
-
 // setTimesFD sets the mtime of what is open, to the microsecond.
 func setTimesFD(fd int, mtime int64) error {
 	now := unix.NsecToTimeval(time.Now().UnixNano())
-	return pathError("set times", "", retry(func() error { return unix.Futimes(fd, []unix.Timeval{now, unix.NsecToTimeval(mtime)}) }))
+	return pathError("set times", "", dirfd.Retry(func() error { return unix.Futimes(fd, []unix.Timeval{now, unix.NsecToTimeval(mtime)}) }))
 }
 
 // hasDefaultACL reports whether what is made in an open directory gets an access control list.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
@@ -238,7 +239,7 @@ func (f *fileBringer) meta(dir int, name string, it *item, cur *stat) (stat, err
 		return st, unix.ESTALE
 	}
 	if uint32(st.mode) != it.mode {
-		if err := retry(chmod); err != nil {
+		if err := dirfd.Retry(chmod); err != nil {
 			return st, err
 		}
 	}
@@ -395,5 +396,5 @@ func (f *fileBringer) make(dir int, name, replaced string, it *item) error {
 		return err
 	}
 	// The process's umask, bits that a file is not made with, or what came with its owner.
-	return pathError("chmod", it.path, retry(func() error { return unix.Fchmod(fd, it.mode) }))
+	return pathError("chmod", it.path, dirfd.Retry(func() error { return unix.Fchmod(fd, it.mode) }))
 }

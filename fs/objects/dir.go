@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/dirfd"
 )
 
 // A Place is where content begins.
@@ -53,7 +55,7 @@ type Dir struct {
 // other users may write to. It closes the directory to other users' eyes.
 func Open(path string) (*Dir, error) {
 	path = filepath.Clean(path)
-	made := retry(func() error { return unix.Mkdir(path, 0o700) })
+	made := dirfd.Retry(func() error { return unix.Mkdir(path, 0o700) })
 	if made != nil && !errors.Is(made, unix.EEXIST) {
 		return nil, &iofs.PathError{Op: "make the objects directory", Path: path, Err: made}
 	}
@@ -77,8 +79,8 @@ func Open(path string) (*Dir, error) {
 
 // guard refuses a directory that another user, other than root, may write to.
 func (d *Dir) guard() error {
-	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(d.fd, &st) }); err != nil {
+	st, err := dirfd.Stat(d.fd)
+	if err != nil {
 		return &iofs.PathError{Op: "stat", Path: d.path, Err: err}
 	}
 	if st.Mode&0o022 != 0 {
@@ -89,7 +91,7 @@ func (d *Dir) guard() error {
 	}
 	if st.Mode&0o055 != 0 {
 		// A file that is adopted can be readable by all. Some file systems have no modes.
-		_ = retry(func() error { return unix.Fchmod(d.fd, uint32(st.Mode)&0o700) })
+		_ = dirfd.Retry(func() error { return unix.Fchmod(d.fd, uint32(st.Mode)&0o700) })
 	}
 	return nil
 }
@@ -209,7 +211,7 @@ func (d *Dir) stat(file int64) (st unix.Stat_t, err error) {
 		return st, err
 	}
 	defer d.done()
-	err = retry(func() error { return unix.Fstatat(d.fd, nameOf(file), &st, unix.AT_SYMLINK_NOFOLLOW) })
+	err = dirfd.Retry(func() error { return unix.Fstatat(d.fd, nameOf(file), &st, unix.AT_SYMLINK_NOFOLLOW) })
 	return st, d.errorOf("stat", file, err)
 }
 
@@ -257,7 +259,7 @@ func (d *Dir) unlink(file int64) error {
 		return err
 	}
 	defer d.done()
-	err := retry(func() error { return unix.Unlinkat(d.fd, nameOf(file), 0) })
+	err := dirfd.Retry(func() error { return unix.Unlinkat(d.fd, nameOf(file), 0) })
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}

@@ -14,6 +14,3 @@ func (d *Dir) SyncFiles() error { return d.syncFiles() }
 
 // Unsynced is the lowest number that SyncFiles begins with.
 func (d *Dir) Unsynced() int64 { return d.unsynced }
-
-// RenameIfFree is the renaming of a system that cannot look and rename at once.
-var RenameIfFree = renameIfFree

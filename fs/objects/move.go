@@ -6,6 +6,8 @@ import (
 	iofs "io/fs"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/dirfd"
 )
 
 // Adopt moves the file called name in an open directory here, and returns its number. The
@@ -22,7 +24,7 @@ func (d *Dir) Adopt(dir int, name string) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		err = renameNew(dir, name, d.fd, nameOf(file))
+		err = dirfd.RenameNew(dir, name, d.fd, nameOf(file))
 		if errors.Is(err, unix.EEXIST) {
 			continue
 		}
@@ -30,9 +32,9 @@ func (d *Dir) Adopt(dir int, name string) (int64, error) {
 			return 0, d.errorOf("move "+name+" to", file, err)
 		}
 		var st unix.Stat_t
-		err = retry(func() error { return unix.Fstatat(d.fd, nameOf(file), &st, unix.AT_SYMLINK_NOFOLLOW) })
+		err = dirfd.Retry(func() error { return unix.Fstatat(d.fd, nameOf(file), &st, unix.AT_SYMLINK_NOFOLLOW) })
 		if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
-			err = errors.Join(fmt.Errorf("it is not a file: %w", iofs.ErrInvalid), renameNew(d.fd, nameOf(file), dir, name))
+			err = errors.Join(fmt.Errorf("it is not a file: %w", iofs.ErrInvalid), dirfd.RenameNew(d.fd, nameOf(file), dir, name))
 		}
 		if err != nil {
 			return 0, d.errorOf("move "+name+" to", file, err)
@@ -73,7 +75,7 @@ func (d *Dir) Take(file, size int64, dir int, name string) error {
 		return err
 	}
 	defer d.done()
-	return d.errorOf("move to "+name, file, renameNew(d.fd, nameOf(file), dir, name))
+	return d.errorOf("move to "+name, file, dirfd.RenameNew(d.fd, nameOf(file), dir, name))
 }
 
 // Return moves an object file back that Take has moved to a name in an open directory.
@@ -82,19 +84,5 @@ func (d *Dir) Return(file int64, dir int, name string) error {
 		return err
 	}
 	defer d.done()
-	return d.errorOf("move back from "+name, file, renameNew(dir, name, d.fd, nameOf(file)))
-}
-
-// renameIfFree renames to a name that is looked at before, where the system cannot do both
-// at once.
-func renameIfFree(oldDir int, old string, newDir int, name string) error {
-	var st unix.Stat_t
-	err := retry(func() error { return unix.Fstatat(newDir, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
-	if err == nil {
-		return unix.EEXIST
-	}
-	if !errors.Is(err, unix.ENOENT) {
-		return err
-	}
-	return retry(func() error { return unix.Renameat(oldDir, old, newDir, name) })
+	return d.errorOf("move back from "+name, file, dirfd.RenameNew(dir, name, d.fd, nameOf(file)))
 }

@@ -694,21 +694,3 @@ func TestSync(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestRenameIfFree(t *testing.T) {
-	from, dir := directory(t)
-	to, other := directory(t)
-	for _, name := range []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")} {
-		if err := os.WriteFile(name, []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := objects.RenameIfFree(from, "a", to, "x"); err != nil {
-		t.Error(err)
-	}
-	wantErr(t, objects.RenameIfFree(from, "b", to, "x"), unix.EEXIST)
-	wantErr(t, objects.RenameIfFree(from, "a", to, "y"), unix.ENOENT)
-	if got, err := os.ReadFile(filepath.Join(other, "x")); err != nil || string(got) != filepath.Join(dir, "a") {
-		t.Errorf("%q, %v", got, err)
-	}
-}

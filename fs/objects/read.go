@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -23,8 +24,8 @@ func (d *Dir) Read(p Place, size int64, dst []byte) ([]byte, error) {
 	}
 	defer func() { _ = closeFile(fd) }()
 	if size > tree.ChunkSize { // a size that is wrong asks for no memory
-		var st unix.Stat_t
-		if err := retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
+		st, err := dirfd.Stat(fd)
+		if err != nil {
 			return dst, d.errorOf("stat", p.File, err)
 		}
 		if size > st.Size-p.Offset {
@@ -35,7 +36,7 @@ func (d *Dir) Read(p Place, size int64, dst []byte) ([]byte, error) {
 	grown := slices.Grow(dst, int(size))[:before+int(size)]
 	for at := before; at < len(grown); {
 		var n int
-		err := retry(func() (err error) {
+		err := dirfd.Retry(func() (err error) {
 			n, err = unix.Pread(fd, grown[at:], p.Offset+int64(at-before))
 			return err
 		})
@@ -72,19 +73,19 @@ func (d *Dir) Handle(file int64) (int, error) {
 // openUnreadable opens a file of ours that its mode keeps us from reading, as one that was
 // adopted can have. The mode is the same afterwards.
 func (d *Dir) openUnreadable(file int64) (int, error) {
-	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstatat(d.fd, nameOf(file), &st, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
+	st, err := dirfd.StatAt(d.fd, nameOf(file), unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
 		return -1, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return -1, unix.EACCES
 	}
 	mode := uint32(st.Mode) & 0o7777
-	if err := retry(func() error { return unix.Fchmodat(d.fd, nameOf(file), mode|0o400, 0) }); err != nil {
+	if err := dirfd.Retry(func() error { return unix.Fchmodat(d.fd, nameOf(file), mode|0o400, 0) }); err != nil {
 		return -1, err
 	}
 	fd, err := openAt(d.fd, nameOf(file), unix.O_RDONLY|unix.O_NONBLOCK, 0)
-	back := retry(func() error { return unix.Fchmodat(d.fd, nameOf(file), mode, 0) })
+	back := dirfd.Retry(func() error { return unix.Fchmodat(d.fd, nameOf(file), mode, 0) })
 	if err == nil && back != nil {
 		_ = closeFile(fd)
 		return -1, back

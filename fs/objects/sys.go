@@ -4,24 +4,13 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
-)
 
-// retry calls fn again when a signal has interrupted it.
-func retry(fn func() error) error {
-	for {
-		if err := fn(); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
+	"github.com/wsd-dev/wsd/fs/dirfd"
+)
 
 // openAt follows no link.
 func openAt(dir int, name string, flags int, perm uint32) (fd int, err error) {
-	err = retry(func() error {
-		fd, err = unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NOCTTY, perm)
-		return err
-	})
-	return fd, err
+	return dirfd.Open(dir, name, flags|unix.O_NOFOLLOW|unix.O_NOCTTY, perm)
 }
 
 // closeFile closes fd, which is closed too when a signal interrupts that.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/tree"
 )
 
@@ -78,7 +79,7 @@ func (d *Dir) Make(fill func(fd int) error) (int64, error) {
 	err := fill(o.fd)
 	if err == nil {
 		var st unix.Stat_t
-		err = retry(func() error { return unix.Fstat(o.fd, &st) })
+		err = dirfd.Retry(func() error { return unix.Fstat(o.fd, &st) })
 		o.size = st.Size
 	}
 	if err == nil && o.size == 0 {
@@ -128,7 +129,7 @@ func (d *Dir) append(o *output, data []byte) (Place, error) {
 	place := Place{File: o.file, Offset: o.size}
 	for rest := data; len(rest) > 0; {
 		var n int
-		err := retry(func() (err error) {
+		err := dirfd.Retry(func() (err error) {
 			n, err = d.pwrite(o.fd, rest, place.Offset+int64(len(data)-len(rest)))
 			return err
 		})
@@ -138,7 +139,7 @@ func (d *Dir) append(o *output, data []byte) (Place, error) {
 		if err != nil {
 			err = d.errorOf("write", o.file, err)
 			if o.size > 0 { // else the file is removed
-				err = errors.Join(err, d.errorOf("truncate", o.file, retry(func() error { return unix.Ftruncate(o.fd, o.size) })))
+				err = errors.Join(err, d.errorOf("truncate", o.file, dirfd.Retry(func() error { return unix.Ftruncate(o.fd, o.size) })))
 			}
 			return Place{}, errors.Join(err, d.end(o))
 		}

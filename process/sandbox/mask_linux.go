@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
@@ -63,7 +64,7 @@ type mask struct {
 // hold makes a mask, or takes part in the one that is there. It returns nil when
 // the directory cannot be made by this process, and so by no confined one either.
 func hold(at string, borrowed *rights) (*mask, error) {
-	up, err := openPlain(slashpath.Dir(at), unix.O_PATH|unix.O_DIRECTORY)
+	up, err := dirfd.OpenNoLinks(unix.AT_FDCWD, slashpath.Dir(at), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, errMoved
 	}
@@ -74,13 +75,6 @@ func hold(at string, borrowed *rights) (*mask, error) {
 		return nil, err
 	}
 	return m, nil
-}
-
-// openPlain opens a path that must lead through no link.
-func openPlain(at string, flags uint64) (int, error) {
-	return unix.Openat2(unix.AT_FDCWD, at, &unix.OpenHow{
-		Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
 }
 
 // maxHoldTries bounds how often a mask may go just as it is taken part in. Each time
@@ -158,14 +152,7 @@ func (m *mask) close() {
 	}
 }
 
-func flock(fd, how int) error {
-	for {
-		err := unix.Flock(fd, how)
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
+func flock(fd, how int) error { return dirfd.Retry(func() error { return unix.Flock(fd, how) }) }
 
 // holdMasks holds the masks of a layout, and leaves out of it those that are not
 // needed.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
@@ -148,7 +149,7 @@ func (m *mounter) takeTrees() error {
 // takeTree returns a detached clone of the tree at an absolute path without links,
 // other mounts in it included, with attributes added to all of it.
 func takeTree(at string, attrs uint64) (int, error) {
-	fd, err := openPlain(at, unix.O_PATH)
+	fd, err := dirfd.OpenNoLinks(unix.AT_FDCWD, at, unix.O_PATH)
 	if err != nil {
 		return -1, err
 	}
@@ -310,10 +311,7 @@ func (m *mounter) attachAt(tree int, at string) error {
 
 // open opens a path of the view that must lead through no link and not out of it.
 func (m *mounter) open(at string) (int, error) {
-	return unix.Openat2(m.root, path.Clean("./"+at), &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
-		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_BENEATH,
-	})
+	return dirfd.OpenNoLinks(m.root, path.Clean("./"+at), unix.O_PATH)
 }
 
 func attach(tree, dir int, name string) error {

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsd-dev/wsd/fs/dirfd"
 )
 
 // A borrowedDir is a directory with the mode that it has to get back.
@@ -21,7 +23,7 @@ var borrowing sync.Mutex
 // borrow gives this process, if it owns the directory at, all rights to it. It has also
 // succeeded where the owner has opened the directory meanwhile.
 func (r *rights) borrow(at string) error {
-	fd, err := openPlain(at, unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := dirfd.OpenNoLinks(unix.AT_FDCWD, at, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: at, Err: err}
 	}

@@ -33,6 +33,8 @@ var table = []struct {
 	{"fs/fileuri", nil},
 	// Paths as text: every package may use it.
 	{"fs/slashpath", nil},
+	// System calls by descriptor: every package that touches the disk may use it.
+	{"fs/dirfd", nil},
 	// The sandbox confines what process and fs hand it, through interfaces that they
 	// declare; the helper process serves fs/* itself.
 	{"process/sandbox", []string{"protocol/...", "process", "process/limit", "fs/..."}},
@@ -45,16 +47,16 @@ var table = []struct {
 	{"fs/tree/...", []string{"fs/tree"}},
 	// Synchronisation knows trees and no directory; the directory knows no peer's wire.
 	{"fs/lost", []string{"fs/tree"}},
-	{"fs/objects", []string{"fs/tree"}},
+	{"fs/objects", []string{"fs/dirfd", "fs/tree"}},
 	{"fs/lineage", nil},
 	{"fs/changes/...", []string{"protocol/...", "fs/lost", "fs/rawname", "fs/slashpath", "fs/tree", "fs/changes/..."}},
-	{"fs/disk/...", []string{"fs/lost", "fs/objects", "fs/rawname", "fs/slashpath", "fs/tree", "fs/changes", "fs/watch", "fs/atomicfile", "fs/disk/..."}},
+	{"fs/disk/...", []string{"fs/dirfd", "fs/lost", "fs/objects", "fs/rawname", "fs/slashpath", "fs/tree", "fs/changes", "fs/watch", "fs/atomicfile", "fs/disk/..."}},
 	{"fs/...", []string{"protocol/...", "fs/..."}},
 
 	// The server knows no service; execserver is where they meet.
 	{"server/execserver", []string{"protocol/...", "server/...", "process/...", "fs/..."}},
 	// The database implements the stores that others declare.
-	{"server/sqlite", []string{"fs/slashpath", "fs/tree", "fs/disk", "fs/sqlitefile", "process/eventlog", "protocol"}},
+	{"server/sqlite", []string{"fs/dirfd", "fs/slashpath", "fs/tree", "fs/disk", "fs/sqlitefile", "process/eventlog", "protocol"}},
 	// The workspace is all of that together, for whoever serves it.
 	{"server/workspace", []string{"protocol", "protocol/rpc", "server/sqlite", "process", "process/eventlog", "process/shell", "fs/..."}},
 	// The daemon's wire: capnweb over HTTP, in front of what others do.
