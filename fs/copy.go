@@ -12,6 +12,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/atomicfile"
 	"github.com/wsd-dev/wsd/fs/dirfd"
 	"github.com/wsd-dev/wsd/fs/fileuri"
+	"github.com/wsd-dev/wsd/fs/lineage"
 	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -58,18 +59,7 @@ func isInside(dir, to string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	rest := ""
-	for at := to; ; at = filepath.Dir(at) {
-		if exists, err := filepath.EvalSymlinks(at); err == nil {
-			to = filepath.Join(exists, rest)
-			break
-		}
-		if at == "/" {
-			break
-		}
-		rest = filepath.Join(filepath.Base(at), rest)
-	}
-	return slashpath.Within(to, real), nil
+	return slashpath.Within(lineage.Real(to), real), nil
 }
 
 // copyFile makes to a file with the content and the mode of from, through links of

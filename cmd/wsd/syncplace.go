@@ -4,7 +4,8 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
-	"strings"
+
+	"github.com/wsd-dev/wsd/fs/lineage"
 )
 
 // A place is a directory that is synchronised, and a path in it.
@@ -24,10 +25,10 @@ func placesOf(typed string, is func(dir string) (bool, error)) ([]place, error) 
 		return nil, err
 	}
 	var list []place
-	for _, path := range []string{abs, filepath.Join(resolvedPath(filepath.Dir(abs)), filepath.Base(abs)), resolvedPath(abs)} {
+	for _, path := range []string{abs, filepath.Join(lineage.Real(filepath.Dir(abs)), filepath.Base(abs)), lineage.Real(abs)} {
 		dir, rel := "", "."
 		for at := path; ; at = filepath.Dir(at) {
-			real := resolvedPath(at)
+			real := lineage.Real(at)
 			yes, err := is(real)
 			if err != nil {
 				return nil, err
@@ -49,16 +50,6 @@ func placesOf(typed string, is func(dir string) (bool, error)) ([]place, error) 
 		}
 	}
 	return list, nil
-}
-
-// resolvedPath is an absolute path without links, as far as it is there.
-func resolvedPath(path string) string {
-	for at := path; at != filepath.Dir(at); at = filepath.Dir(at) {
-		if real, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(real, strings.TrimPrefix(path, at))
-		}
-	}
-	return path
 }
 
 // keptPlaces returns the places that a typed path has in synchronised directories. state names the state of one

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wsd-dev/wsd/client"
 	"github.com/wsd-dev/wsd/client/mirror"
+	"github.com/wsd-dev/wsd/fs/lineage"
 	"github.com/wsd-dev/wsd/fs/rawname"
 	"github.com/wsd-dev/wsd/server/sqlite"
 )
@@ -236,7 +237,7 @@ func (j *syncJob) once(ctx context.Context, dir string, q *doorRequest, fn func(
 	j.local, err = openSyncLocal(ctx, dir, j.target, remote, &j.flags, false)
 	if errors.Is(err, sqlite.ErrInUse) {
 		j.tellServer()
-		about, aerr := remote.about(resolvedPath(absolute(dir)), j.target)
+		about, aerr := remote.about(lineage.Real(absolute(dir)), j.target)
 		if aerr != nil {
 			return errors.Join(err, aerr)
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -43,6 +44,18 @@ func Of(dir string) ([]string, error) {
 		return nil, fmt.Errorf("find what is above %s: %w", dir, err)
 	}
 	return l.ids, nil
+}
+
+// Real returns an absolute path without its links. The part that does not exist stays as it is.
+func Real(path string) string {
+	for at := path; ; at = filepath.Dir(at) {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(real, strings.TrimPrefix(path, at))
+		}
+		if at == filepath.Dir(at) {
+			return path
+		}
+	}
 }
 
 // Holds reports whether one of two directories is the other one, or in it, by what Of says

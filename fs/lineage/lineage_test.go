@@ -17,6 +17,31 @@ func of(t *testing.T, dir string) []string {
 	return ids
 }
 
+func TestReal(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(top, "a/b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"link": "a/b", "loop": "loop", "dangling": "none"} {
+		if err := os.Symlink(to, filepath.Join(top, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{
+		"a/b": "a/b", "link": "a/b", "link/x/y": "a/b/x/y", "a/none": "a/none", "loop/x": "loop/x", "dangling": "dangling",
+	} {
+		if got := lineage.Real(filepath.Join(top, path)); got != filepath.Join(top, want) {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	if got := lineage.Real("/"); got != "/" {
+		t.Errorf("the root: %s", got)
+	}
+}
+
 func TestHolds(t *testing.T) {
 	top := t.TempDir()
 	for _, dir := range []string{"a/b/c", "ab"} {

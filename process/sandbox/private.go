@@ -4,10 +4,10 @@ import (
 	"errors"
 	iofs "io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
+	"github.com/wsd-dev/wsd/fs/lineage"
 	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/protocol"
 )
@@ -84,7 +84,7 @@ func (r *realPaths) resolve(list []PrivatePath) (real []string, generation uint6
 	}
 	real = make([]string, len(list))
 	for i, own := range list {
-		real[i] = withoutLinks(own.Path)
+		real[i] = lineage.Real(own.Path)
 		real = append(real, all.candidates(real[i])...) // also of what does not exist yet
 	}
 	if same && !slices.Equal(r.real, real) {
@@ -110,14 +110,6 @@ func (e *Enforcer) Generation() uint64 {
 	}
 	_, generation, _ := e.private.resolve(e.cfg.Private()) // a helper is refused without the mounts
 	return generation
-}
-
-// withoutLinks is path without links as far as it exists.
-func withoutLinks(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil || path == "/" {
-		return real
-	}
-	return slashpath.Join(withoutLinks(slashpath.Dir(path)), filepath.Base(path))
 }
 
 // hidePrivate denies the private paths. The policy's rules for what is below them go.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/wsd-dev/wsd/fs/lineage"
 	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
@@ -37,7 +38,7 @@ func DefaultStore(dir string) (string, error) {
 // StoreName is the name of what is kept about a directory, NAME-KEY. The directory need not
 // be there any more; its path is absolute.
 func StoreName(dir string) string {
-	dir = resolved(dir)
+	dir = lineage.Real(dir)
 	sum := sha256.Sum256([]byte(dir))
 	return keyName(dir) + "-" + hex.EncodeToString(sum[:8])
 }
@@ -97,17 +98,5 @@ var ErrNoDirectory = errors.New("find the workspace")
 
 // within reports whether a path, which need not be there, is dir or below it.
 func within(path, dir string) bool {
-	return slashpath.Within(resolved(path), dir)
-}
-
-// resolved is path without links as far as it exists.
-func resolved(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	parent := filepath.Dir(path)
-	if parent == path {
-		return path
-	}
-	return filepath.Join(resolved(parent), filepath.Base(path))
+	return slashpath.Within(lineage.Real(path), dir)
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/wsd-dev/wsd/fs/lineage"
 	"github.com/wsd-dev/wsd/fs/tree"
 	"github.com/wsd-dev/wsd/process"
 )
@@ -22,7 +23,7 @@ func checkPoint(dir, point string) error {
 	if err := tree.CheckPath(point); err != nil || point == "/" {
 		return fmt.Errorf("the mount point must be an absolute path below the root, such as /workspace: got %q", point)
 	}
-	if !same(dir, point) && (within(point, dir) || within(dir, resolved(point))) {
+	if !same(dir, point) && (within(point, dir) || within(dir, lineage.Real(point))) {
 		return fmt.Errorf("workspace %s and mount point %s are inside each other: choose another --mount-point", dir, point)
 	}
 	return nil
