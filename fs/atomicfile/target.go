@@ -9,10 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsd-dev/wsd/fs/dirfd"
+	"github.com/wsd-dev/wsd/fs/slashpath"
 )
-
-// maxLinks is how many symbolic links a path may lead through, as in the kernel.
-const maxLinks = 40
 
 // Key identifies a directory entry, whatever path led to it.
 type Key struct {
@@ -39,7 +37,7 @@ func Resolve(p string, follow bool) (*Target, error) {
 		return newTarget(dir, base)
 	}
 	at := unix.AT_FDCWD
-	for range maxLinks {
+	for range slashpath.MaxLinks {
 		parent, base := split(p)
 		dir, err := dirfd.Open(at, parent, dirfd.Directory, 0)
 		if at != unix.AT_FDCWD {

@@ -299,7 +299,7 @@ func realPath(e *tree.Edit, path string) (string, error) {
 			real += "/" + name
 			continue
 		}
-		if links++; links > maxLinks {
+		if links++; links > slashpath.MaxLinks {
 			return "", nil
 		}
 		if strings.HasPrefix(info.Target, "/") {

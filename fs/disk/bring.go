@@ -454,7 +454,7 @@ func (b *bringer) link(dir int, name string, it *item) error {
 	if err != nil {
 		return err
 	}
-	temp := b.w.temp.next()
+	temp := tempName()
 	err = symlinkAt(it.target, dir, temp)
 	if err != nil {
 		return err

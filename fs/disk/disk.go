@@ -64,7 +64,6 @@ type Workspace struct {
 	cfg   Config
 	log   *slog.Logger
 	stats counters
-	temp  *tempNames
 	skips skips
 	// limits are those of limits.go; tests have smaller ones.
 	limits limits
@@ -171,7 +170,7 @@ func open(ctx context.Context, cfg Config) (*Workspace, error) {
 		return nil, err
 	}
 	cfg.Dir = abs
-	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), temp: newTempNames(), limits: standard, room: freeBytes, noFiles: noFiles, trusts: trusted, reflink: reflink, full: true, unclean: true, fresh: true}
+	w := &Workspace{cfg: cfg, log: cfg.Logger, turn: make(chan struct{}, 1), index: newIndex(), limits: standard, room: freeBytes, noFiles: noFiles, trusts: trusted, reflink: reflink, full: true, unclean: true, fresh: true}
 	w.home = &home{w: w, name: cfg.Tree.Name(), dir: cfg.Objects, log: cfg.Logger}
 	w.apart.Store(!sameMount(cfg.Objects.Path(), cfg.Dir))
 	cfg.Forest.SetHome(w.home)

@@ -97,7 +97,7 @@ func (b *bringer) lift(path string, l *leaving) error {
 		return nil // it is news, and stays
 	}
 	o := &object{size: sizeOfParts(l.parts), parts: l.parts}
-	out := b.w.temp.out(name)
+	out := outName(name)
 	if err = b.w.fault("lift", path); err == nil {
 		err = rename(fd, name, out)
 	}
@@ -295,8 +295,8 @@ func (f *fileBringer) become(dir int, name string, it *item, was *found) (made s
 			return stat{}, false, errInTheWay
 		}
 	}
-	temp := w.temp.next()
-	if out := w.temp.out(name); was.there && out[tempLength+1:] == name {
+	temp := tempName()
+	if out := outName(name); was.there && out[tempLength+1:] == name {
 		temp = out // the names are exchanged next
 	}
 	if err := w.home.take(o.number, size, dir, temp); err != nil {
@@ -539,7 +539,7 @@ func (b *bringer) copyBack(dir int, name string, it *item) error {
 		return err
 	}
 	defer closeFD(fd)
-	temp := b.w.temp.next()
+	temp := tempName()
 	out, err := openAt(dir, temp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return err

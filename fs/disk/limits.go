@@ -67,9 +67,6 @@ const (
 	// be wanted elsewhere. What others had is copied.
 	maxLeaving = 200_000
 
-	// maxLinks is how many links there may be on the way to a path, as in package tree.
-	maxLinks = 40
-
 	// maxReported is how many differences Check names.
 	maxReported = 100
 )

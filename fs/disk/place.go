@@ -137,7 +137,7 @@ func (b *bringer) swap(dir int, temp, name string, it *item, was found) (string,
 		}
 		if !isOut(temp) {
 			// Should we die before the version that comes out is kept, its name tells Open.
-			out := b.w.temp.out(name)
+			out := outName(name)
 			if err := rename(dir, temp, out); err != nil {
 				return temp, pathError("rename", it.path, err)
 			}
@@ -238,7 +238,7 @@ func (b *bringer) makeWay(dir int, name string, it *item, was found) error {
 	if err := was.mayGo(dir, name, it.path); err != nil {
 		return err
 	}
-	out := b.w.temp.out(name)
+	out := outName(name)
 	err := rename(dir, name, out)
 	if gone(err) {
 		return nil

@@ -61,7 +61,7 @@ func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(er
 // unlink removes a file or link that is known. It is looked at once more where no command
 // finds it, and put back if it has changed.
 func (b *clearer) unlink(dir int, path, name string, was found) (stays bool, err error) {
-	out := b.w.temp.out(name)
+	out := outName(name)
 	it := &item{path: path, kind: tree.KindDelete}
 	err = rename(dir, name, out)
 	if (isFull(err) || errors.Is(err, unix.ENAMETOOLONG)) && was.settled() && !b.recovers && !b.w.beingWritten(dir, name) {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"strings"
-	"sync/atomic"
 
 	"github.com/wsd-dev/wsd/fs/slashpath"
 	"github.com/wsd-dev/wsd/fs/tree"
@@ -71,31 +70,18 @@ func hidden(path string) bool {
 	return false
 }
 
-// tempNames gives names that nothing has.
-type tempNames struct {
-	random string
-	count  atomic.Uint32
-}
-
-func newTempNames() *tempNames { return &tempNames{random: randomHex(4)} }
-
 func randomHex(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // it never fails
 	return hex.EncodeToString(b)
 }
 
-func (t *tempNames) digits() string {
-	n := t.count.Add(1)
-	return t.random + hex.EncodeToString([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
-}
+// tempName returns a name that nothing has, for something that is written.
+func tempName() string { return tempPrefix + randomHex(8) }
 
-// next is the name for something that is written.
-func (t *tempNames) next() string { return tempPrefix + t.digits() }
-
-// out is the name under which a version leaves.
-func (t *tempNames) out(name string) string {
-	mark := outPrefix + t.digits() + "-"
+// outName returns the name under which a version leaves.
+func outName(name string) string {
+	mark := outPrefix + randomHex(8) + "-"
 	return mark + tree.Shorten(name, len(mark))
 }
 

@@ -271,7 +271,7 @@ func (f *fileBringer) write(dir int, name string, it *item, was found) (stat, er
 	if err := f.b.fits(it); err != nil {
 		return stat{}, err
 	}
-	temp := f.b.w.temp.next()
+	temp := tempName()
 	replaced := ""
 	if was.there && was.stat.kind == tree.KindFile {
 		replaced = name

@@ -10,6 +10,9 @@ import (
 	"strings"
 )
 
+// MaxLinks is how many symbolic links one path may lead through, as in the kernel.
+const MaxLinks = 40
+
 // Join returns the path of name, which may be a relative path, in dir. "" and "." stand for dir itself.
 func Join(dir, name string) string {
 	switch {

@@ -8,9 +8,6 @@ import (
 	"github.com/wsd-dev/wsd/fs/slashpath"
 )
 
-// maxLinks is how many links one call follows.
-const maxLinks = 40
-
 // A dir is a directory on the way to something. Its path has no links in it.
 type dir struct {
 	ino     int64
@@ -162,7 +159,7 @@ func (r *resolver) walk(path string, follow bool) (spot, error) {
 			}
 			s.name, s.node, s.ok = c.Name, c.Node, true
 		case s.node.Kind == KindSymlink && (more || follow):
-			if links++; links > maxLinks {
+			if links++; links > slashpath.MaxLinks {
 				return s, ErrLoop
 			}
 			rest = s.node.Target

@@ -89,10 +89,7 @@ type found struct {
 	blocked string
 }
 
-// maxLinks is how many links a path may lead through, as for the kernel.
-const maxLinks = 40
-
-// errLoop is the error for a path with more links.
+// errLoop is the error for a path with more than slashpath.MaxLinks links.
 var errLoop = errors.New("too many links")
 
 // isHopeless reports whether err says that a path leads nowhere for this process, and
@@ -156,7 +153,7 @@ func (b *builder) follow(at string) (found, error) {
 		if err != nil {
 			return f, &pathError{"read link", next, errors.Unwrap(err)}
 		}
-		if hops++; hops > maxLinks {
+		if hops++; hops > slashpath.MaxLinks {
 			return f, &pathError{"follow", at, errLoop}
 		}
 		b.links[next] = target
