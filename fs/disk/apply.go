@@ -8,7 +8,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/slashpath"
@@ -277,37 +276,15 @@ func (p *plan) changes(path string, parts []tree.Part, print tree.Hash, removed 
 // realPath is where an entry belongs whose path leads through links; "" if not all above it
 // are directories, or links to some.
 func realPath(e *tree.Edit, path string) (string, error) {
-	rest := strings.Split(path[1:], "/")
-	real, links := "", 0
-	for len(rest) > 1 {
-		name := rest[0]
-		rest = rest[1:]
-		switch name {
-		case "", ".":
-			continue
-		case "..":
-			real = real[:max(strings.LastIndexByte(real, '/'), 0)]
-			continue
-		}
-		info, err := e.Lstat(real + "/" + name)
-		switch {
-		case err != nil && tree.Code(err) == "":
-			return "", err
-		case err != nil || info.Kind == tree.KindFile:
-			return "", nil
-		case info.Kind == tree.KindDir:
-			real += "/" + name
-			continue
-		}
-		if links++; links > slashpath.MaxLinks {
-			return "", nil
-		}
-		if strings.HasPrefix(info.Target, "/") {
-			real = ""
-		}
-		rest = append(strings.Split(info.Target, "/"), rest...)
+	dir, name := slashpath.Split(path)
+	info, err := e.Stat(dir)
+	switch {
+	case err != nil && tree.Code(err) == "":
+		return "", err
+	case err != nil || info.Kind != tree.KindDir:
+		return "", nil
 	}
-	return real + "/" + rest[0], nil
+	return slashpath.Join(info.Path, name), nil
 }
 
 // throughLink reports whether a directory above a path is a link.

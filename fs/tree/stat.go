@@ -69,13 +69,18 @@ func (t *Tree) stat(ctx context.Context, path string, follow bool) (FileInfo, er
 	return info, nil
 }
 
-// Lstat describes a path as the edit has it so far.
-func (e *Edit) Lstat(path string) (FileInfo, error) {
+// Stat describes what a path leads to as the edit has it so far.
+func (e *Edit) Stat(path string) (FileInfo, error) { return e.stat(path, true) }
+
+// Lstat is Stat for a link itself.
+func (e *Edit) Lstat(path string) (FileInfo, error) { return e.stat(path, false) }
+
+func (e *Edit) stat(path string, follow bool) (FileInfo, error) {
 	path, err := Clean(path)
 	if err != nil {
 		return FileInfo{}, at("stat", path, err)
 	}
-	s, err := e.res.existing(path, false)
+	s, err := e.res.existing(path, follow)
 	if err != nil {
 		return FileInfo{}, at("stat", path, err)
 	}
