@@ -21,17 +21,11 @@ func (l *lab) idle(ctx context.Context, n int) (float64, error) {
 		return 0, err
 	}
 	defer func() { _ = server.Stop() }()
-	token, err := l.token(ctx, "idle", "executor", "*")
-	if err != nil {
-		return 0, err
-	}
-	credential, err := registry.Bearer(token)
-	if err != nil {
-		return 0, err
-	}
-	client, err := registry.New(registry.Config{BaseURLs: []string{server.URL}, Credential: credential})
-	if err != nil {
-		return 0, err
+	clients := make([]*registry.Client, (n+warm)/perToken+1)
+	for i := range clients {
+		if clients[i], err = l.registry(ctx, server); err != nil {
+			return 0, err
+		}
 	}
 	identity, err := seal.NewIdentity()
 	if err != nil {
@@ -50,7 +44,7 @@ func (l *lab) idle(ctx context.Context, n int) (float64, error) {
 		group.SetLimit(16)
 		for i := from; i < to; i++ {
 			group.Go(func() error {
-				reg, err := client.Register(ctx, fmt.Sprintf("idle-%d", i), identity.Public())
+				reg, err := clients[i/perToken].Register(ctx, fmt.Sprintf("idle-%d", i), identity.Public())
 				if err != nil {
 					return err
 				}
@@ -76,6 +70,22 @@ func (l *lab) idle(ctx context.Context, n int) (float64, error) {
 
 // warm is how many executors are attached before anything is measured.
 const warm = 100
+
+// perToken is how many executors share a token, which may have a part of the relay's sockets only.
+const perToken = 1000
+
+// registry makes a client of the relay's registry with a token of its own.
+func (l *lab) registry(ctx context.Context, server *target.Server) (*registry.Client, error) {
+	token, err := l.token(ctx, "idle", "executor", "*")
+	if err != nil {
+		return nil, err
+	}
+	credential, err := registry.Bearer(token)
+	if err != nil {
+		return nil, err
+	}
+	return registry.New(registry.Config{BaseURLs: []string{server.URL}, Credential: credential})
+}
 
 // settled is the server's memory once it has stopped to grow and to shrink.
 func settled(ctx context.Context, s *target.Server) (int64, error) {
