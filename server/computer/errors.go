@@ -22,11 +22,11 @@ func mapError(err error) *capnweb.Error {
 	if _, known := errors.AsType[*capnweb.Error](err); known {
 		return nil
 	}
-	if e, ok := errors.AsType[*protocol.NamedError](err); ok {
-		return &capnweb.Error{Name: nameExec, Code: e.Code, Message: e.Message}
-	}
 	code := changes.Code(err)
 	if code == "" {
+		if e, ok := errors.AsType[*protocol.NamedError](err); ok {
+			return &capnweb.Error{Name: nameExec, Code: e.Code, Message: e.Message}
+		}
 		return nil
 	}
 	out := &capnweb.Error{Name: changes.Name(err), Code: code, Message: err.Error()}
