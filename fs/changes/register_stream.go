@@ -86,11 +86,10 @@ func answerError(err error) error {
 	if _, ok := errors.AsType[*protocol.Error](err); ok {
 		return err
 	}
-	code := Code(told(err))
-	if code == "" {
-		return err
+	if e := named(told(err)); e.Code != "" {
+		return e.Answer()
 	}
-	return (&protocol.NamedError{Code: code, Message: err.Error(), Path: shownPath(told(err))}).Answer()
+	return err
 }
 
 // named is the form that an error has on the wire.

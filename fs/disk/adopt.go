@@ -20,7 +20,7 @@ func (b *bringer) adopt(fd, dir int, name string, it *item) error {
 	switch {
 	case err == nil:
 		defer closeFD(old)
-		err = dirfd.Retry(func() error { return unix.Fstat(old, &st) })
+		st, err = dirfd.Stat(old)
 	case forbidden(err):
 		old = -1
 		err = onName(name, func(raw string) error { return unix.Fstatat(dir, raw, &st, unix.AT_SYMLINK_NOFOLLOW) })

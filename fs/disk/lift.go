@@ -251,8 +251,8 @@ func (w *Workspace) findObjects(ctx context.Context, list []*item) error {
 // inherits reports whether what is made in an open directory gets more from it than a file that is
 // renamed to it would: its group, or an access control list.
 func inherits(fd int) bool {
-	var st unix.Stat_t
-	if dirfd.Retry(func() error { return unix.Fstat(fd, &st) }) != nil || st.Mode&unix.S_ISGID != 0 {
+	st, err := dirfd.Stat(fd)
+	if err != nil || st.Mode&unix.S_ISGID != 0 {
 		return true
 	}
 	return hasDefaultACL(fd)

@@ -162,7 +162,7 @@ func canOpenUp(dir int, name string) bool {
 	var st unix.Stat_t
 	err := onName(name, func(raw string) error { return unix.Fstatat(dir, raw, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	if forbidden(err) {
-		err = dirfd.Retry(func() error { return unix.Fstat(dir, &st) })
+		st, err = dirfd.Stat(dir)
 	}
 	kind := kindOf(uint32(st.Mode)) //nolint:unconvert,nolintlint // of another type on some systems
 	return err == nil && kind == tree.KindDir && st.Mode&0o700 != 0o700 && int(st.Uid) == unix.Geteuid()

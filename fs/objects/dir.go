@@ -211,7 +211,7 @@ func (d *Dir) stat(file int64) (st unix.Stat_t, err error) {
 		return st, err
 	}
 	defer d.done()
-	err = dirfd.Retry(func() error { return unix.Fstatat(d.fd, nameOf(file), &st, unix.AT_SYMLINK_NOFOLLOW) })
+	st, err = dirfd.StatAt(d.fd, nameOf(file), unix.AT_SYMLINK_NOFOLLOW)
 	return st, d.errorOf("stat", file, err)
 }
 

@@ -31,8 +31,7 @@ func (d *Dir) Adopt(dir int, name string) (int64, error) {
 		if err != nil {
 			return 0, d.errorOf("move "+name+" to", file, err)
 		}
-		var st unix.Stat_t
-		err = dirfd.Retry(func() error { return unix.Fstatat(d.fd, nameOf(file), &st, unix.AT_SYMLINK_NOFOLLOW) })
+		st, err := dirfd.StatAt(d.fd, nameOf(file), unix.AT_SYMLINK_NOFOLLOW)
 		if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
 			err = errors.Join(fmt.Errorf("it is not a file: %w", iofs.ErrInvalid), dirfd.RenameNew(d.fd, nameOf(file), dir, name))
 		}

@@ -79,7 +79,7 @@ func (d *Dir) Make(fill func(fd int) error) (int64, error) {
 	err := fill(o.fd)
 	if err == nil {
 		var st unix.Stat_t
-		err = dirfd.Retry(func() error { return unix.Fstat(o.fd, &st) })
+		st, err = dirfd.Stat(o.fd)
 		o.size = st.Size
 	}
 	if err == nil && o.size == 0 {

@@ -197,7 +197,8 @@ func (t *Tree) Peer(ctx context.Context, id string) (Peer, error) {
 }
 
 // View gives fn one state of the store that the tree is in, for those who keep rows of their own in it
-// beside the tree's: writing methods of the Tx fail. Views run beside each other and beside an update.
+// beside the tree's: writing methods of the Tx fail. Views run beside each other and beside an update. Tombs of
+// directories that were moved may not be among the rows yet.
 func (t *Tree) View(ctx context.Context, fn func(Tx) error) error {
 	return t.forest.store.View(ctx, fn)
 }
