@@ -45,7 +45,7 @@ func childEnv(policy *protocol.EnvPolicy, request map[string]string, server []st
 		case strings.ContainsRune(name, '='):
 			return nil, protocol.InvalidParams("env variable name %q has a '='", name)
 		case strings.ContainsRune(name, 0), strings.ContainsRune(value, 0):
-			return nil, spawnRefused("env variable %q has a NUL byte", name)
+			return nil, protocol.InvalidStart(protocol.KindSpawnFailed, "env variable %q has a NUL byte", name)
 		}
 		list = append(list, name+"="+value)
 	}

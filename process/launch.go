@@ -152,13 +152,13 @@ func (s *Service) confine(ctx context.Context, r *request, l Launch) (confined C
 		return Confined{Launch: l, Type: protocol.SandboxNone}, nil
 	}
 	if s.cfg.Sandbox == nil {
-		return confined, sandboxUnavailable("this server has no sandbox")
+		return confined, protocol.InvalidStart(protocol.KindSandboxUnavailable, "this server has no sandbox")
 	}
 	r.view.Do(func() { // what the policy names is there
 		confined, err = s.cfg.Sandbox.Confine(ctx, policy, r.params.ManagedNetwork, r.params.EnforceManagedNetwork, l)
 	})
 	if _, ok := errors.AsType[*protocol.Error](err); err != nil && !ok {
-		err = sandboxUnavailable("%v", err)
+		err = protocol.InvalidStart(protocol.KindSandboxUnavailable, "%v", err)
 	}
 	return confined, err
 }

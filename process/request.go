@@ -43,7 +43,7 @@ func check(p *protocol.StartParams, environ func() []string) (*request, error) {
 	case len(p.Argv) == 0:
 		return nil, protocol.InvalidParams("argv must not be empty")
 	case p.Argv[0] == "":
-		return nil, spawnRefused("argv[0] must not be empty")
+		return nil, protocol.InvalidStart(protocol.KindSpawnFailed, "argv[0] must not be empty")
 	}
 	r.program = p.Argv[0]
 	if p.Arg0 != nil {
@@ -51,7 +51,7 @@ func check(p *protocol.StartParams, environ func() []string) (*request, error) {
 	}
 	for i, arg := range append(r.argv, r.program) {
 		if strings.ContainsRune(arg, 0) {
-			return nil, spawnRefused("argv[%d] has a NUL byte", i%len(r.argv))
+			return nil, protocol.InvalidStart(protocol.KindSpawnFailed, "argv[%d] has a NUL byte", i%len(r.argv))
 		}
 	}
 	var err error
@@ -96,10 +96,10 @@ func check(p *protocol.StartParams, environ func() []string) (*request, error) {
 // checkOptions refuses what this server does not offer, and what is malformed.
 func checkOptions(p *protocol.StartParams) error {
 	if p.NetworkProxy != nil {
-		return sandboxUnavailable("networkProxy is not offered: the capability networkProxyLaunch is not among this server's")
+		return protocol.InvalidStart(protocol.KindSandboxUnavailable, "networkProxy is not offered: the capability networkProxyLaunch is not among this server's")
 	}
 	if p.ShellSnapshot != nil {
-		return sandboxUnavailable("shellSnapshot is not offered: the capability shellSnapshotV2 is not among this server's")
+		return protocol.InvalidStart(protocol.KindSandboxUnavailable, "shellSnapshot is not offered: the capability shellSnapshotV2 is not among this server's")
 	}
 	if p.Metadata != nil && p.Metadata.ThreadID != nil {
 		if _, err := uuid.Parse(*p.Metadata.ThreadID); err != nil {

@@ -2,30 +2,10 @@ package process
 
 import (
 	"errors"
-	"fmt"
 	"syscall"
 
 	"github.com/wsd-dev/wsd/protocol"
 )
-
-// spawnRefused is the error for parameters that no program can be started with,
-// found before anything was tried.
-func spawnRefused(format string, args ...any) *protocol.Error {
-	return &protocol.Error{
-		Code:    protocol.CodeInvalidParams,
-		Message: fmt.Sprintf(format, args...),
-		Data:    protocol.SpawnErrorData{Kind: protocol.KindSpawnFailed},
-	}
-}
-
-// sandboxUnavailable is the error for confinement that cannot be had.
-func sandboxUnavailable(format string, args ...any) *protocol.Error {
-	return &protocol.Error{
-		Code:    protocol.CodeInvalidParams,
-		Message: fmt.Sprintf(format, args...),
-		Data:    protocol.SpawnErrorData{Kind: protocol.KindSandboxUnavailable},
-	}
-}
 
 // maxBlameBytes bounds what a message repeats of a request.
 const maxBlameBytes = 1024

@@ -156,7 +156,7 @@ func (s *Supervisor) IsHeld() bool {
 	return false
 }
 
-// HasExited reports whether the child has ended. What it printed may not be taken yet.
+// HasExited reports whether the child has ended. Output may still have to be taken.
 func (s *Supervisor) HasExited() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -70,6 +70,12 @@ type SpawnErrorData struct {
 	Kind string `json:"kind"`
 }
 
+// InvalidStart is InvalidParams with the kind of a failed process/start, for what is refused before
+// anything is tried.
+func InvalidStart(kind, format string, args ...any) *Error {
+	return &Error{Code: CodeInvalidParams, Message: fmt.Sprintf(format, args...), Data: SpawnErrorData{Kind: kind}}
+}
+
 // PreconditionData is the data of a CodePreconditionFailed error.
 type PreconditionData struct {
 	Kind string `json:"kind"` // always "preconditionFailed"

@@ -44,11 +44,6 @@ func (e *foreignError) Unwrap() error { return e.err }
 // errNeedsCwd is that of entries whose place depends on a directory nobody gave.
 var errNeedsCwd = protocol.InvalidParams("file system sandbox context with dynamic permissions requires cwd")
 
-// invalid is the error for a sandbox object that cannot be honoured.
-func invalid(message, kind string) error {
-	return &protocol.Error{Code: protocol.CodeInvalidParams, Message: message, Data: protocol.SpawnErrorData{Kind: kind}}
-}
-
 // processError is err as process/start answers it.
 func processError(err error) error {
 	var foreign *foreignError
@@ -56,9 +51,9 @@ func processError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrUnavailable):
-		return invalid(err.Error(), protocol.KindSandboxUnavailable)
+		return protocol.InvalidStart(protocol.KindSandboxUnavailable, "%v", err)
 	case errors.As(err, &foreign):
-		return invalid("failed to prepare process sandbox: "+err.Error(), kindPreparation)
+		return protocol.InvalidStart(kindPreparation, "failed to prepare process sandbox: %v", err)
 	}
 	return err
 }
@@ -70,7 +65,7 @@ func fileError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrUnavailable):
-		return invalid(err.Error(), protocol.KindSandboxUnavailable)
+		return protocol.InvalidStart(protocol.KindSandboxUnavailable, "%v", err)
 	case errors.As(err, &foreign):
 		switch foreign.what {
 		case whatCwd:
