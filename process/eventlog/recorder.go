@@ -33,6 +33,9 @@ const (
 	// maxRetried is how many logs wait for room at most that hold nothing up: those of
 	// processes that have ended, too. The others of them are written no more.
 	maxRetried = 1000
+	// writtenBytes is how much output is written at once, but for the last of the logs, whose
+	// memory the commands cannot have meanwhile.
+	writtenBytes = 1 << 20
 )
 
 // Config says what a Recorder writes to. Only Store must be set.
@@ -274,10 +277,12 @@ func (r *Recorder) write() {
 			case <-r.lifetime.Done():
 			}
 		case <-r.lifetime.Done():
-			r.writeAll()
+			for r.marks() > 0 {
+				r.writeSome()
+			}
 			return
 		}
-		if r.writeAll() {
+		if r.writeSome() {
 			full.Reset(wait)
 			wait = min(2*wait, maxFullDelay)
 		} else {
@@ -286,27 +291,53 @@ func (r *Recorder) write() {
 	}
 }
 
-// writeAll writes all changes that there are, and reports whether some are to be tried
-// again.
-func (r *Recorder) writeAll() (again bool) {
-	ctx := context.Background() // what was printed is written
-	r.mu.Lock()
-	dirty := r.dirty
-	r.dirty = nil
-	clear(r.marked)
-	r.mu.Unlock()
-	var sources []Source
-	var changes []Change
-	for _, s := range dirty {
-		if c, ok := s.Take(); ok {
-			if c.Info != nil {
-				info := *c.Info
-				info.Argv = r.shown(info.Argv)
-				c.Info, c.Hide = &info, !r.cfg.NoHistory
-			}
-			sources, changes = append(sources, s), append(changes, c)
+// take takes the changes of the sources that are marked now, in order, until they have
+// writtenBytes of output. The other sources are next.
+func (r *Recorder) take() (sources []Source, changes []Change) {
+	size := 0
+	for n := r.marks(); n > 0; n-- {
+		if size >= writtenBytes {
+			notify(r.now)
+			break
 		}
+		s := r.unmark()
+		c, ok := s.Take()
+		if !ok {
+			continue
+		}
+		if c.Info != nil {
+			info := *c.Info
+			info.Argv = r.shown(info.Argv)
+			c.Info, c.Hide = &info, !r.cfg.NoHistory
+		}
+		size += Size(c.Events)
+		sources, changes = append(sources, s), append(changes, c)
 	}
+	return sources, changes
+}
+
+// marks returns how many sources are marked.
+func (r *Recorder) marks() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.dirty)
+}
+
+// unmark returns the source that was marked first, which is marked no more.
+func (r *Recorder) unmark() Source {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.dirty[0]
+	r.dirty[0], r.dirty = nil, r.dirty[1:]
+	delete(r.marked, s)
+	return s
+}
+
+// writeSome writes changes, all in one transaction if there is room for them, and reports
+// whether some are to be tried again.
+func (r *Recorder) writeSome() (again bool) {
+	ctx := context.Background() // what was printed is written
+	sources, changes := r.take()
 	if len(changes) == 0 {
 		return false
 	}
@@ -327,15 +358,22 @@ func (r *Recorder) writeAll() (again bool) {
 		if err != nil && unusable == nil && len(changes) > 1 {
 			failed = r.cfg.Store.Write(ctx, changes[i:i+1]) // one log does not fail for another
 		}
-		if c := &changes[i]; failed == nil {
+		c := &changes[i]
+		if failed == nil {
 			size += int64(Size(c.Events))
 			if c.Info != nil || c.Ended {
 				r.version.Add(1)
 			}
 		}
-		if s.Wrote(&changes[i], failed) {
+		more := c.More && failed == nil
+		if s.Wrote(c, failed) {
 			again = true
 			r.full = append(r.full, s)
+		} else if more {
+			r.mu.Lock()
+			r.note(s)
+			r.mu.Unlock()
+			notify(r.now)
 		}
 	}
 	r.changes.Announce()

@@ -16,6 +16,7 @@ type script struct {
 	mu      sync.Mutex
 	fail    func(c *Change) error
 	written []Change
+	most    int // bytes of output in one Write
 	sweeps  int
 	// lost is the error of Recover.
 	lost     error
@@ -40,6 +41,11 @@ func (s *script) Write(_ context.Context, changes []Change) error {
 		}
 	}
 	s.written = append(s.written, changes...)
+	size := 0
+	for i := range changes {
+		size += Size(changes[i].Events)
+	}
+	s.most = max(s.most, size)
 	return nil
 }
 
@@ -110,6 +116,78 @@ func TestWriteApart(t *testing.T) {
 			t.Error(s.written)
 		}
 	})
+}
+
+// Output of many logs at once is written piece by piece, in order, and all of it: also when
+// the server ends meanwhile. Only the last piece of a log says that it has ended.
+func TestWrittenInPieces(t *testing.T) {
+	const logs, chunks, piece, most = 20, 15, 256 << 10, 1 << 20
+	for _, ends := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{}
+			r := openScript(t, s)
+			var all [logs]*Log
+			for i := range all {
+				l := NewLog(r, Retention{})
+				all[i] = l
+				l.Describe(Info{Origin: OriginSession})
+				for range chunks {
+					if _, err := l.Append(Event{Kind: KindOutput, Data: GetBuffer()[:]}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			var wg sync.WaitGroup
+			for _, l := range all {
+				wg.Go(func() { // an exit waits until it is written
+					for _, e := range []Event{{Kind: KindExited, Exit: &Exit{}}, {Kind: KindClosed}} {
+						if _, err := l.Append(e); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			if !ends {
+				wg.Wait()
+				time.Sleep(writeDelay)
+				synctest.Wait()
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+			wg.Wait()
+			if s.most > most+piece {
+				t.Errorf("%d bytes of output were written at once", s.most)
+			}
+			last := map[int64]uint64{}
+			bytes := map[int64]int64{}
+			for _, c := range s.written {
+				if Size(c.Events) > piece {
+					t.Errorf("%d bytes of a log were written at once", Size(c.Events))
+				}
+				for _, e := range c.Events {
+					if e.Seq != last[c.Log]+1 {
+						t.Errorf("log %d: event %d follows %d", c.Log, e.Seq, last[c.Log])
+					}
+					last[c.Log] = e.Seq
+				}
+				if bytes[c.Log] += int64(Size(c.Events)); c.Bytes != bytes[c.Log] {
+					t.Errorf("log %d: said to have %d bytes, has %d", c.Log, c.Bytes, bytes[c.Log])
+				}
+				if c.Ended != (last[c.Log] == chunks+2) {
+					t.Errorf("log %d with %d events: ended %v", c.Log, last[c.Log], c.Ended)
+				}
+			}
+			for log, n := range last {
+				if n < chunks || !ends && n != chunks+2 {
+					t.Errorf("log %d has %d events", log, n)
+				}
+			}
+			if len(last) != logs {
+				t.Errorf("%d logs", len(last))
+			}
+		})
+	}
 }
 
 // While there is no room, a source that wants it is asked again, ever more slowly, and others

@@ -147,8 +147,8 @@ func warm(t *testing.T, server *target.Server) {
 			break
 		}
 	}
-	// A server opens its history a moment after the first command, or to read it.
-	if err := c.Call("history/list", map[string]any{}, nil); err != nil {
+	// A server opens its history and writes to it a moment after the first command.
+	if err := c.Call("history/list", map[string]any{"afterEnd": 0, "waitMs": 60000}, nil); err != nil {
 		t.Fatal(err)
 	}
 }
