@@ -99,7 +99,7 @@ func (p syncPeer) PushObjects(ctx context.Context, objects changes.Stream[tree.D
 
 // Push implements changes.Peer.
 func (p syncPeer) Push(ctx context.Context, in changes.PushInput, entries changes.Stream[tree.Entry]) (out changes.PushResult, err error) {
-	cursor, base := optionalCursor(in.Cursor), optionalCursor(in.Base)
+	cursor, base := changes.OptionalToWire(in.Cursor), changes.OptionalToWire(in.Base)
 	var r protocol.PushResult
 	err = give(ctx, p.client, protocol.MethodSyncPush, entries, changes.EntryToWire,
 		func(s protocol.StreamParam) any {
@@ -123,18 +123,16 @@ func (p syncPeer) Push(ctx context.Context, in changes.PushInput, entries change
 // FetchChanges implements changes.Peer.
 func (p syncPeer) FetchChanges(ctx context.Context, q changes.FetchQuery) (*changes.Fetch, error) {
 	window := int64(syncWindow)
-	after := changes.CursorToWire(q.After)
-	params := &protocol.FetchChangesParams{After: &after, Through: optionalCursor(q.Through), Ignore: optionalList(q.Ignore), Window: &window, AnyNames: true}
+	params := &protocol.FetchChangesParams{Window: &window, AnyNames: true}
+	params.After, params.Through, params.Ignore = changes.QueryToWire(q)
 	var r protocol.FetchChangesResult
 	o := &opening{window: window, result: &r, ref: &r.Stream}
 	if err := p.client.reopen(ctx, protocol.MethodSyncFetchChanges, params, o); err != nil {
 		return nil, syncError(err)
 	}
 	f := &changes.Fetch{Entries: received(o.in, changes.EntryFromWire)}
-	var err, err2 error
-	f.Current, err = changes.CursorFromWire(r.CurrentCursor)
-	f.AppliedPush, err2 = changes.CursorFromWire(r.AppliedPushCursor)
-	if err = errors.Join(err, err2); err != nil {
+	var err error
+	if f.Current, f.AppliedPush, err = changes.CursorsFromWire(r.CurrentCursor, r.AppliedPushCursor); err != nil {
 		f.Entries.Close(err)
 		return nil, err
 	}
@@ -157,21 +155,16 @@ func (p syncPeer) ReadEntry(ctx context.Context, path string) (*tree.Entry, erro
 // FetchChangePack implements changes.Peer.
 func (p syncPeer) FetchChangePack(ctx context.Context, q changes.PackQuery) (*changes.Pack, error) {
 	window := int64(syncWindow)
-	after := changes.CursorToWire(q.After)
-	params := &protocol.FetchChangePackParams{
-		After: &after, Through: optionalCursor(q.Through), Ignore: optionalList(q.Ignore),
-		MaxEntries: q.MaxEntries, MaxBytes: q.MaxBytes, Generation: q.Generation, Window: &window, AnyNames: true,
-	}
+	params := &protocol.FetchChangePackParams{MaxEntries: q.MaxEntries, MaxBytes: q.MaxBytes, Generation: q.Generation, Window: &window, AnyNames: true}
+	params.After, params.Through, params.Ignore = changes.QueryToWire(q.FetchQuery)
 	var r protocol.FetchChangePackResult
 	o := &opening{window: window, result: &r, ref: &r.Stream}
 	if err := p.client.reopen(ctx, protocol.MethodSyncFetchChangePack, params, o); err != nil {
 		return nil, syncError(err)
 	}
 	pack := &changes.Pack{Drained: r.Drained, Entries: r.EntryCount, Pieces: received(o.in, changes.PieceFromWire)}
-	var err, err2 error
-	pack.Cursor, err = changes.CursorFromWire(r.Cursor)
-	pack.AppliedPush, err2 = changes.CursorFromWire(r.AppliedPushCursor)
-	if err = errors.Join(err, err2); err != nil {
+	var err error
+	if pack.Cursor, pack.AppliedPush, err = changes.CursorsFromWire(r.Cursor, r.AppliedPushCursor); err != nil {
 		pack.Pieces.Close(err)
 		return nil, err
 	}
@@ -210,19 +203,4 @@ func (p syncPeer) Await(ctx context.Context, after, known int64) (int64, error) 
 		return 0, syncError(err)
 	}
 	return r.CurrentRev, nil
-}
-
-func optionalCursor(c *tree.Cursor) *protocol.Cursor {
-	if c == nil {
-		return nil
-	}
-	out := changes.CursorToWire(*c)
-	return &out
-}
-
-func optionalList(list []string) *[]string {
-	if list == nil {
-		return nil
-	}
-	return &list
 }

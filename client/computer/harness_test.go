@@ -37,6 +37,12 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return newWorldOf(t, func(p changes.Peer) changes.Peer { return p })
+}
+
+// newWorldOf is newWorld with another peer in place of the workspace's.
+func newWorldOf(t testing.TB, peer func(changes.Peer) changes.Peer) *world {
+	t.Helper()
 	w := &world{forest: tree.New(tree.NewMemory(), tree.Config{}), dir: t.TempDir()}
 	var err error
 	if w.tree, err = w.forest.Tree(t.Context(), tree.DefaultName); err != nil {
@@ -55,7 +61,7 @@ func newWorld(t testing.TB) *world {
 	table := rpc.NewTable()
 	server.Register(table)
 	w.server = server.New(server.Config{Table: table})
-	c := computer.New(computer.Config{Peer: w.peer, Runs: w.shell})
+	c := computer.New(computer.Config{Peer: peer(w.peer), Runs: w.shell})
 	w.web = httptest.NewServer(w.server.Handler(server.HTTPConfig{
 		Authorize: func(r *http.Request) error {
 			if r.Header.Get("Authorization") != "Bearer "+secret {

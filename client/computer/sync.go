@@ -11,6 +11,7 @@ import (
 	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
 	"github.com/wsd-dev/wsd/fs/lost"
 	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 )
 
@@ -21,8 +22,10 @@ func (c *Client) Watermarks(ctx context.Context, settle bool) (changes.Watermark
 	if settle {
 		args = append(args, wire.WatermarksInput{Settle: true})
 	}
-	err := c.call(ctx, &w, "sync.watermarks", args...)
-	return w.Changes(), c.peerError(err)
+	if err := c.call(ctx, &w, "sync.watermarks", args...); err != nil {
+		return changes.Watermarks{}, c.peerError(err)
+	}
+	return w.Changes()
 }
 
 // HasObjects implements changes.Peer.
@@ -53,8 +56,10 @@ func (c *Client) PushObjects(ctx context.Context, objects changes.Stream[tree.Da
 func (c *Client) Push(ctx context.Context, in changes.PushInput, entries changes.Stream[tree.Entry]) (changes.PushResult, error) {
 	var r wire.PushResult
 	up := newUpload(entries)
-	err := c.call(ctx, &r, "sync.push", wire.PushInputOf(in, wire.Send(up, wire.EntryOf)))
-	return r.Changes(), up.result(c.peerError(err))
+	if err := c.call(ctx, &r, "sync.push", wire.PushInputOf(in, wire.Send(up, wire.EntryOf))); err != nil {
+		return changes.PushResult{}, up.result(c.peerError(err))
+	}
+	return r.Changes()
 }
 
 // FetchChanges implements changes.Peer.
@@ -64,7 +69,15 @@ func (c *Client) FetchChanges(ctx context.Context, q changes.FetchQuery) (*chang
 		return nil, c.peerError(err)
 	}
 	entries, err := receive(c, r.Stream, wire.Entry.Tree)
-	return &changes.Fetch{Current: r.CurrentCursor.Tree(), AppliedPush: r.AppliedPushCursor.Tree(), Entries: entries}, err
+	if err != nil {
+		return nil, err
+	}
+	f := &changes.Fetch{Entries: entries}
+	if f.Current, f.AppliedPush, err = changes.CursorsFromWire(r.CurrentCursor, r.AppliedPushCursor); err != nil {
+		entries.Close(err)
+		return nil, err
+	}
+	return f, nil
 }
 
 // ReadEntry implements changes.Peer.
@@ -84,10 +97,15 @@ func (c *Client) FetchChangePack(ctx context.Context, q changes.PackQuery) (*cha
 		return nil, c.peerError(err)
 	}
 	pieces, err := receive(c, r.Stream, wire.Same[[]byte])
-	return &changes.Pack{
-		Cursor: r.Cursor.Tree(), Drained: r.Drained, Entries: r.EntryCount,
-		AppliedPush: r.AppliedPushCursor.Tree(), Pieces: pieces,
-	}, err
+	if err != nil {
+		return nil, err
+	}
+	p := &changes.Pack{Drained: r.Drained, Entries: r.EntryCount, Pieces: pieces}
+	if p.Cursor, p.AppliedPush, err = changes.CursorsFromWire(r.Cursor, r.AppliedPushCursor); err != nil {
+		pieces.Close(err)
+		return nil, err
+	}
+	return p, nil
 }
 
 // Lost implements changes.Peer: the wire has no such call.
@@ -102,13 +120,14 @@ func (c *Client) Await(context.Context, int64, int64) (int64, error) {
 
 // ApplyChangePack implements changes.Peer.
 func (c *Client) ApplyChangePack(ctx context.Context, generation string, pieces changes.Stream[[]byte]) (changes.PackResult, error) {
-	var r wire.ApplyResult
+	var r protocol.ApplyChangePackResult
 	up := newUpload(pieces)
 	in := wire.ApplyInput{Generation: generation, Stream: wire.Send(up, wire.Same[[]byte])}
-	err := c.call(ctx, &r, "sync.applyChangePack", in)
-	return changes.PackResult{
-		AppliedPushCursor: r.AppliedPushCursor.Tree(), Applied: r.Applied, Entries: r.EntryCount,
-	}, up.result(c.peerError(err))
+	if err := c.call(ctx, &r, "sync.applyChangePack", in); err != nil {
+		return changes.PackResult{}, up.result(c.peerError(err))
+	}
+	applied, err := changes.CursorFromWire(r.AppliedPushCursor)
+	return changes.PackResult{AppliedPushCursor: applied, Applied: r.Applied, Entries: r.EntryCount}, err
 }
 
 // receive is a stream of a result.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -229,5 +230,53 @@ func TestManyEntries(t *testing.T) {
 	}
 	if _, err := c.Watermarks(within(t), false); err != nil {
 		t.Error(err)
+	}
+}
+
+// A liar gives cursors that there are none of.
+type liar struct {
+	changes.Peer
+	lie tree.Cursor
+}
+
+func (l *liar) Watermarks(context.Context, bool) (changes.Watermarks, error) {
+	return changes.Watermarks{Fetch: l.lie}, nil
+}
+
+func (l *liar) Push(context.Context, changes.PushInput, changes.Stream[tree.Entry]) (changes.PushResult, error) {
+	return changes.PushResult{AppliedPushCursor: l.lie}, nil
+}
+
+func (l *liar) FetchChanges(context.Context, changes.FetchQuery) (*changes.Fetch, error) {
+	return &changes.Fetch{Current: l.lie, Entries: changes.FromSlice[tree.Entry](nil)}, nil
+}
+
+func (l *liar) FetchChangePack(context.Context, changes.PackQuery) (*changes.Pack, error) {
+	return &changes.Pack{AppliedPush: l.lie, Pieces: changes.FromSlice[[]byte](nil)}, nil
+}
+
+func (l *liar) ApplyChangePack(context.Context, string, changes.Stream[[]byte]) (changes.PackResult, error) {
+	return changes.PackResult{AppliedPushCursor: l.lie}, nil
+}
+
+// Cursors of a server that cannot be are refused, as on the other wire.
+func TestLyingCursors(t *testing.T) {
+	for _, lie := range []tree.Cursor{tree.At(-1), tree.AtPath(1, strings.Repeat("x", tree.MaxPath+1))} {
+		c := newWorldOf(t, func(p changes.Peer) changes.Peer { return &liar{Peer: p, lie: lie} }).client(t)
+		ctx := within(t)
+		for name, call := range map[string]func() error{
+			"watermarks": func() error { _, err := c.Watermarks(ctx, false); return err },
+			"push": func() error {
+				_, err := c.Push(ctx, changes.PushInput{}, changes.FromSlice[tree.Entry](nil))
+				return err
+			},
+			"fetch": func() error { _, err := c.FetchChanges(ctx, changes.FetchQuery{}); return err },
+			"pack":  func() error { _, err := c.FetchChangePack(ctx, changes.PackQuery{}); return err },
+			"apply": func() error { _, err := c.ApplyChangePack(ctx, "g", changes.FromSlice[[]byte](nil)); return err },
+		} {
+			if err := call(); changes.Code(err) != "EINVAL" {
+				t.Errorf("%s, %+.20v: %v", name, lie, err)
+			}
+		}
 	}
 }

@@ -42,5 +42,55 @@ func CursorFromWire(in protocol.Cursor) (tree.Cursor, error) {
 	return c, checkCursor(c)
 }
 
+// CursorsFromWire is CursorFromWire for two.
+func CursorsFromWire(in1, in2 protocol.Cursor) (c1, c2 tree.Cursor, err error) {
+	if c1, err = CursorFromWire(in1); err == nil {
+		c2, err = CursorFromWire(in2)
+	}
+	return c1, c2, err
+}
+
+// OptionalToWire is CursorToWire for one that may be missing.
+func OptionalToWire(c *tree.Cursor) *protocol.Cursor {
+	if c == nil {
+		return nil
+	}
+	out := CursorToWire(*c)
+	return &out
+}
+
+// OptionalFromWire is CursorFromWire for one that may be missing.
+func OptionalFromWire(c *protocol.Cursor) (*tree.Cursor, error) {
+	if c == nil {
+		return nil, nil
+	}
+	out, err := CursorFromWire(*c)
+	return &out, err
+}
+
+// QueryToWire returns the members that a query has on both wires.
+func QueryToWire(q FetchQuery) (after, through *protocol.Cursor, ignore *[]string) {
+	if q.Ignore != nil { // an empty list is not none
+		ignore = &q.Ignore
+	}
+	return OptionalToWire(&q.After), OptionalToWire(q.Through), ignore
+}
+
+// QueryFromWire is the query that some members stand for, its cursors as checkCursor wants them.
+func QueryFromWire(after, through *protocol.Cursor, ignore *[]string) (q FetchQuery, err error) {
+	if after != nil {
+		if q.After, err = CursorFromWire(*after); err != nil {
+			return q, err
+		}
+	}
+	if ignore != nil {
+		if q.Ignore = *ignore; q.Ignore == nil {
+			q.Ignore = []string{}
+		}
+	}
+	q.Through, err = OptionalFromWire(through)
+	return q, err
+}
+
 // After is the cursor behind an entry.
 func After(e *tree.Entry) tree.Cursor { return tree.AtPath(e.Rev, e.Path) }

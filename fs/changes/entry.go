@@ -15,20 +15,20 @@ import (
 // up to its size, a link to nothing. Whether the chunks are held is another matter.
 func CheckEntry(e *tree.Entry) error {
 	if err := tree.CheckPath(e.Path); err != nil {
-		return invalid(e.Path, "%w", err)
+		return Invalid(e.Path, "%w", err)
 	}
 	if err := checkRev(e.Rev); err != nil {
-		return invalid(e.Path, "%w", err)
+		return Invalid(e.Path, "%w", err)
 	}
 	if e.Kind != tree.KindDelete && (e.MTime.UnixMilli() > tree.MaxRev || e.MTime.UnixMilli() < -tree.MaxRev) {
-		return invalid(e.Path, "%w: a time beyond what peers can count", tree.ErrInvalid)
+		return Invalid(e.Path, "%w: a time beyond what peers can count", tree.ErrInvalid)
 	}
 	if e.RenamedTo != "" {
 		if err := tree.CheckPath(e.RenamedTo); err != nil {
-			return invalid(e.Path, "where it was renamed to: %w", err)
+			return Invalid(e.Path, "where it was renamed to: %w", err)
 		}
 		if e.Kind != tree.KindDelete {
-			return invalid(e.Path, "%w: only a delete says where a directory is now", tree.ErrInvalid)
+			return Invalid(e.Path, "%w: only a delete says where a directory is now", tree.ErrInvalid)
 		}
 	}
 	switch e.Kind {
@@ -38,16 +38,16 @@ func CheckEntry(e *tree.Entry) error {
 		return nil
 	case tree.KindSymlink:
 		if err := tree.CheckTarget(e.Target); err != nil {
-			return invalid(e.Path, "%w", err)
+			return Invalid(e.Path, "%w", err)
 		}
 		return nil
 	case tree.KindDelete:
 		if e.Prior != "" && !isHash(e.Prior) {
-			return invalid(e.Path, "%w: prior is 64 lower-case hexadecimal digits", tree.ErrInvalid)
+			return Invalid(e.Path, "%w: prior is 64 lower-case hexadecimal digits", tree.ErrInvalid)
 		}
 		return nil
 	}
-	return invalid(e.Path, "%w: an entry of kind %d", tree.ErrInvalid, e.Kind)
+	return Invalid(e.Path, "%w: an entry of kind %d", tree.ErrInvalid, e.Kind)
 }
 
 func checkRev(rev int64) error {
@@ -61,12 +61,12 @@ func checkParts(e *tree.Entry) error {
 	var size int64
 	for i, p := range e.Parts {
 		if p.Size < 1 || p.Size > tree.ChunkSize || i < len(e.Parts)-1 && p.Size != tree.ChunkSize {
-			return invalid(e.Path, "%w: chunk %d of %d has %d bytes", tree.ErrInvalid, i, len(e.Parts), p.Size)
+			return Invalid(e.Path, "%w: chunk %d of %d has %d bytes", tree.ErrInvalid, i, len(e.Parts), p.Size)
 		}
 		size += p.Size
 	}
 	if size != e.Size {
-		return invalid(e.Path, "%w: the chunks have %d bytes, the file %d", tree.ErrInvalid, size, e.Size)
+		return Invalid(e.Path, "%w: the chunks have %d bytes, the file %d", tree.ErrInvalid, size, e.Size)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func EntryFromWire(in *protocol.ChangeEntry) (tree.Entry, error) {
 	case "file":
 		e.Kind = tree.KindFile
 		if in.Size == nil || in.Chunks == nil {
-			return e, invalid(in.Path, "%w: a file without size or chunks", tree.ErrInvalid)
+			return e, Invalid(in.Path, "%w: a file without size or chunks", tree.ErrInvalid)
 		}
 		e.Size = *in.Size
 		var err error
@@ -123,7 +123,7 @@ func EntryFromWire(in *protocol.ChangeEntry) (tree.Entry, error) {
 	case "symlink":
 		e.Kind = tree.KindSymlink
 		if in.Target == nil {
-			return e, invalid(in.Path, "%w: a link without target", tree.ErrInvalid)
+			return e, Invalid(in.Path, "%w: a link without target", tree.ErrInvalid)
 		}
 		e.Target = *in.Target
 	case "delete":
@@ -134,17 +134,17 @@ func EntryFromWire(in *protocol.ChangeEntry) (tree.Entry, error) {
 		e.RenamedTo = in.RenamedTo
 		return e, CheckEntry(&e)
 	default:
-		return e, invalid(in.Path, "%w: an entry of the kind %.40q", tree.ErrInvalid, in.Kind)
+		return e, Invalid(in.Path, "%w: an entry of the kind %.40q", tree.ErrInvalid, in.Kind)
 	}
 	if in.Mode == nil || in.MTime == nil {
-		return e, invalid(in.Path, "%w: an entry without mode or mtime", tree.ErrInvalid)
+		return e, Invalid(in.Path, "%w: an entry without mode or mtime", tree.ErrInvalid)
 	}
 	if *in.Mode < 0 || *in.Mode > tree.MaxRev {
-		return e, invalid(in.Path, "%w: the mode %d", tree.ErrInvalid, *in.Mode)
+		return e, Invalid(in.Path, "%w: the mode %d", tree.ErrInvalid, *in.Mode)
 	}
 	e.Mode = uint32(*in.Mode) & tree.ModeMask
 	if in.Nanos < 0 || in.Nanos >= int64(time.Millisecond) {
-		return e, invalid(in.Path, "%w: %d nanoseconds beside the milliseconds of a time", tree.ErrInvalid, in.Nanos)
+		return e, Invalid(in.Path, "%w: %d nanoseconds beside the milliseconds of a time", tree.ErrInvalid, in.Nanos)
 	}
 	e.MTime = time.UnixMilli(int64(*in.MTime)).Add(time.Duration(in.Nanos))
 	return e, CheckEntry(&e)
@@ -158,10 +158,10 @@ func partsOf(path string, chunks []protocol.ChangeChunk) ([]tree.Part, error) {
 	for i, c := range chunks {
 		parts[i].Size = c.Size
 		if len(c.Hash) != 2*len(tree.Hash{}) {
-			return nil, invalid(path, "%w: the hash of chunk %d has %d digits", tree.ErrInvalid, i, len(c.Hash))
+			return nil, Invalid(path, "%w: the hash of chunk %d has %d digits", tree.ErrInvalid, i, len(c.Hash))
 		}
 		if _, err := hex.Decode(parts[i].Hash[:], []byte(c.Hash)); err != nil {
-			return nil, invalid(path, "%w: the hash of chunk %d: %w", tree.ErrInvalid, i, err)
+			return nil, Invalid(path, "%w: the hash of chunk %d: %w", tree.ErrInvalid, i, err)
 		}
 	}
 	return parts, nil

@@ -108,8 +108,8 @@ func protocolErrorf(format string, args ...any) error {
 	return &Error{Code: CodeProtocol, Err: fmt.Errorf(format, args...)}
 }
 
-// invalid is an EINVAL about a path, which is cut to a length that can be shown.
-func invalid(path, format string, args ...any) error {
+// Invalid is an EINVAL about a path, which is cut to a length that can be shown.
+func Invalid(path, format string, args ...any) error {
 	const shown = 256
 	if len(path) > shown {
 		path = path[:shown] + "…"

@@ -162,8 +162,15 @@ func (e *end) keep(contents ...string) {
 }
 
 // push pushes entries as a peer at a revision, 0 for nobody.
+// push pushes entries that come over the wire.
 func (e *end) push(rev int64, entries ...tree.Entry) (changes.PushResult, error) {
-	return e.Push(context.Background(), changes.PushInput{SenderRev: rev}, changes.FromSlice(entries))
+	i := -1
+	return e.Push(context.Background(), changes.PushInput{SenderRev: rev}, changes.FromFunc(func(context.Context) (tree.Entry, error) {
+		if i++; i == len(entries) {
+			return tree.Entry{}, io.EOF
+		}
+		return changes.EntryFromWire(changes.EntryToWire(&entries[i]))
+	}, func(error) {}))
 }
 
 func (e *end) mustPush(rev int64, entries ...tree.Entry) changes.PushResult {

@@ -201,7 +201,7 @@ func (q *FetchQuery) encode() {
 func checkForms(e *tree.Entry) error {
 	for _, text := range []string{e.Path, e.Target, e.RenamedTo} {
 		if err := tree.CheckForm(text); err != nil {
-			return invalid(e.Path, "%w", err)
+			return Invalid(e.Path, "%w", err)
 		}
 	}
 	return nil

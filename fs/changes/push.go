@@ -17,7 +17,8 @@ import (
 // after the pushes that were complete before. A sender with a revision is the peer: what
 // is here already is not changed (so it does not come back for ever), and a replayed
 // delete does not remove what has been put in its place, see replay and unseen. Without one it is
-// somebody else, whose entries are like local changes.
+// somebody else, whose entries are like local changes. The entries are as CheckEntry wants them:
+// what reads them from a wire has checked them.
 func (s *Server) Push(ctx context.Context, in PushInput, entries Stream[tree.Entry]) (PushResult, error) {
 	return s.push(ctx, in, entries, false)
 }
@@ -121,18 +122,15 @@ func drain(ctx context.Context, entries Stream[tree.Entry], plain bool, to *spoo
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err == nil {
-			err = CheckEntry(&e)
+		if err != nil {
+			return err
 		}
 		if plain {
 			encodeEntry(&e)
-		} else if err == nil {
-			err = checkForms(&e)
+		} else if err := checkForms(&e); err != nil {
+			return err
 		}
-		if err == nil {
-			err = to.add(&e)
-		}
-		if err != nil {
+		if err := to.add(&e); err != nil {
 			return err
 		}
 	}

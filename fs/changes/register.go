@@ -148,8 +148,8 @@ func (s *Service) push(ctx context.Context, p *protocol.PushParams) (*protocol.P
 	entries := FromStream(in, EntryFromWire)
 	input := PushInput{SenderRev: p.SenderRev, Ignore: p.Ignore, Partly: p.Partly, Times: p.Times, Alone: p.Alone}
 	var r PushResult
-	if input.Cursor, err = optionalCursor(p.SenderCursor); err == nil {
-		input.Base, err = optionalCursor(p.Base)
+	if input.Cursor, err = OptionalFromWire(p.SenderCursor); err == nil {
+		input.Base, err = OptionalFromWire(p.Base)
 	}
 	if err == nil {
 		r, err = s.of(p.AnyNames).Push(ctx, input, entries)
@@ -178,7 +178,7 @@ func (s *Service) lost(ctx context.Context, p *protocol.LostParams) (*protocol.L
 
 func (s *Service) fetchChanges(ctx context.Context, p *protocol.FetchChangesParams) (*protocol.FetchChangesResult, error) {
 	rpc.Async(ctx)
-	query, err := queryOf(p.After, p.Through, p.Ignore)
+	query, err := QueryFromWire(p.After, p.Through, p.Ignore)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (s *Service) fetchChangePack(ctx context.Context, p *protocol.FetchChangePa
 	rpc.Async(ctx)
 	query := PackQuery{MaxEntries: p.MaxEntries, MaxBytes: p.MaxBytes, Generation: p.Generation}
 	var err error
-	if query.FetchQuery, err = queryOf(p.After, p.Through, p.Ignore); err != nil {
+	if query.FetchQuery, err = QueryFromWire(p.After, p.Through, p.Ignore); err != nil {
 		return nil, err
 	}
 	out, err := s.streams.Reserve(p.Window, protocol.StreamWindow)
@@ -241,29 +241,6 @@ func (s *Service) applyChangePack(ctx context.Context, p *protocol.ApplyChangePa
 		return nil, err
 	}
 	return &protocol.ApplyChangePackResult{AppliedPushCursor: CursorToWire(r.AppliedPushCursor), Applied: r.Applied, EntryCount: r.Entries}, nil
-}
-
-func queryOf(after, through *protocol.Cursor, ignore *[]string) (q FetchQuery, err error) {
-	if after != nil {
-		if q.After, err = CursorFromWire(*after); err != nil {
-			return q, err
-		}
-	}
-	if ignore != nil {
-		if q.Ignore = *ignore; q.Ignore == nil {
-			q.Ignore = []string{}
-		}
-	}
-	q.Through, err = optionalCursor(through)
-	return q, err
-}
-
-func optionalCursor(c *protocol.Cursor) (*tree.Cursor, error) {
-	if c == nil {
-		return nil, nil
-	}
-	out, err := CursorFromWire(*c)
-	return &out, err
 }
 
 // hashesOf reads a list of hashes, within the limit.

@@ -124,7 +124,7 @@ func (s *Server) ReadEntry(ctx context.Context, path string) (*tree.Entry, error
 // cleanPath makes a path canonical that a peer asks for.
 func cleanPath(path string) (string, error) {
 	if !strings.HasPrefix(path, "/") {
-		return "", invalid(path, "%w: not an absolute path", tree.ErrInvalid)
+		return "", Invalid(path, "%w: not an absolute path", tree.ErrInvalid)
 	}
 	depth := 0
 	for segment := range strings.SplitSeq(path, "/") {
@@ -132,7 +132,7 @@ func cleanPath(path string) (string, error) {
 		case "", ".":
 		case "..":
 			if depth--; depth < 0 {
-				return "", invalid(path, "%w: the path leads above the root", tree.ErrInvalid)
+				return "", Invalid(path, "%w: the path leads above the root", tree.ErrInvalid)
 			}
 		default:
 			depth++
@@ -140,7 +140,7 @@ func cleanPath(path string) (string, error) {
 	}
 	clean, err := tree.Clean(path)
 	if err != nil {
-		return "", invalid(path, "%w", err)
+		return "", Invalid(path, "%w", err)
 	}
 	return clean, nil
 }

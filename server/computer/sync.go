@@ -5,6 +5,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 )
 
@@ -30,12 +31,11 @@ type syncer struct {
 	hidden []string
 }
 
-// query is q with what is hidden by default.
-func (s *syncer) query(q changes.FetchQuery) changes.FetchQuery {
+// hide has a query hide what is hidden by default.
+func (s *syncer) hide(q *changes.FetchQuery) {
 	if q.Ignore == nil {
 		q.Ignore = s.hidden
 	}
-	return q
 }
 
 func (s *syncer) watermarks(ctx context.Context, in wire.WatermarksInput) (wire.Watermarks, error) {
@@ -75,18 +75,29 @@ func (s *syncer) push(ctx context.Context, in wire.PushInput) (out wire.PushResu
 	if in.Changes.IsZero() {
 		return out, missing("changes")
 	}
-	r, err := s.peer.Push(ctx, in.Input(), wire.Receive(in.Changes, wire.Entry.Tree, nil))
+	entries := wire.Receive(in.Changes, wire.Entry.Tree, nil)
+	input, err := in.Input()
+	if err != nil {
+		entries.Close(err)
+		return out, err
+	}
+	r, err := s.peer.Push(ctx, input, entries)
 	return wire.PushResultOf(r), err
 }
 
 func (s *syncer) fetchChanges(ctx context.Context, in wire.FetchQuery) (out wire.FetchResult, err error) {
-	f, err := s.peer.FetchChanges(ctx, s.query(in.Changes()))
+	q, err := in.Changes()
+	if err != nil {
+		return out, err
+	}
+	s.hide(&q)
+	f, err := s.peer.FetchChanges(ctx, q)
 	if err != nil {
 		return out, err
 	}
 	return wire.FetchResult{
-		CurrentCursor:     wire.CursorOf(f.Current),
-		AppliedPushCursor: wire.CursorOf(f.AppliedPush),
+		CurrentCursor:     changes.CursorToWire(f.Current),
+		AppliedPushCursor: changes.CursorToWire(f.AppliedPush),
 		Stream:            wire.Send(f.Entries, wire.EntryOf),
 	}, nil
 }
@@ -100,25 +111,28 @@ func (s *syncer) readEntry(ctx context.Context, path string) (any, error) {
 }
 
 func (s *syncer) fetchChangePack(ctx context.Context, in wire.PackQuery) (out wire.PackResult, err error) {
-	q := in.Changes()
-	q.FetchQuery = s.query(q.FetchQuery)
+	q, err := in.Changes()
+	if err != nil {
+		return out, err
+	}
+	s.hide(&q.FetchQuery)
 	p, err := s.peer.FetchChangePack(ctx, q)
 	if err != nil {
 		return out, err
 	}
 	return wire.PackResult{
-		Cursor: wire.CursorOf(p.Cursor), Drained: p.Drained, EntryCount: p.Entries,
-		AppliedPushCursor: wire.CursorOf(p.AppliedPush),
+		Cursor: changes.CursorToWire(p.Cursor), Drained: p.Drained, EntryCount: p.Entries,
+		AppliedPushCursor: changes.CursorToWire(p.AppliedPush),
 		Stream:            wire.Send(p.Pieces, wire.Same[[]byte]),
 	}, nil
 }
 
-func (s *syncer) applyChangePack(ctx context.Context, in wire.ApplyInput) (out wire.ApplyResult, err error) {
+func (s *syncer) applyChangePack(ctx context.Context, in wire.ApplyInput) (out protocol.ApplyChangePackResult, err error) {
 	if in.Stream.IsZero() {
 		return out, missing("the stream of the pack")
 	}
 	r, err := s.peer.ApplyChangePack(ctx, in.Generation, wire.Receive(in.Stream, wire.Same[[]byte], nil))
-	return wire.ApplyResult{AppliedPushCursor: wire.CursorOf(r.AppliedPushCursor), Applied: r.Applied, EntryCount: r.Entries}, err
+	return protocol.ApplyChangePackResult{AppliedPushCursor: changes.CursorToWire(r.AppliedPushCursor), Applied: r.Applied, EntryCount: r.Entries}, err
 }
 
 func missing(what string) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/wsd-dev/wsd/fs/changes"
 	wire "github.com/wsd-dev/wsd/fs/changes/computerwire"
 	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 	"github.com/wsd-dev/wsd/server"
 )
@@ -41,10 +42,10 @@ func TestFetchChanges(t *testing.T) {
 	offers := listOf(someOne...)
 	w.peer.offers = offers
 	var got wire.FetchResult
-	if err := s.Main().Call(t.Context(), &got, "sync.fetchChanges", map[string]any{"after": wire.CursorOf(tree.AtPath(4, "/a"))}); err != nil {
+	if err := s.Main().Call(t.Context(), &got, "sync.fetchChanges", map[string]any{"after": changes.CursorToWire(tree.AtPath(4, "/a"))}); err != nil {
 		t.Fatal(err)
 	}
-	if got.CurrentCursor.Tree() != tree.At(12) || got.AppliedPushCursor.Tree() != tree.AtPath(3, "/x") {
+	if cursorOf(got.CurrentCursor) != tree.At(12) || cursorOf(got.AppliedPushCursor) != tree.AtPath(3, "/x") {
 		t.Errorf("cursors are %+v", got)
 	}
 	if diff := cmp.Diff(someOne, received(t, got.Stream)); diff != "" {
@@ -70,8 +71,8 @@ func TestFetchQueries(t *testing.T) {
 		{capnweb.Undefined{}, changes.FetchQuery{Ignore: []string{}}},
 		{capnweb.Object{{Name: "after", Value: capnweb.Undefined{}}, {Name: "through", Value: nil}, {Name: "ignore", Value: capnweb.Undefined{}}}, changes.FetchQuery{Ignore: []string{}}},
 		{map[string]any{"ignore": []string{}}, changes.FetchQuery{Ignore: []string{}}},
-		{map[string]any{"ignore": []string{"build"}, "through": wire.CursorOf(through)}, changes.FetchQuery{Ignore: []string{"build"}, Through: &through}},
-		{map[string]any{"after": wire.CursorOf(tree.AtPath(0, ""))}, changes.FetchQuery{After: tree.AtPath(0, ""), Ignore: []string{}}},
+		{map[string]any{"ignore": []string{"build"}, "through": changes.CursorToWire(through)}, changes.FetchQuery{Ignore: []string{"build"}, Through: &through}},
+		{map[string]any{"after": changes.CursorToWire(tree.AtPath(0, ""))}, changes.FetchQuery{After: tree.AtPath(0, ""), Ignore: []string{}}},
 	} {
 		w := newWorld(t)
 		w.peer.offers = listOf[tree.Entry]()
@@ -240,7 +241,7 @@ func TestPush(t *testing.T) {
 		if in.Cursor != nil {
 			want = *in.Cursor
 		}
-		if got.AppliedPushCursor.Tree() != want || got.Applied != len(someOne) {
+		if cursorOf(got.AppliedPushCursor) != want || got.Applied != len(someOne) {
 			t.Errorf("got %+v", got)
 		}
 	}
@@ -319,7 +320,7 @@ func TestPacks(t *testing.T) {
 	if err := s.Main().Call(t.Context(), &got, "sync.fetchChangePack", wire.PackQueryOf(q)); err != nil {
 		t.Fatal(err)
 	}
-	if got.Cursor.Tree() != tree.AtPath(9, "g1") || !got.Drained || got.EntryCount != 100<<20 || got.AppliedPushCursor.Tree() != tree.At(4) {
+	if cursorOf(got.Cursor) != tree.AtPath(9, "g1") || !got.Drained || got.EntryCount != 100<<20 || cursorOf(got.AppliedPushCursor) != tree.At(4) {
 		t.Errorf("got %+v", got)
 	}
 	b, err := io.ReadAll(capnweb.NewReader(t.Context(), got.Stream))
@@ -330,12 +331,12 @@ func TestPacks(t *testing.T) {
 	if diff := cmp.Diff([]changes.FetchQuery{q.FetchQuery}, w.peer.queries); diff != "" {
 		t.Error(diff)
 	}
-	var applied wire.ApplyResult
+	var applied protocol.ApplyChangePackResult
 	in := wire.ApplyInput{Generation: "g2", Stream: capnweb.StreamOf([]byte("three"), []byte("four"))}
 	if err := s.Main().Call(t.Context(), &applied, "sync.applyChangePack", in); err != nil {
 		t.Fatal(err)
 	}
-	if applied.AppliedPushCursor.Tree() != tree.AtPath(5, "g2") || applied.Applied != 2 || applied.EntryCount != 7 || string(w.peer.applied) != "threefour" {
+	if cursorOf(applied.AppliedPushCursor) != tree.AtPath(5, "g2") || applied.Applied != 2 || applied.EntryCount != 7 || string(w.peer.applied) != "threefour" {
 		t.Errorf("got %+v of %q", applied, w.peer.applied)
 	}
 }
@@ -348,4 +349,13 @@ func TestInternalErrors(t *testing.T) {
 	if e, ok := errors.AsType[*capnweb.Error](err); !ok || e.Message != "internal error" {
 		t.Errorf("got %v", err)
 	}
+}
+
+// cursorOf is the cursor that a form stands for, and one that there is none of if that is bad.
+func cursorOf(form protocol.Cursor) tree.Cursor {
+	c, err := changes.CursorFromWire(form)
+	if err != nil {
+		return tree.At(-1)
+	}
+	return c
 }

@@ -2,6 +2,7 @@ package computerwire
 
 import (
 	"github.com/wsd-dev/wsd/fs/changes"
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 )
 
@@ -12,90 +13,83 @@ type WatermarksInput struct {
 
 // Watermarks is its result.
 type Watermarks struct {
-	CurrentRev  int64  `json:"currentRev"`
-	PushRev     int64  `json:"pushRev"`
-	FetchCursor Cursor `json:"fetchCursor"`
+	CurrentRev  int64           `json:"currentRev"`
+	PushRev     int64           `json:"pushRev"`
+	FetchCursor protocol.Cursor `json:"fetchCursor"`
 }
 
 // WatermarksOf is the form of watermarks.
 func WatermarksOf(w changes.Watermarks) Watermarks {
-	return Watermarks{w.CurrentRev, w.PushRev, CursorOf(w.Fetch)}
+	return Watermarks{w.CurrentRev, w.PushRev, changes.CursorToWire(w.Fetch)}
 }
 
 // Changes are the watermarks that w stands for.
-func (w Watermarks) Changes() changes.Watermarks {
-	return changes.Watermarks{CurrentRev: w.CurrentRev, PushRev: w.PushRev, Fetch: w.FetchCursor.Tree()}
+func (w Watermarks) Changes() (changes.Watermarks, error) {
+	fetch, err := changes.CursorFromWire(w.FetchCursor)
+	return changes.Watermarks{CurrentRev: w.CurrentRev, PushRev: w.PushRev, Fetch: fetch}, err
 }
 
 // PushInput is the argument of sync.push.
 type PushInput struct {
 	SenderRev    int64                 `json:"senderRev"`
-	SenderCursor *Cursor               `json:"senderCursor,omitempty"`
+	SenderCursor *protocol.Cursor      `json:"senderCursor,omitempty"`
 	Changes      capnweb.Stream[Entry] `json:"changes"`
 }
 
 // PushInputOf is the form of what goes with a push.
 func PushInputOf(in changes.PushInput, entries capnweb.Stream[Entry]) PushInput {
-	return PushInput{in.SenderRev, cursorPointer(in.Cursor), entries}
+	return PushInput{in.SenderRev, changes.OptionalToWire(in.Cursor), entries}
 }
 
 // Input is what goes with the push that in stands for.
-func (in PushInput) Input() changes.PushInput {
-	return changes.PushInput{SenderRev: in.SenderRev, Cursor: treePointer(in.SenderCursor)}
+func (in PushInput) Input() (changes.PushInput, error) {
+	cursor, err := changes.OptionalFromWire(in.SenderCursor)
+	return changes.PushInput{SenderRev: in.SenderRev, Cursor: cursor}, err
 }
 
 // PushResult is the result of sync.push.
 type PushResult struct {
-	Rev               int64  `json:"rev"`
-	Applied           int    `json:"applied"`
-	AppliedPushCursor Cursor `json:"appliedPushCursor"`
+	Rev               int64           `json:"rev"`
+	Applied           int             `json:"applied"`
+	AppliedPushCursor protocol.Cursor `json:"appliedPushCursor"`
 	// Before is an addition of ours.
 	Before int64 `json:"before,omitempty"`
 }
 
 // PushResultOf is the form of a result.
 func PushResultOf(r changes.PushResult) PushResult {
-	return PushResult{r.Rev, r.Applied, CursorOf(r.AppliedPushCursor), r.Before}
+	return PushResult{r.Rev, r.Applied, changes.CursorToWire(r.AppliedPushCursor), r.Before}
 }
 
 // Changes is the result that r stands for.
-func (r PushResult) Changes() changes.PushResult {
-	return changes.PushResult{Rev: r.Rev, Applied: r.Applied, AppliedPushCursor: r.AppliedPushCursor.Tree(), Before: r.Before}
+func (r PushResult) Changes() (changes.PushResult, error) {
+	applied, err := changes.CursorFromWire(r.AppliedPushCursor)
+	return changes.PushResult{Rev: r.Rev, Applied: r.Applied, AppliedPushCursor: applied, Before: r.Before}, err
 }
 
 // FetchQuery is the argument of sync.fetchChanges.
 type FetchQuery struct {
-	After   *Cursor `json:"after,omitempty"`
-	Through *Cursor `json:"through,omitempty"`
+	After   *protocol.Cursor `json:"after,omitempty"`
+	Through *protocol.Cursor `json:"through,omitempty"`
 	// Ignore tells a list that is missing from one that is empty.
 	Ignore *[]string `json:"ignore,omitempty"`
 }
 
 // FetchQueryOf is the form of a query.
-func FetchQueryOf(q changes.FetchQuery) FetchQuery {
-	out := FetchQuery{After: cursorPointer(&q.After), Through: cursorPointer(q.Through)}
-	if q.Ignore != nil {
-		out.Ignore = &q.Ignore
-	}
+func FetchQueryOf(q changes.FetchQuery) (out FetchQuery) {
+	out.After, out.Through, out.Ignore = changes.QueryToWire(q)
 	return out
 }
 
 // Changes is the query that q stands for.
-func (q FetchQuery) Changes() changes.FetchQuery {
-	out := changes.FetchQuery{Through: treePointer(q.Through)}
-	if q.After != nil {
-		out.After = q.After.Tree()
-	}
-	if q.Ignore != nil {
-		out.Ignore = append([]string{}, *q.Ignore...)
-	}
-	return out
+func (q FetchQuery) Changes() (changes.FetchQuery, error) {
+	return changes.QueryFromWire(q.After, q.Through, q.Ignore)
 }
 
 // FetchResult is the result of sync.fetchChanges.
 type FetchResult struct {
-	CurrentCursor     Cursor                `json:"currentCursor"`
-	AppliedPushCursor Cursor                `json:"appliedPushCursor"`
+	CurrentCursor     protocol.Cursor       `json:"currentCursor"`
+	AppliedPushCursor protocol.Cursor       `json:"appliedPushCursor"`
 	Stream            capnweb.Stream[Entry] `json:"stream"`
 }
 
@@ -113,16 +107,17 @@ func PackQueryOf(q changes.PackQuery) PackQuery {
 }
 
 // Changes is the query that q stands for.
-func (q PackQuery) Changes() changes.PackQuery {
-	return changes.PackQuery{FetchQuery: q.FetchQuery.Changes(), MaxEntries: q.MaxEntries, MaxBytes: q.MaxBytes, Generation: q.Generation}
+func (q PackQuery) Changes() (changes.PackQuery, error) {
+	query, err := q.FetchQuery.Changes()
+	return changes.PackQuery{FetchQuery: query, MaxEntries: q.MaxEntries, MaxBytes: q.MaxBytes, Generation: q.Generation}, err
 }
 
 // PackResult is the result of sync.fetchChangePack.
 type PackResult struct {
-	Cursor            Cursor                 `json:"cursor"`
+	Cursor            protocol.Cursor        `json:"cursor"`
 	Drained           bool                   `json:"drained"`
 	EntryCount        int                    `json:"entryCount"`
-	AppliedPushCursor Cursor                 `json:"appliedPushCursor"`
+	AppliedPushCursor protocol.Cursor        `json:"appliedPushCursor"`
 	Stream            capnweb.Stream[[]byte] `json:"stream"`
 }
 
@@ -130,11 +125,4 @@ type PackResult struct {
 type ApplyInput struct {
 	Generation string                 `json:"generation"`
 	Stream     capnweb.Stream[[]byte] `json:"stream"`
-}
-
-// ApplyResult is its result.
-type ApplyResult struct {
-	AppliedPushCursor Cursor `json:"appliedPushCursor"`
-	Applied           int    `json:"applied"`
-	EntryCount        int    `json:"entryCount"`
 }

@@ -93,7 +93,7 @@ func (e Entry) MarshalCapnweb() (any, error) {
 func (e *Entry) UnmarshalCapnweb(v any) error {
 	o, ok := v.(capnweb.Object)
 	if !ok {
-		e.bad = badEntry("", "no object")
+		e.bad = changes.Invalid("", "no object")
 		return nil
 	}
 	e.bad = e.read(o)
@@ -110,7 +110,7 @@ func (e *Entry) read(o capnweb.Object) error {
 	t.Path, _ = o.Get("path").(string)
 	name, _ := o.Get("kind").(string)
 	if t.Kind = kinds[name]; t.Kind == 0 {
-		return badEntry(t.Path, "an entry of the kind %.40q", name)
+		return changes.Invalid(t.Path, "an entry of the kind %.40q", name)
 	}
 	m := members{o: o}
 	t.Rev = m.integer("rev")
@@ -131,14 +131,6 @@ func (e *Entry) read(o capnweb.Object) error {
 	return m.err(t.Path)
 }
 
-func badEntry(path, format string, args ...any) error {
-	const shown = 256
-	if len(path) > shown {
-		path = path[:shown] + "…"
-	}
-	return &changes.Error{Code: "EINVAL", Path: path, Err: fmt.Errorf(format, args...)}
-}
-
 // members reads the members of an object and notes the first one that is not as it
 // should be.
 type members struct {
@@ -156,7 +148,7 @@ func (m *members) err(path string) error {
 	if m.bad == "" {
 		return nil
 	}
-	return badEntry(path, "an entry without %s, or with one that is none", m.bad)
+	return changes.Invalid(path, "an entry without %s, or with one that is none", m.bad)
 }
 
 func (m *members) text(name string) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wsd-dev/wsd/fs/changes"
 	"github.com/wsd-dev/wsd/fs/tree"
+	"github.com/wsd-dev/wsd/protocol"
 	"github.com/wsd-dev/wsd/protocol/capnweb"
 )
 
@@ -164,16 +165,27 @@ func TestCursors(t *testing.T) {
 	for text, want := range map[string]tree.Cursor{
 		`{"rev":0,"path":null}`: {}, `{"rev":5,"path":null}`: tree.At(5), `{"rev":5,"path":""}`: tree.AtPath(5, ""), `{"rev":5,"path":"/a"}`: tree.AtPath(5, "/a"),
 	} {
-		var c Cursor
-		if err := capnweb.Unmarshal([]byte(text), &c); err != nil || c.Tree() != want {
-			t.Errorf("%s is %v, %v", text, c.Tree(), err)
+		if got, err := readCursor(text); err != nil || got != want {
+			t.Errorf("%s is %v, %v", text, got, err)
 		}
-		if back, err := capnweb.Marshal(CursorOf(want)); err != nil || string(back) != text {
+		if back, err := capnweb.Marshal(changes.CursorToWire(want)); err != nil || string(back) != text {
 			t.Errorf("%v is %s, %v", want, back, err)
 		}
 	}
-	var c Cursor
-	if err := capnweb.Unmarshal([]byte(`{"rev":5,"path":["undefined"]}`), &c); err != nil || c.Tree() != tree.At(5) {
-		t.Errorf("got %v, %v", c.Tree(), err)
+	if got, err := readCursor(`{"rev":5,"path":["undefined"]}`); err != nil || got != tree.At(5) {
+		t.Errorf("got %v, %v", got, err)
 	}
+	for _, text := range []string{`{"rev":-1,"path":null}`, `{"rev":5,"path":"` + strings.Repeat("x", tree.MaxPath+1) + `"}`} {
+		if got, err := readCursor(text); changes.Code(err) != "EINVAL" {
+			t.Errorf("%.40s is %v, %v", text, got, err)
+		}
+	}
+}
+
+func readCursor(text string) (tree.Cursor, error) {
+	var form protocol.Cursor
+	if err := capnweb.Unmarshal([]byte(text), &form); err != nil {
+		return tree.Cursor{}, err
+	}
+	return changes.CursorFromWire(form)
 }
