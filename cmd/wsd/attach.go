@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsd-dev/wsd/client"
+	"github.com/wsd-dev/wsd/protocol"
 )
 
 // detachKey is ^], as telnet has it.
@@ -23,25 +24,25 @@ const detachKey = 0x1d
 func newAttachCmd(a *app) *cobra.Command {
 	var connect connectFlags
 	cmd := &cobra.Command{
-		Use:   "attach [flags] ID",
+		Use:   "attach [flags] NUMBER|ID",
 		Short: "Join a process that the server runs",
 		Long: `Joins a process of any client: shows what it prints, beginning with what is kept,
 and sends it what you type. On a terminal every key goes to the process, but for
 ^], which leaves it; leaving does not end it. While the process does not read, up
 to 4 MiB of keys wait; attach says when it does not send any more. The process has
 the terminal's size of whoever joined or changed it last. One that takes no input
-is shown all the same. An ID is that of 'wsd ps', or its beginning where that is
-unique, or a pid that 'wsd ps' shows. Durable runs cannot be joined: 'wsd log
---follow' shows them.
+is shown all the same. NUMBER is that of a command that runs in 'wsd history'. An ID
+is that of 'wsd ps', or its beginning where that is unique, or a pid that 'wsd ps'
+shows. Durable runs cannot be joined: 'wsd log --follow' shows them.
 
 ` + connectHelp + `
 
 Exit status: 0 after ^]; the process's own once it has ended; 255 when wsd or the
 connection failed; 2 for a command line that wsd does not understand.`,
-		Example: "  wsd ps\n  wsd attach rhq4xw-1",
+		Example: "  wsd ps\n  wsd attach rhq4xw-1\n  wsd history --running\n  wsd attach 12",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("'wsd ps' lists the IDs", "'wsd attach' takes one ID, got %q", args)
+				return usagef("'wsd ps' lists the IDs, and 'wsd history --running' numbers", "'wsd attach' takes one number or ID, got %q", args)
 			}
 			return nil
 		},
@@ -52,7 +53,7 @@ connection failed; 2 for a command line that wsd does not understand.`,
 			if _, ok := errors.AsType[*exitError](err); err == nil || ok {
 				return err
 			}
-			return &exitError{exitTransport, err}
+			return &exitError{exitTransport, explainGone(err)}
 		},
 	}
 	connect.add(cmd.Flags())
@@ -60,16 +61,12 @@ connection failed; 2 for a command line that wsd does not understand.`,
 }
 
 func (a *app) attach(ctx context.Context, c *client.Client, id string) error {
-	list, _, err := psList(ctx, c, false)
-	if err != nil {
-		return err
-	}
-	p, err := findProcess(list, id)
+	p, err := findLive(ctx, c, id)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", id, err)
+		return err
 	case p.Durable:
-		return withHint(fmt.Errorf("%s is a durable run, which takes no input", id), "'wsd log --follow ID' shows it")
+		return withHint(fmt.Errorf("%s is a durable run, which takes no input", id), "'wsd log --follow "+id+"' shows it")
 	}
 	joined, err := c.Join(ctx, p.SessionID, p.ProcessID)
 	if err != nil {
@@ -106,6 +103,37 @@ func (a *app) attach(ctx context.Context, c *client.Client, id string) error {
 		return nil
 	}
 	return err
+}
+
+// findLive finds a process that runs: by its number in the history first, then by what 'wsd ps'
+// shows.
+func findLive(ctx context.Context, c *client.Client, id string) (*psEntry, error) {
+	params := protocol.HistoryParams{ID: &id}
+	number := commandNumber(id)
+	if number != nil {
+		params = protocol.HistoryParams{Number: number}
+	}
+	found, err := findCommand(ctx, c, params)
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return nil, err
+	}
+	list, _, err := psList(ctx, c, false)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if number != nil && list[i].Number == *number {
+			return &list[i], nil
+		}
+	}
+	p, err := findProcess(list, id)
+	switch {
+	case err == nil:
+		return p, nil
+	case found != nil && found.EndedAtMs != nil:
+		return nil, withHint(fmt.Errorf("%s has ended", id), "'wsd log "+id+"' shows what it has printed")
+	}
+	return nil, fmt.Errorf("%s: %w", id, err)
 }
 
 // tellAttached says something between the output of a process, on a terminal that is raw or

@@ -92,7 +92,7 @@ func TestHistory(t *testing.T) {
 				t.Errorf("%+v", o)
 			}
 			p.run("log", "--connect", p.url, list[0].ID).want(t, 3, "out")
-			p.run("log", "--connect", p.url, "2").want(t, exitTransport, "begun", "exit is not known")
+			p.run("log", "--connect", p.url, "2").want(t, exitTransport, "begun", "exit status is not known")
 			p.run("ps", "--all", "--connect", p.url).want(t, 0, "exited 3 +sh -c 'echo out", "exited +sh -c 'echo begun")
 			p.run("exec", "--connect", p.url, "--", "true").want(t, 0)
 			if c := p.awaitCommand("--text", "true"); c.Number != 3 {
@@ -181,4 +181,85 @@ func TestHistoryModes(t *testing.T) {
 	p.run("exec", "--connect", p.url, "--", "true").want(t, 0)
 	p.run("history", "--connect", p.url).want(t, 1, "--history off")
 	p.run("serve", "--history", "some").want(t, 2, "no-args")
+}
+
+// A client finds at once what it has just run, however late a server writes. 'wsd log NUMBER' looks
+// where 'wsd history' looks: not at a server with a workspace that was started before, and in the
+// history of the directory when no server runs.
+func TestHistoryAtOnce(t *testing.T) {
+	p := newSyncPair(t)
+	p.runtime = filepath.Join(p.home, "run")
+	if err := os.Mkdir(p.runtime, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.serve()
+	p.run("exec", "--", "echo", "of the workspace").want(t, 0)
+	serve := p.command("serve", "--listen", p.url+"2")
+	serve.Dir = p.here
+	plain := startReal(t, serve)
+	for i := range 5 {
+		p.run("exec", "--", "sh", "-c", "echo plain; exit 7").want(t, 7)
+		out := p.run("history", "--json")
+		out.want(t, 0)
+		if strings.Count(out.stdout, `"exitCode":7`) != i+1 {
+			t.Errorf("after %d commands the history is %s", i+1, out.stdout)
+		}
+		p.run("log", strconv.Itoa(i+1)).want(t, 7, "^plain\n$")
+	}
+	live := p.command("exec", "--", "sh", "-c", "echo begun; read x; echo $x; exit 4")
+	typed, err := live.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := live.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer live.Wait() //nolint:errcheck // its status is that of attach
+	defer live.Process.Kill()
+	for begin := time.Now(); ; {
+		if o := p.run("log", "6"); strings.Contains(o.stdout, "begun") {
+			break
+		} else if time.Since(begin) > patience {
+			t.Fatal(o)
+		}
+	}
+	joined := p.command("attach", "6")
+	joined.Stdin = strings.NewReader("")
+	out, err := joined.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := joined.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(patience, func() { _ = joined.Process.Kill() }).Stop()
+	shown := bufio.NewReader(out)
+	if line, err := shown.ReadString('\n'); line != "begun\n" {
+		t.Errorf("attach shows %q, %v", line, err)
+	}
+	if _, err := typed.Write([]byte("typed\n")); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(shown); string(rest) != "typed\n" || err != nil {
+		t.Errorf("attach shows %q, %v", rest, err)
+	}
+	if err := joined.Wait(); err == nil || err.Error() != "exit status 4" {
+		t.Errorf("attach: %v", err)
+	}
+	p.run("attach", "6").want(t, exitTransport, "6 has ended", "wsd log 6")
+	p.run("attach", "99").want(t, exitTransport, "99: no such process")
+	p.run("log", "none").want(t, exitTransport, "there is no command none in the history")
+	p.run("history", "--running", "--failed").want(t, 2)
+	plain.end(syscall.SIGTERM)
+	p.server.end(syscall.SIGTERM)
+	late := p.command("log", "6")
+	late.Dir = p.here
+	if out, _ := late.CombinedOutput(); string(out) != "begun\ntyped\n" || late.ProcessState.ExitCode() != 4 {
+		t.Errorf("without a server: %s, status %d", out, late.ProcessState.ExitCode())
+	}
+	off := p.command("serve", "--listen", p.url+"3", "--history", "off")
+	off.Dir = p.here
+	startReal(t, off)
+	p.run("log", "1").want(t, exitTransport, "the server has no history", "--history off")
+	p.run("log", "x").want(t, exitTransport, "the server has no history", "--history off")
 }

@@ -249,5 +249,13 @@ func transportError(err error) error {
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return err
 	}
-	return &exitError{exitTransport, err}
+	return &exitError{exitTransport, explainGone(err)}
+}
+
+// explainGone says what a user may do about a command that the server has no longer.
+func explainGone(err error) error {
+	if errors.Is(err, client.ErrSessionLost) || errors.Is(err, client.ErrUnknownProcess) {
+		return withHint(err, "'wsd history' tells what became of the command")
+	}
+	return err
 }

@@ -33,6 +33,8 @@ func newHistoryCmd(a *app) *cobra.Command {
 long it took, how it ended, how much it printed and which client started it, the
 newest last. It knows them over restarts too, for 30 days. 'wsd log NUMBER' prints
 what a command has printed, while it runs too. A number stays that of its command.
+A server without a workspace writes its history 0.2 s late: what ended just before
+it was killed may be missing.
 
 With --follow it goes on, with each command as it ends, those too that other servers
 of the same directory run, and when the server is started again. Servers record
@@ -52,6 +54,10 @@ Exit status: 0; 1 on failure.`,
 			}
 			if since <= 0 && cmd.Flags().Changed("since") {
 				return usagef("write --since 1h, a time before now", "invalid value %v for --since", since)
+			}
+			if running && failed {
+				return usagef("write one of them: --running lists commands that have not ended, and --failed those that have",
+					"no command both runs and has failed")
 			}
 			if running && h.follow {
 				return usagef("write 'wsd history --running' for those that run now, or 'wsd history --follow' for each as it ends",
@@ -90,6 +96,9 @@ Exit status: 0; 1 on failure.`,
 	return cmd
 }
 
+// historyOffHint is about a server without a history.
+const historyOffHint = "the server was started with --history off, or is older"
+
 // historyPrinter prints the history.
 type historyPrinter struct {
 	params         protocol.HistoryParams
@@ -102,7 +111,7 @@ type historyPrinter struct {
 func (h *historyPrinter) print(ctx context.Context, c *client.Client) error {
 	list, lastEnd, err := h.list(ctx, c)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return withHint(err, "the server was started with --history off, or is older")
+		return withHint(err, historyOffHint)
 	}
 	if err != nil {
 		return err
@@ -272,6 +281,11 @@ func commandNumber(id string) *int64 {
 		return nil
 	}
 	return &number
+}
+
+// noCommand says that the history has no command of a number or ID.
+func noCommand(id string) error {
+	return withHint(fmt.Errorf("there is no command %s in the history", id), "'wsd history' lists numbers, and 'wsd ps --all' IDs")
 }
 
 // findCommand finds the newest command of the history that fits. It is nil if there is none.

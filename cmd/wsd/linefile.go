@@ -41,7 +41,7 @@ func openAudit(a *app, path string) (io.Writer, func(), error) {
 	}
 	l, err := openLines(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open the audit log: %w", err)
+		return nil, nil, withHint(fmt.Errorf("--audit-log: %w", err), "write --audit-log PATH, a file in a directory that is there")
 	}
 	return l, func() { _ = l.Close() }, nil
 }

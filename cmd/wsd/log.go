@@ -25,23 +25,26 @@ func newLogCmd(a *app) *cobra.Command {
 	var p logPrinter
 	var after, tail string
 	cmd := &cobra.Command{
-		Use:   "log [flags] ID",
+		Use:   "log [flags] NUMBER|ID",
 		Short: "Print what a command has printed",
-		Long: `Prints the output of a durable run, one of 'wsd exec --detach' or of shell/exec on
-the wire: its stdout to stdout, its stderr to stderr; or of any other command of
-'wsd history', by its number there or its ID. Digits alone are a number first:
-clients choose IDs. With --follow it goes on until the command ends, for as many
-at a time as want to see it; with --tail N it begins with the last N lines. The
-server keeps the newest 16 MiB of each run and the newest MiB of any other
-command, also when it is started again, for 30 days after its end ('wsd serve
---help' has the flags); what is not kept is named on stderr, also what a reader
-was too slow for.
+		Long: `Prints the output of a command: its stdout to stdout, its stderr to stderr. NUMBER is
+that of 'wsd history'; ID is that of 'wsd exec --detach' or of 'wsd ps --all'.
+Digits alone are a number first: clients choose IDs. With --follow it goes on until
+the command ends; any number of readers may follow at the same time. With --tail N
+it begins with the last N lines.
 
-Events of a run are numbered; --json shows the numbers, and --after N leaves out
-those up to N.
+The server keeps the newest 16 MiB of a durable run, which is one of 'wsd exec
+--detach' or of shell/exec on the wire, and the newest MiB of any other command, for
+30 days after its end, also when the server is started again ('wsd serve --help' has
+the flags). Output that is not kept is named on stderr, and so is output for which
+this reader was too slow.
 
-The server is the one of --connect or $WSD_URL; else the one that you started
-last with 'wsd serve --workspace', or without a workspace if there is none.
+Output comes in events that are numbered; --json shows the numbers, and --after N
+leaves out those up to N.
+
+The server is the one of --connect or $WSD_URL. Without them a NUMBER is looked up
+where 'wsd history' looks, and an ID at the server that you started last with 'wsd
+serve --workspace', or without a workspace if there is none.
 
 With --json each line is an object: {"type":"output","seq","stream","text" or
 "base64"}, at last {"type":"exited","seq","exitCode"}; {"type":"missing","from",
@@ -51,10 +54,10 @@ Exit status: the run's own, 128 plus the number of the signal that ended it; 75
 if it has not ended and --follow is not given; 255 when wsd or the connection
 failed, the run is not known, or nobody saw its end; 2 for a command line that
 wsd does not understand.`,
-		Example: "  id=$(wsd exec --detach -- make -j2)\n  wsd log --follow --tail 20 $id\n  wsd log --json --after 120 $id",
+		Example: "  wsd log 12\n  id=$(wsd exec --detach -- make -j2)\n  wsd log --follow --tail 20 $id\n  wsd log --json --after 120 $id",
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) != 1 {
-				return usagef("write 'wsd log ID', with the ID that 'wsd exec --detach' printed", "'wsd log' takes one ID, got %q", args)
+				return usagef("write 'wsd log 12', with a number of 'wsd history', or the ID that 'wsd exec --detach' printed", "'wsd log' takes one number or ID, got %q", args)
 			}
 			if args[0] == "" {
 				return usagef("write 'wsd log ID'; 'wsd history' lists numbers, and 'wsd ps --all' IDs", "the ID is empty")
@@ -72,7 +75,11 @@ wsd does not understand.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := connect.dialRecorded(cmd.Context(), a, patient(a))
+			dial := connect.dialRecorded
+			if commandNumber(args[0]) != nil {
+				dial = connect.dial // as history, which has told the number
+			}
+			c, err := dial(cmd.Context(), a, patient(a))
 			if err != nil {
 				return transportError(err)
 			}
@@ -113,17 +120,16 @@ func (p *logPrinter) print(ctx context.Context, c *client.Client, id string) err
 	if failure, ok := errors.AsType[*client.Error](err); ok && failure.Name == "ENOENT" || errors.Is(err, errors.ErrUnsupported) {
 		if recorded {
 			found, missing := findCommand(ctx, c, protocol.HistoryParams{ID: &id})
-			switch {
-			case found != nil || missing != nil:
-			case ok && commandNumber(id) == nil: // it may have been meant as that of a run
-				missing = explainRun(err)
-			default:
-				missing = withHint(fmt.Errorf("there is no command %s in the history", id), "'wsd history' lists those that are kept")
+			if found == nil && missing == nil {
+				missing = noCommand(id)
 			}
 			return p.recorded(ctx, c, found, missing)
 		}
 		if known, err := p.process(ctx, c, id); known {
 			return err
+		}
+		if !ok || commandNumber(id) != nil {
+			return &exitError{exitTransport, withHint(errors.New("the server has no history"), historyOffHint)}
 		}
 	}
 	if err != nil {
@@ -186,7 +192,7 @@ func (p *logPrinter) recorded(ctx context.Context, c *client.Client, found *prot
 	case last.EndedAtMs == nil:
 		return &exitError{exitStillRunning, withHint(errors.New("the command has not ended"), "--follow waits for that")}
 	case last.ExitCode == nil:
-		return &exitError{exitTransport, errors.New("the server ended before the command did, whose exit is not known")}
+		return &exitError{exitTransport, errors.New("the command's exit status is not known: the server ended before the command did")}
 	}
 	if err := p.event(&client.RunEvent{ExitCode: *last.ExitCode}); err != nil {
 		return &exitError{exitTransport, fmt.Errorf("print the output: %w", err)}
@@ -262,7 +268,7 @@ func runStatus(code int) error {
 	case code == 0:
 		return nil
 	case code < 0:
-		return &exitError{exitTransport, errors.New("the run has no exit status: it could not be started, or the server died before it had ended")}
+		return &exitError{exitTransport, errors.New("the run's exit status is not known: the server ended before the run did, or the run could not be started")}
 	case code > 255:
 		return &exitError{exitTransport, fmt.Errorf("the run has ended with code %d", code)}
 	}

@@ -90,8 +90,9 @@ type Recorder struct {
 	changes Changes
 	version atomic.Uint64 // counts beginnings and ends that were written
 
-	now, later, sweepNow chan struct{}   // hold a token when there is something to do
-	lifetime             context.Context // ends with Close
+	now, later, sweepNow chan struct{}      // hold a token when there is something to do
+	flushes              chan chan struct{} // of callers of Flush: to be closed
+	lifetime             context.Context    // ends with Close
 	end                  context.CancelFunc
 	wg                   sync.WaitGroup
 }
@@ -111,6 +112,7 @@ func Open(ctx context.Context, cfg Config) (*Recorder, error) {
 	r := &Recorder{
 		cfg: cfg, recovering: make(chan struct{}, 1), marked: make(map[Source]struct{}),
 		now: make(chan struct{}, 1), later: make(chan struct{}, 1), sweepNow: make(chan struct{}, 1),
+		flushes: make(chan chan struct{}),
 	}
 	r.lifetime, r.end = context.WithCancel(context.Background())
 	if cfg.Later == 0 {
@@ -222,6 +224,25 @@ func (r *Recorder) Mark(s Source, now bool) bool {
 	return true
 }
 
+// Flush returns once what is marked by now is written, or cannot be: a reader of the Store finds
+// it.
+func (r *Recorder) Flush(ctx context.Context) error {
+	done := make(chan struct{})
+	select {
+	case r.flushes <- done:
+	case <-r.lifetime.Done():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // Forget removes a log that nobody writes any more, or hides it, and removes its events.
 // About is what is known of one that was live, else nil. One that is not there is no error.
 func (r *Recorder) Forget(ctx context.Context, log int64, about *Record) error {
@@ -265,14 +286,17 @@ func (r *Recorder) write() {
 	full.Stop()
 	wait := minFullDelay
 	for {
+		var flushed chan struct{}
 		select {
 		case <-r.now:
+		case flushed = <-r.flushes:
 		case <-full.C:
 			r.retry()
 		case <-r.later:
 			delay.Reset(pause)
 			select {
 			case <-r.now:
+			case flushed = <-r.flushes:
 			case <-delay.C:
 			case <-r.lifetime.Done():
 			}
@@ -282,7 +306,14 @@ func (r *Recorder) write() {
 			}
 			return
 		}
-		if r.writeSome() {
+		again := r.writeSome()
+		if flushed != nil {
+			for n := r.marks(); n > 0; n-- { // more than one at a time, so this is enough
+				again = r.writeSome() || again
+			}
+			close(flushed)
+		}
+		if again {
 			full.Reset(wait)
 			wait = min(2*wait, maxFullDelay)
 		} else {

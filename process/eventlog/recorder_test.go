@@ -436,3 +436,49 @@ func TestEndedIsPassedOn(t *testing.T) {
 		}
 	})
 }
+
+// Flush writes what is marked and would wait, and what is being written.
+func TestFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{}
+		r, err := Open(t.Context(), Config{Store: s, Later: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		for i := range 100 {
+			l := NewLog(r, Retention{})
+			l.Describe(Info{Origin: OriginSession})
+			for range 15 {
+				if _, err := l.Append(Event{Kind: KindOutput, Data: GetBuffer()[:]}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if i%10 > 0 {
+				continue
+			}
+			if err := r.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.mu.Lock()
+			if s.last != int64(i)+1 {
+				t.Errorf("%d logs are written of %d", s.last, i+1)
+			}
+			s.mu.Unlock()
+		}
+		if d := time.Since(begun); d > 0 {
+			t.Errorf("it took %v", d)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.Flush(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := r.Flush(t.Context()); err != nil {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}

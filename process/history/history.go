@@ -127,7 +127,7 @@ func (s *Service) ready(ctx context.Context) error {
 	if err := s.rec.Recover(ctx); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("open the history: %w", err)
 	}
-	return nil
+	return s.rec.Flush(ctx) // a client finds the command that it has just run
 }
 
 // sharedPause is the time between two looks at a store that other servers write to: their
