@@ -197,10 +197,6 @@ func (l *Log) drop() {
 	}
 }
 
-// takenBytes is how much output a log has written at once, at least a chunk: while it is, the
-// command goes on, and what it prints takes other memory.
-const takenBytes = 4 * ChunkBytes
-
 // Take implements Source.
 func (l *Log) Take() (c Change, ok bool) {
 	l.mu.Lock()
@@ -208,7 +204,7 @@ func (l *Log) Take() (c Change, ok bool) {
 	if !l.record || l.number != 0 && l.written == l.last {
 		return Change{}, false
 	}
-	c = Change{Log: l.number, At: time.Now(), Printed: l.printed}
+	c = Change{Log: l.number, At: time.Now(), Ended: l.closed != nil, Bytes: int64(l.output.bytes), Printed: l.printed}
 	if l.number == 0 {
 		info := l.info
 		c.Info = &info
@@ -216,25 +212,19 @@ func (l *Log) Take() (c Change, ok bool) {
 	if kept := l.output.after(0); len(kept) > 0 {
 		c.First = kept[0].Seq
 	}
-	rest := l.output.after(l.written)
-	for size := 0; len(rest) > 0 && (size == 0 || size+len(rest[0].Data) <= takenBytes); rest = rest[1:] {
-		size += len(rest[0].Data)
-		rest[0].hold() // until it is written
-		c.Events = append(c.Events, rest[0])
-	}
-	l.taken, c.More = l.last, len(rest) > 0
-	if c.More {
-		l.taken = rest[0].Seq - 1
-	}
-	for _, e := range []*Event{l.exited, l.closed} {
-		if e != nil && e.Seq > l.written && e.Seq <= l.taken {
-			c.Events = append(c.Events, *e)
-		}
-	}
-	c.Bytes, c.Ended = int64(l.output.bytes-Size(rest)), l.closed != nil && !c.More
 	if c.Ended && l.exited != nil {
 		c.At = l.ended
 	}
+	for _, e := range l.output.after(l.written) {
+		e.hold() // until it is written
+		c.Events = append(c.Events, e)
+	}
+	for _, e := range []*Event{l.exited, l.closed} {
+		if e != nil && e.Seq > l.written {
+			c.Events = append(c.Events, *e)
+		}
+	}
+	l.taken = l.last
 	return c, true
 }
 

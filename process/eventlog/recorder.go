@@ -33,8 +33,8 @@ const (
 	// maxRetried is how many logs wait for room at most that hold nothing up: those of
 	// processes that have ended, too. The others of them are written no more.
 	maxRetried = 1000
-	// writtenBytes is how much output is written at once, but for the last of the logs, whose
-	// memory the commands cannot have meanwhile.
+	// writtenBytes is how much output is written at once, besides that of the last log: while
+	// it is, commands go on, and what they print takes other memory.
 	writtenBytes = 1 << 20
 )
 
@@ -308,7 +308,7 @@ func (r *Recorder) write() {
 		}
 		again := r.writeSome()
 		if flushed != nil {
-			for n := r.marks(); n > 0; n-- { // more than one at a time, so this is enough
+			for n := r.marks(); n > 0; n-- { // each time one at least
 				again = r.writeSome() || again
 			}
 			close(flushed)
@@ -389,22 +389,15 @@ func (r *Recorder) writeSome() (again bool) {
 		if err != nil && unusable == nil && len(changes) > 1 {
 			failed = r.cfg.Store.Write(ctx, changes[i:i+1]) // one log does not fail for another
 		}
-		c := &changes[i]
-		if failed == nil {
+		if c := &changes[i]; failed == nil {
 			size += int64(Size(c.Events))
 			if c.Info != nil || c.Ended {
 				r.version.Add(1)
 			}
 		}
-		more := c.More && failed == nil
-		if s.Wrote(c, failed) {
+		if s.Wrote(&changes[i], failed) {
 			again = true
 			r.full = append(r.full, s)
-		} else if more {
-			r.mu.Lock()
-			r.note(s)
-			r.mu.Unlock()
-			notify(r.now)
 		}
 	}
 	r.changes.Announce()

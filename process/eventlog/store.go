@@ -79,8 +79,6 @@ type Change struct {
 	At             time.Time
 	// Ended says that there will be no other change.
 	Ended bool
-	// More says that the Source has more to be written now.
-	More bool
 	// Forget removes the log. With Hide it is hidden and has ended, its events are removed,
 	// and Events and Printed say how it has ended if it was live.
 	Forget bool
